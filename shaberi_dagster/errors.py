@@ -1,0 +1,34 @@
+"""The errors a user can meet. Each message is one line that names what to change."""
+
+
+class ShaberiError(Exception):
+    """Base of all errors that are reported without a traceback."""
+
+    exit_code = 2
+
+
+class ConfigurationError(ShaberiError):
+    """A command, setting or file asks for something that cannot be done as it stands."""
+
+
+class QuestionFileError(ConfigurationError):
+    """A question file has a line that is not a question.
+
+    Args:
+        path: The file.
+        line: 1-based line (or row) number; None when the whole file is at fault.
+        reason: What is wrong with it.
+    """
+
+    def __init__(self, path: object, line: int | None, reason: str) -> None:
+        where = f"{path}:{line}" if line is not None else str(path)
+        super().__init__(f"question file {where}: {reason}")
+        self.path, self.line, self.reason = path, line, reason
+
+
+class EndpointError(ConfigurationError):
+    """An endpoint cannot be reached or refuses us; the message has its URL and never the key."""
+
+
+class PartitionBusyError(ShaberiError):
+    """Another process is working on the same run."""

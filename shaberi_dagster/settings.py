@@ -1,0 +1,50 @@
+"""Where things are. The one place that reads the environment for folders."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def project_folder(name: str) -> Path:
+    """A folder of the project (`prompts`, `sql`): beside the package in a checkout, inside it in a wheel."""
+    packaged = Path(__file__).resolve().parent / "_project" / name
+    return packaged if packaged.is_dir() else _CHECKOUT / name
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Folders of one installation.
+
+    Attributes:
+        warehouse: The lake (`SHABERI_WAREHOUSE`, default `warehouse/` in the working directory).
+        dagster_home: Dagster's instance (`DAGSTER_HOME`, default `.dagster/` beside the warehouse).
+        datasets: A folder with question files (`SHABERI_DATASETS`), None for the starter sets.
+        run_specs: Folder watched by the sensor for RunSpec YAML files (`SHABERI_RUN_SPECS`).
+        prompts: The Jinja templates (`SHABERI_PROMPTS`, default the project's own).
+        sql: The views and queries.
+    """
+
+    warehouse: Path
+    dagster_home: Path
+    datasets: Path | None
+    run_specs: Path
+    prompts: Path
+    sql: Path
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+        """The settings that the environment asks for, with absolute paths."""
+        warehouse = Path(environment.get("SHABERI_WAREHOUSE") or "warehouse").absolute()
+        beside = warehouse.parent
+        datasets = environment.get("SHABERI_DATASETS")
+        return cls(
+            warehouse=warehouse,
+            dagster_home=Path(environment.get("DAGSTER_HOME") or beside / ".dagster").absolute(),
+            datasets=Path(datasets).absolute() if datasets else None,
+            run_specs=Path(environment.get("SHABERI_RUN_SPECS") or beside / "runspecs").absolute(),
+            prompts=Path(environment.get("SHABERI_PROMPTS") or project_folder("prompts")).absolute(),
+            sql=project_folder("sql"),
+        )
