@@ -27,6 +27,21 @@ class Message:
 
 
 @dataclass(frozen=True)
+class ScoreLine:
+    """The last line that an output must end in: a literal text and then an integer.
+
+    Attributes:
+        prefix: The literal text before the number, such as `FINAL SCORE: `.
+        low: Smallest allowed integer.
+        high: Largest allowed integer.
+    """
+
+    prefix: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
 class Sampling:
     """Sampling parameters as the user asked for them; an endpoint's table decides what is sent.
 
@@ -34,14 +49,14 @@ class Sampling:
         temperature: 0 to 2, or None for the endpoint's default.
         max_tokens: Most completion tokens, thinking included.
         frequency_penalty: -2 to 2; 0 is not sent.
-        last_line: A regular expression that the last line of the output must match. Sent (as a grammar)
-            only to endpoints that can enforce it; others are asked by the prompt alone.
+        last_line: What the last line of the output must be. Sent (as a grammar) only to endpoints that can
+            enforce it; others are asked by the prompt alone.
     """
 
     temperature: float | None
     max_tokens: int
     frequency_penalty: float = 0.0
-    last_line: str | None = None
+    last_line: ScoreLine | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,286 @@
+"""Question sets: questions identified by their text, sets named by their content."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, TypeAdapter
+
+from shaberi_dagster.benchmarks.files import SUFFIXES, read_rows
+from shaberi_dagster.benchmarks.registry import Benchmark, Field
+from shaberi_dagster.errors import ConfigurationError, QuestionFileError
+from shaberi_dagster.identity import sha256_json, sha256_text
+
+_HERE = Path(__file__).parent
+_STARTER = _HERE / "starter"
+_KNOWN_SETS = _HERE / "known_sets.yaml"
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question. Texts are exactly as in their source.
+
+    Attributes:
+        question_id: sha256 of the exact UTF-8 question text, without normalisation.
+        position: 1-based place in its set as the source gives it; an attribute, never the identity.
+        upstream_id: The original dataset's own id; None when it has none.
+        category: The original dataset's category; None when it has none.
+        question: What is asked.
+        reference: A right answer; None when there is none.
+        criteria: Deduction rules (ELYZA) or a rubric of points (Tengu); None when there are none.
+    """
+
+    question_id: str
+    position: int
+    upstream_id: str | None
+    category: str | None
+    question: str
+    reference: str | None
+    criteria: str | None
+
+
+@dataclass(frozen=True)
+class QuestionSet:
+    """One version of a benchmark's questions.
+
+    Attributes:
+        benchmark: The benchmark's name.
+        name: `tengu@120` for a registered set, else `tengu@120-1a2b3c4d` with the start of its sha256.
+        sha256: Identity: the hash of the ordered (question_id, reference, criteria, category).
+        questions: In the order of their positions.
+        source: Where it was loaded from: `starter`, `hub:{repository}` or `folder:{path}`.
+        source_revision: The hub commit; None for files.
+    """
+
+    benchmark: str
+    name: str
+    sha256: str
+    questions: tuple[Question, ...]
+    source: str
+    source_revision: str | None = None
+
+
+class KnownSet(BaseModel, frozen=True):
+    """A registered set of `known_sets.yaml`.
+
+    Attributes:
+        sha256: Its content hash.
+        subset_of: Registered set that it can be cut from; None when it only comes from a source.
+        without_positions: Positions of that set which it leaves out.
+    """
+
+    sha256: str
+    subset_of: str | None = None
+    without_positions: frozenset[int] = frozenset()
+
+
+@cache
+def known_sets() -> Mapping[str, KnownSet]:
+    """The registered sets by name."""
+    data = yaml.safe_load(_KNOWN_SETS.read_text(encoding="utf-8"))
+    return TypeAdapter(dict[str, KnownSet]).validate_python(data)
+
+
+def content_sha256(questions: Iterable[Question]) -> str:
+    """The identity of a set: what is asked and graded, in order, wherever it comes from."""
+    return sha256_json([[each.question_id, each.reference, each.criteria, each.category] for each in questions])
+
+
+def set_name_of(benchmark: str, count: int, sha256: str) -> str:
+    """The name of a set: short for registered sets, with a part of its hash for all others."""
+    for name, known in known_sets().items():
+        if known.sha256 == sha256 and name.startswith(f"{benchmark}@"):
+            return name
+    return f"{benchmark}@{count}-{sha256[:8]}"
+
+
+def load_question_set(
+    benchmark: Benchmark,
+    source: str,
+    folder: Path | None = None,
+    set_name: str | None = None,
+    *,
+    revision: str | None = None,
+    hub_endpoint: str | None = None,
+    hub_cache: Path | None = None,
+) -> QuestionSet:
+    """Load one version of a benchmark's questions.
+
+    Args:
+        benchmark: What is asked.
+        source: `starter` (shipped), `hub` (Hugging Face) or `folder`.
+        folder: For `folder`: has `{benchmark}.jsonl` (or `.parquet`, `.csv`), and further versions as
+            `{benchmark}_…`, `{benchmark}-…` or `{benchmark}@…`.
+        set_name: The version wanted; None takes the source's own (in a folder, the file that is named
+            just like the benchmark).
+        revision: For `hub`: commit, tag or branch; None takes the benchmark's.
+        hub_endpoint: The hub's address; None follows the hub client's own setting.
+        hub_cache: The hub client's cache folder; None follows its own setting.
+
+    Raises:
+        QuestionFileError: A file has a line that is not a question.
+        ConfigurationError: There is no such source, set or file, or the hub cannot be read.
+    """
+    if source == "starter":
+        loaded = _load(benchmark, [_STARTER / f"{benchmark.name}.jsonl"], "starter")
+        return _choose({"": loaded}, set_name, "the starter set")
+    if source == "hub":
+        if benchmark.hub is None:
+            raise ConfigurationError(f"benchmark {benchmark.name} has no hub dataset; use --questions PATH")
+        from shaberi_dagster.benchmarks import hub  # noqa: PLC0415 - half a second that only the hub's users pay
+
+        files = hub.download(benchmark.hub, revision=revision, endpoint=hub_endpoint, cache=hub_cache)
+        loaded = _load(benchmark, files.paths, f"hub:{benchmark.hub.repository}", files.revision)
+        return _choose({"": loaded}, set_name, f"hub dataset {benchmark.hub.repository}")
+    if source == "folder":
+        paths = _files_in(benchmark, folder, all_versions=set_name is not None)
+        return _choose(
+            {path.name: _load(benchmark, [path], f"folder:{path.parent.absolute()}") for path in paths},
+            set_name,
+            str(folder),
+        )
+    raise ConfigurationError(f"unknown question source {source!r}; known: starter, hub, folder")
+
+
+def _files_in(benchmark: Benchmark, folder: Path | None, *, all_versions: bool) -> list[Path]:
+    """The benchmark's own file, or all its versions with that file first."""
+    if folder is None or not folder.is_dir():
+        raise ConfigurationError(f"question folder {folder} is not a folder; set --questions PATH or SHABERI_DATASETS")
+    name = benchmark.name
+    files = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
+    own = [path for path in files if path.stem == name]
+    if len(own) > 1:
+        raise ConfigurationError(f"{folder} has {' and '.join(path.name for path in own)}: keep one, rename the other")
+    versions = [path for path in files if path.stem.startswith((f"{name}_", f"{name}@", f"{name}-"))]
+    found = own + versions if all_versions else own
+    if not found:
+        hint = f"; it has {', '.join(path.name for path in versions)}: choose one by its set name" if versions else ""
+        raise ConfigurationError(f"{folder} has no question file {name}.jsonl (or .parquet, .csv){hint}")
+    return found
+
+
+def _choose(loaded: Mapping[str, QuestionSet], set_name: str | None, where: str) -> QuestionSet:
+    """The set of that name among those of each file, cut from a registered larger one where need be."""
+    if set_name is None:
+        return next(iter(loaded.values()))
+    for candidate in loaded.values():
+        if candidate.name == set_name:
+            return candidate
+    known = known_sets().get(set_name)
+    for candidate in loaded.values():
+        if known is not None and candidate.name == known.subset_of:
+            return _cut(candidate, set_name, known)
+    available = ", ".join(each.name + (f" ({file})" if file else "") for file, each in loaded.items())
+    raise ConfigurationError(f"{where} has no question set {set_name}; it has {available}")
+
+
+def _cut(whole: QuestionSet, name: str, known: KnownSet) -> QuestionSet:
+    kept = tuple(each for each in whole.questions if each.position not in known.without_positions)
+    sha256 = content_sha256(kept)
+    if sha256 != known.sha256:
+        raise ConfigurationError(f"{name} cut from {whole.name} of {whole.source} differs from the registered one")
+    return replace(whole, name=name, sha256=sha256, questions=kept)
+
+
+def _load(
+    benchmark: Benchmark,
+    paths: Iterable[Path],
+    source: str,
+    revision: str | None = None,
+) -> QuestionSet:
+    """Read a set that may lie in several files (shards)."""
+    questions: list[Question] = []
+    lines: dict[str, str] = {}
+    positions: set[int] = set()
+    path = None
+    for path in paths:
+        for line, row in read_rows(path):
+            question = _Row(benchmark, path, line, row).question(default_position=len(questions) + 1)
+            if question.question_id in lines:
+                raise QuestionFileError(path, line, f"repeats the question of {lines[question.question_id]}")
+            if question.position in positions:
+                raise QuestionFileError(path, line, f"repeats position {question.position}")
+            lines[question.question_id] = f"{path.name}:{line}"
+            positions.add(question.position)
+            questions.append(question)
+    if not questions:
+        raise QuestionFileError(path, None, "has no question")
+    questions.sort(key=lambda question: question.position)
+    sha256 = content_sha256(questions)
+    name = set_name_of(benchmark.name, len(questions), sha256)
+    return QuestionSet(benchmark.name, name, sha256, tuple(questions), source, revision)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One row of a question file on its way to a question."""
+
+    benchmark: Benchmark
+    path: Path
+    line: int
+    values: Mapping[str, Any]
+
+    def question(self, default_position: int) -> Question:
+        text = self._required("question")
+        return Question(
+            question_id=sha256_text(text),
+            position=self._position(default_position),
+            upstream_id=self._upstream_id(),
+            category=self._text("category"),
+            question=text,
+            reference=self._text("reference"),
+            criteria=self._text("criteria"),
+        )
+
+    def _column(self, field: Field) -> str | None:
+        """The column that holds a field: our own name first, then the upstream ones."""
+        names = (field, *self.benchmark.columns.get(field, ()))
+        return next((name for name in names if name in self.values), None)
+
+    def _text(self, field: Field) -> str | None:
+        if field in self.benchmark.required:
+            return self._required(field)
+        column = self._column(field)
+        return None if column is None else self._optional(column)
+
+    def _required(self, field: Field) -> str:
+        column = self._column(field)
+        if column is None:
+            upstream = " or ".join(repr(name) for name in self.benchmark.columns.get(field, ()))
+            raise self._error(f"has no {field!r}" + (f" (upstream {upstream})" if upstream else ""))
+        value = self._optional(column)
+        if value is None:
+            raise self._error(f"{column!r} is empty")
+        return value
+
+    def _optional(self, column: str) -> str | None:
+        """The column's text; blank text is no text, since CSV cannot tell the two apart."""
+        value = self.values[column]
+        if value is not None and not isinstance(value, str):
+            raise self._error(f"{column!r} must be text, not {type(value).__name__}")
+        return value if value and value.strip() else None
+
+    def _upstream_id(self) -> str | None:
+        column = self._column("upstream_id")
+        value = None if column is None else self.values[column]
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise self._error(f"{column!r} must be text or an integer, not {type(value).__name__}")
+        return str(value)
+
+    def _position(self, default: int) -> int:
+        value = self.values.get("position")
+        if value is None:
+            return default
+        if isinstance(value, str) and value.isascii() and value.isdigit():  # CSV has text only
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise self._error(f"'position' must be an integer from 1, not {value!r}")
+        return value
+
+    def _error(self, reason: str) -> QuestionFileError:
+        return QuestionFileError(self.path, self.line, reason)

@@ -1,0 +1,214 @@
+"""The benchmarks, one declarative entry each. A new benchmark is one more entry in `BENCHMARKS`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.llm.types import Sampling
+
+Field = Literal["question", "reference", "criteria", "category", "upstream_id"]
+GraderKind = Literal["llm_judge"]
+LegacyScoreForm = Literal["tengu_points", "elyza_number", "double_brackets", "rakuda_brackets", "rakuda_mean_of_tenths"]
+
+_GENERATION_SAMPLING = Sampling(temperature=0.2, max_tokens=6000)
+_JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=4096)
+
+
+@dataclass(frozen=True)
+class HubSource:
+    """Where a benchmark's real question set lives on the Hugging Face hub.
+
+    Attributes:
+        repository: Dataset repository, `owner/name`.
+        split: Split whose data files are the questions.
+        config: Configuration of the dataset; None for its only or default one.
+        revision: A commit sha to pin; None resolves the default branch when the set is loaded.
+    """
+
+    repository: str
+    split: str
+    config: str | None = None
+    revision: str | None = None
+
+
+@dataclass(frozen=True)
+class GenerationDefaults:
+    """How answers are asked for, unless a run says otherwise.
+
+    Attributes:
+        sampling: Shaberi's settings since 2025-07: temperature 0.2, 6,000 tokens.
+        system_template: Prompt of the system message; None sends none.
+        user_template: Prompt of the user message.
+    """
+
+    sampling: Sampling = _GENERATION_SAMPLING
+    system_template: str | None = "generation/system"
+    user_template: str = "generation/user"
+
+
+@dataclass(frozen=True)
+class JudgingDefaults:
+    """How an LLM judge is asked.
+
+    Attributes:
+        primary_template: The item to be scored.
+        example_templates: User and assistant turn of a worked example that precedes the item.
+        fallback_template: The second call, which reads the score out of the judge's own text.
+        sampling: Temperature 0. 4,096 tokens, since with the legacy 1,024 four fifths of the GPT-5.1
+            judgements of Rakuda ended before their score.
+        legacy_score_forms: Forms of older prompts by the names that `judging.parse` explains, in the order they
+            are tried.
+    """
+
+    primary_template: str
+    example_templates: tuple[str, str] | None = None
+    fallback_template: str = "judging/fallback"
+    sampling: Sampling = _JUDGE_SAMPLING
+    legacy_score_forms: tuple[LegacyScoreForm, ...] = ()
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One benchmark.
+
+    Attributes:
+        name: Identity in tables, commands and asset keys.
+        title: Name for readers.
+        description: What it asks, in one sentence.
+        scale_minimum: Lowest score of the judge's scale.
+        scale_maximum: Highest score of the judge's scale.
+        judging: Templates and sampling of its LLM judges.
+        hub: Where the real questions live; None when there is no hub copy.
+        columns: For each field the upstream column names that stand for it, beside the field's own name.
+        required: Fields that every question must have, beside the question itself.
+        reported_multiplier: Factor from the judge's scale to the published one.
+        generation: How answers are asked for.
+        grader: What turns an answer into a score.
+    """
+
+    name: str
+    title: str
+    description: str
+    scale_minimum: int
+    scale_maximum: int
+    judging: JudgingDefaults
+    hub: HubSource | None
+    columns: Mapping[Field, tuple[str, ...]] = field(hash=False)
+    required: frozenset[Field]
+    reported_multiplier: float = 1.0
+    generation: GenerationDefaults = GenerationDefaults()
+    grader: GraderKind = "llm_judge"
+
+
+_ELYZA = Benchmark(
+    name="elyza",
+    title="ELYZA-tasks-100",
+    description="Varied instructions with a reference answer and deduction rules for each question.",
+    scale_minimum=1,
+    scale_maximum=5,
+    reported_multiplier=2.0,
+    judging=JudgingDefaults(
+        primary_template="judging/elyza/primary",
+        legacy_score_forms=("elyza_number",),
+    ),
+    hub=HubSource("elyza/ELYZA-tasks-100", split="test"),
+    columns={
+        "question": ("input", "Question"),
+        "reference": ("output",),
+        "criteria": ("eval_aspect",),
+    },
+    required=frozenset({"reference", "criteria"}),
+)
+
+_TENGU = Benchmark(
+    name="tengu",
+    title="Tengu-Bench",
+    description="Tasks of many categories, each with a rubric of points, most with a reference answer.",
+    scale_minimum=0,
+    scale_maximum=10,
+    judging=JudgingDefaults(
+        primary_template="judging/tengu/primary",
+        example_templates=("judging/tengu/example_user", "judging/tengu/example_assistant"),
+        legacy_score_forms=("tengu_points",),
+    ),
+    hub=HubSource("lightblue/tengu_bench", split="test"),
+    columns={
+        "question": ("Question",),
+        "reference": ("Answer",),
+        "criteria": ("Criteria",),
+        "category": ("Category",),
+    },
+    required=frozenset({"criteria", "category"}),
+)
+
+_MT_BENCH = Benchmark(
+    name="mt_bench",
+    title="Japanese MT-Bench, one turn",
+    description="Open tasks in six categories, judged without a reference.",
+    scale_minimum=1,
+    scale_maximum=10,
+    judging=JudgingDefaults(
+        primary_template="judging/mt_bench/primary",
+        legacy_score_forms=("double_brackets",),
+    ),
+    hub=HubSource("shisa-ai/ja-mt-bench-1shot", split="train"),
+    columns={
+        "question": ("Question",),
+        "category": ("Category",),
+        "upstream_id": ("id",),
+    },
+    required=frozenset({"category"}),
+)
+
+_RAKUDA = Benchmark(
+    name="rakuda",
+    title="Rakuda",
+    description="Knowledge of Japan's geography, politics, history and society, judged without a reference.",
+    scale_minimum=1,
+    scale_maximum=10,
+    judging=JudgingDefaults(
+        primary_template="judging/rakuda/primary",
+        legacy_score_forms=("rakuda_brackets", "rakuda_mean_of_tenths"),
+    ),
+    hub=HubSource("yuzuai/rakuda-questions", split="train"),
+    columns={
+        "question": ("text", "Question"),
+        "upstream_id": ("question_id",),
+    },
+    required=frozenset({"category"}),
+)
+
+BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
+    {benchmark.name: benchmark for benchmark in (_ELYZA, _TENGU, _MT_BENCH, _RAKUDA)}
+)
+
+
+def get_benchmark(name: str) -> Benchmark:
+    """The benchmark of that name.
+
+    Raises:
+        ConfigurationError: There is none; the message lists the known ones.
+    """
+    try:
+        return BENCHMARKS[name]
+    except KeyError:
+        raise ConfigurationError(f"unknown benchmark {name!r}; known: {', '.join(BENCHMARKS)}") from None
+
+
+def parse_benchmarks(text: str) -> tuple[Benchmark, ...]:
+    """The benchmarks of `all` or of a comma-separated list, in the list's order, each once.
+
+    >>> [benchmark.name for benchmark in parse_benchmarks("rakuda, elyza,rakuda")]
+    ['rakuda', 'elyza']
+
+    Raises:
+        ConfigurationError: A name is unknown, or the list is empty.
+    """
+    names = [name for part in text.split(",") if (name := part.strip())]
+    if not names:
+        raise ConfigurationError(f"no benchmark named; use 'all' or some of: {', '.join(BENCHMARKS)}")
+    if names == ["all"]:
+        return tuple(BENCHMARKS.values())
+    return tuple(get_benchmark(name) for name in dict.fromkeys(names))

@@ -1,0 +1,1 @@
+"""The commands. Those that only read never import dagster."""

@@ -1,0 +1,56 @@
+"""What all commands share: how they start, and how they say what went wrong."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from shaberi_dagster.errors import ShaberiError
+
+FINE, USAGE, FAILED_PARTS, INTERRUPTED = 0, 2, 3, 130
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+_DEBUG_FLAG = "--debug"
+
+
+def run_command(app: Callable[..., Any]) -> NoReturn:
+    """Run a typer app; errors become one line on stderr and exit code 2, Ctrl-C exit code 130."""
+    # `kill PID` ends a command as cleanly as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        code = app(standalone_mode=False)
+    except ShaberiError as error:
+        code = error.exit_code
+        _report(error, str(error))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)  # noqa: T201
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output (`head`, `less`) has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = FINE
+    except typer.Exit as stop:
+        code = stop.exit_code
+    except Exception as error:  # noqa: BLE001
+        code = _usage_error(error)
+    sys.exit(code if isinstance(code, int) else FINE)
+
+
+def _usage_error(error: Exception) -> int:
+    """Typer's own usage errors know how to show themselves; anything else is ours to report."""
+    show = getattr(error, "show", None)
+    if callable(show):
+        show()
+        return USAGE
+    _report(error, f"{type(error).__name__}: {error}")
+    return 1
+
+
+def _report(error: Exception, text: str) -> None:
+    if _DEBUG_FLAG in sys.argv:
+        import traceback  # noqa: PLC0415
+
+        traceback.print_exception(error)
+    print(f"error: {' '.join(text.split())}", file=sys.stderr)  # noqa: T201

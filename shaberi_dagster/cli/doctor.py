@@ -1,0 +1,78 @@
+"""`shaberi doctor`: is everything in place, and is anything left over?"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shaberi_dagster.defs.execution import close_dead_runs, open_instance
+from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.lake.catalog import logged_versions, open_catalog
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.llm.endpoints import api_key_variables
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.workspace import JOURNAL_FOLDER
+
+_ENOUGH_DISK = 1 << 30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    fine: bool
+    detail: str
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Look at everything; close Dagster runs of dead processes."""
+    return [*_folders(settings), *_lake(settings), _journals(settings), *_keys(), _instance(settings)]
+
+
+def _folders(settings: Settings) -> Iterator[Finding]:
+    templates = len(list(settings.prompts.rglob("*.jinja")))
+    yield Finding("prompts", templates > 0, f"{templates} templates in {settings.prompts}")
+    place = settings.warehouse if settings.warehouse.exists() else settings.warehouse.parent
+    free = shutil.disk_usage(place).free
+    writable = os.access(place, os.W_OK)
+    yield Finding(
+        "warehouse",
+        writable and free > _ENOUGH_DISK,
+        f"{settings.warehouse}, {free / 1e9:.1f} GB free{'' if writable else ', not writable'}",
+    )
+
+
+def _lake(settings: Settings) -> Iterator[Finding]:
+    versions = logged_versions(settings.warehouse)
+    if not versions:
+        yield Finding("lake", fine=True, detail="empty; run run-evals")
+        return
+    lake = Lake(settings.warehouse)
+    for table in versions:
+        missing = [uri for uri in lake.delta(table).file_uris() if not os.path.exists(uri)]  # noqa: PTH110
+        yield Finding(f"table {table}", not missing, f"version {versions[table]}, {len(missing)} files missing")
+    try:
+        with open_catalog(settings.warehouse) as catalog:
+            for view in ("stale", "orphan"):
+                (count,) = catalog.execute(f"select count(*) from {view}").fetchone() or (0,)
+                yield Finding(f"{view} judgements", count == 0, f"{count} rows; materialize judgements to renew them")
+    except ShaberiError as error:
+        yield Finding("catalog", fine=False, detail=str(error))
+
+
+def _journals(settings: Settings) -> Finding:
+    left = sorted(path.name for path in (settings.warehouse / JOURNAL_FOLDER).glob("*.jsonl"))
+    detail = "none left over" if not left else f"{len(left)} unfinished, continued by the same run: {', '.join(left[:5])}"
+    return Finding("journals", fine=True, detail=detail)
+
+
+def _keys() -> Iterator[Finding]:
+    for variable in api_key_variables():
+        yield Finding(variable, fine=True, detail="set" if os.environ.get(variable) else "not set")
+
+
+def _instance(settings: Settings) -> Finding:
+    with open_instance(settings.dagster_home) as instance:
+        closed = close_dead_runs(instance)
+    return Finding("Dagster instance", fine=True, detail=f"{settings.dagster_home}, {len(closed)} dead runs closed")

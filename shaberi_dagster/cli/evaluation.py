@@ -1,0 +1,171 @@
+"""What `run-evals` does: plan, check, materialize in this process, show the scores."""
+
+import sys
+from collections.abc import Sequence
+
+import orjson
+import polars as pl
+from rich.console import Console
+from rich.table import Table
+
+from shaberi_dagster.cli.live import reporter_for
+from shaberi_dagster.cli.view_scores import Selection, show
+from shaberi_dagster.defs.execution import close_dead_runs, open_instance, run_in_process
+from shaberi_dagster.defs.jobs import add_partition
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.evaluation import check_endpoints
+from shaberi_dagster.llm.embedded import DEFAULT_MODEL
+from shaberi_dagster.outcome import STAGES
+from shaberi_dagster.planning import judged_anew, load_run, plan_run, store_run
+from shaberi_dagster.runspec import RunRequest, RunSpec
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.workspace import Workspace, reporting_to
+
+
+class Evaluation:
+    """One `run-evals` command.
+
+    Args:
+        requests: One for each run.
+        rejudge: Judge the stored answers anew instead of bringing everything up to date.
+    """
+
+    def __init__(self, requests: Sequence[RunRequest], *, rejudge: bool) -> None:
+        self._workspace = Workspace(Settings.from_environment())
+        self._rejudge = rejudge
+        self._judges_asked = list(requests[0].judge_models or [])
+        self._benchmarks: list[str] = []
+        self._before = [load_run(self._workspace.lake, _run_id(request)) for request in requests]
+        self._specs = [self._planned(request) for request in requests]
+        self._benchmarks = _asked_benchmarks(requests[0], self._specs[0])
+        if rejudge:
+            self._specs = [self._with_new_round(spec, before) for spec, before in zip(self._specs, self._before, strict=True)]
+
+    def run(self) -> str:
+        """Materialize all runs, one after the other.
+
+        Returns:
+            `complete`, or the first other state.
+        """
+        reporter = reporter_for(sys.stderr)
+        workspace = self._workspace
+        with reporting_to(reporter):
+            self._announce(reporter.note)
+            if any(not self._is_complete(spec) for spec in self._specs):
+                stages = self._stages()
+                judges = self._judges() or [judge.model for judge in self._specs[0].judges]
+                check_endpoints(self._specs[0], workspace, answers="answers" in stages, judges=judges)
+            instance = open_instance(workspace.settings.dagster_home)
+            close_dead_runs(instance)
+            for spec in self._specs:
+                store_run(spec, workspace)
+                add_partition(spec.run_id, instance)
+                run_in_process(
+                    spec.run_id,
+                    self._benchmarks,
+                    instance,
+                    stages=self._stages(),
+                    judges=self._judges(),
+                    tags={"shaberi/command": "run-evals"},
+                    raise_on_error=True,
+                )
+        states = [self._state(spec) for spec in self._specs]
+        return next((state for state in states if state != "complete"), "complete")
+
+    def show_scores(self, *, as_json: bool) -> None:
+        """Print the table of these runs."""
+        selection = Selection(
+            models=[self._specs[0].model],
+            tags=[spec.run_tag for spec in self._specs],
+            judges=self._judges_asked,
+            runs=len(self._specs) if len(self._specs) > 1 else None,
+        )
+        show(self._workspace.settings.warehouse, selection, "json" if as_json else "table")
+
+    def show_plan(self, *, as_json: bool) -> None:
+        """Print what would be done."""
+        plan = [
+            {
+                "run": spec.run_id,
+                "benchmark": name,
+                "question_set": spec.benchmarks[name].question_set,
+                "source": spec.benchmarks[name].source,
+                "stage": stage,
+                "with": model,
+                "rows_planned": spec.n_planned(name),
+                "rows_there": there,
+            }
+            for spec in self._specs
+            for name in self._benchmarks
+            for stage, model, there in self._there(spec, name)
+        ]
+        if as_json:
+            sys.stdout.write(orjson.dumps(plan, option=orjson.OPT_INDENT_2).decode() + "\n")
+            return
+        table = Table("run", "question set", "source", "stage", "with", "planned", "there", "to do", title="plan; no call is made")
+        for row in plan:
+            to_do = row["rows_planned"] - row["rows_there"]  # type: ignore[operator]
+            names = ("run", "question_set", "source", "stage", "with", "rows_planned", "rows_there")
+            table.add_row(*(str(row[name]) for name in names), str(to_do))
+        Console().print(table)
+
+    def _planned(self, request: RunRequest) -> RunSpec:
+        return plan_run(request, self._workspace)
+
+    def _with_new_round(self, spec: RunSpec, before: RunSpec | None) -> RunSpec:
+        """Judges that judged the run before get a new round; a judge that is new to it needs none."""
+        if before is None:
+            raise ConfigurationError(f"run {spec.run_id} has no answers to rejudge: leave --rejudge out")
+        old = {judge.model for judge in before.judges}
+        asked = self._judges_asked or [judge.model for judge in spec.judges]
+        return judged_anew(spec, [name for name in asked if name in old], self._benchmarks)
+
+    def _stages(self) -> list[str]:
+        return [stage for stage in STAGES if stage != "answers" or not self._rejudge]
+
+    def _judges(self) -> list[str]:
+        """With --rejudge only the judges asked for are called."""
+        return self._judges_asked if self._rejudge else []
+
+    def _is_complete(self, spec: RunSpec) -> bool:
+        rows = self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["status", "spec_hash"])
+        return rows.rows() == [("complete", spec.spec_hash)]
+
+    def _state(self, spec: RunSpec) -> str:
+        return str(self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["status"])["status"][0])
+
+    def _there(self, spec: RunSpec, benchmark: str) -> list[tuple[str, str, int]]:
+        keys = {"run_id": spec.run_id, "benchmark": benchmark, "status": "ok"}
+        rows = [] if self._rejudge else [("answers", spec.model, len(self._workspace.lake.read("answers", keys, ["status"])))]
+        judged = self._workspace.lake.read("judgements", keys).filter(~pl.col("superseded"))
+        for judge in spec.judges:
+            if self._judges() and judge.model not in self._judges():
+                continue
+            own = judged.filter(judge=judge.model, judge_round=judge.rounds.get(benchmark, 0))
+            rows.append(("judgements", judge.model, own.height))
+        return rows
+
+    def _announce(self, note: object) -> None:
+        assert callable(note)  # noqa: S101
+        spec = self._specs[0]
+        for name in self._benchmarks:
+            settings = spec.benchmarks[name]
+            note(f"{name}: {settings.question_set} ({settings.n_questions} questions, from {settings.source})")
+        if any(judge.model == DEFAULT_MODEL for judge in spec.judges):
+            note(
+                f"judge {DEFAULT_MODEL} is a tiny model that shows the pipeline at work; its scores mean little. "
+                "Name a real one with --judge-model."
+            )
+
+
+def _run_id(request: RunRequest) -> str:
+    from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of  # noqa: PLC0415
+
+    return run_id_of(check_model_name(request.model), check_run_tag(request.tag))
+
+
+def _asked_benchmarks(request: RunRequest, spec: RunSpec) -> list[str]:
+    from shaberi_dagster.benchmarks.registry import parse_benchmarks  # noqa: PLC0415
+
+    asked = {benchmark.name for benchmark in parse_benchmarks(",".join(request.benchmarks))}
+    return [name for name in spec.benchmarks if name in asked]

@@ -1,0 +1,118 @@
+"""`run-evals`: evaluate a model, from questions to scores."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE, INTERRUPTED, Debug, run_command
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.runspec import RunRequest
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+_EPILOG = """Examples:
+
+\b
+  run-evals --model embedded/smollm2-135m
+  run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --tag july
+  run-evals --model my-model --base-url http://localhost:8000/v1 --judge-model gpt-5.1 --judge-model gemini-3-pro
+  run-evals --model my-model --tag july --rejudge --judge-model gpt-5.1
+  run-evals --model my-model --benchmark elyza,tengu --limit 10 --questions hub
+
+Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed parts, 130 interrupted."""
+
+
+@app.command(epilog=_EPILOG)
+def run_evals(  # noqa: PLR0917
+    model: Annotated[str, typer.Option(help="Model to evaluate, e.g. gpt-5.1 or embedded/smollm2-135m.")],
+    benchmark: Annotated[str, typer.Option(help="Benchmarks, comma-separated, or all.")] = "all",
+    tag: Annotated[str, typer.Option(help="Run tag; the same tag continues the same run.")] = "default",
+    runs: Annotated[int, typer.Option(min=1, help="Independent runs, tagged TAG-run1 ... TAG-runN.")] = 1,
+    judge_model: Annotated[
+        list[str] | None, typer.Option(help="Judge; repeat for several. Default: the run's own, else the embedded model.")
+    ] = None,
+    passes: Annotated[str | None, typer.Option(help="Score-modifying passes, comma-separated, in order.")] = None,
+    rejudge: Annotated[bool, typer.Option("--rejudge", help="Judge the stored answers anew; ask the model nothing.")] = False,
+    base_url: Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint of the model, up to /v1.")] = None,
+    judge_base_url: Annotated[str | None, typer.Option(help="Endpoint of the judges, up to /v1.")] = None,
+    api_key_variable: Annotated[
+        str | None, typer.Option(help="Environment variable with the key for --base-url.")
+    ] = None,
+    judge_api_key_variable: Annotated[
+        str | None, typer.Option(help="Environment variable with the key for --judge-base-url.")
+    ] = None,
+    temperature: Annotated[float | None, typer.Option(min=0, max=2, help="Of answers (default 0.2).")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Of an answer (default 6000).")] = None,
+    frequency_penalty: Annotated[
+        float | None, typer.Option("--frequency-penalty", "-fp", min=-2, max=2, help="Of answers (default 0).")
+    ] = None,
+    judge_max_tokens: Annotated[int | None, typer.Option(min=1, help="Of a judgement (default 4096).")] = None,
+    score_rounding: Annotated[
+        str | None, typer.Option(help="none keeps decimals (default); legacy rounds half to even.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions of each benchmark.")] = None,
+    questions: Annotated[
+        str | None, typer.Option(help="starter, hub, or a folder. Default: SHABERI_DATASETS, else starter.")
+    ] = None,
+    question_set: Annotated[
+        list[str] | None, typer.Option(help="A version other than the default, e.g. mt_bench@80; repeat for several.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and the calls it needs; make none.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout; progress on stderr.")] = False,
+    debug: Debug = False,
+) -> int:
+    """Evaluate a model: answers, judgements, scores, metrics. What is there already is never paid for again."""
+    del debug
+    request = RunRequest(
+        model=model,
+        tag=tag,
+        benchmarks=benchmark.split(","),
+        judge_models=judge_model or None,
+        passes=passes.split(",") if passes else None,
+        base_url=base_url,
+        judge_base_url=judge_base_url,
+        api_key_variable=api_key_variable,
+        judge_api_key_variable=judge_api_key_variable,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        frequency_penalty=frequency_penalty,
+        judge_max_tokens=judge_max_tokens,
+        score_rounding=_rounding(score_rounding),
+        limit=limit,
+        questions=questions,
+        question_sets=question_set or None,
+    )
+    # Only now, so that --help and usage errors are quick.
+    from shaberi_dagster.cli.evaluation import Evaluation  # noqa: PLC0415
+
+    tags = [tag] if runs == 1 else [f"{tag}-run{number}" for number in range(1, runs + 1)]
+    evaluation = Evaluation([request.model_copy(update={"tag": each}) for each in tags], rejudge=rejudge)
+    if dry_run:
+        evaluation.show_plan(as_json=json)
+        return FINE
+    try:
+        status = evaluation.run()
+    except KeyboardInterrupt:
+        again = " ".join([Path(sys.argv[0]).name, *map(shlex.quote, sys.argv[1:])])
+        _say(f"\ninterrupted; finished calls are saved. Go on with:\n  {again}")
+        return INTERRUPTED
+    evaluation.show_scores(as_json=json)
+    return FINE if status == "complete" else FAILED_PARTS
+
+
+def _rounding(value: str | None) -> str | None:
+    if value not in {None, "none", "legacy"}:
+        raise ConfigurationError(f"--score-rounding must be none or legacy, not {value!r}")
+    return value
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201
+
+
+def main() -> None:
+    """Entry point."""
+    run_command(app)

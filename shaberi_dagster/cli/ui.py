@@ -1,0 +1,33 @@
+"""`shaberi ui`: Dagster's webserver and daemon on this lake."""
+
+import os
+import subprocess
+import sys
+
+from shaberi_dagster.defs.execution import close_dead_runs, open_instance
+from shaberi_dagster.settings import Settings
+
+
+def serve(settings: Settings, host: str, port: int) -> int:
+    """Run `dagster dev` until it is stopped.
+
+    Returns:
+        Its exit code; 0 when the user stopped it.
+    """
+    with open_instance(settings.dagster_home) as instance:
+        close_dead_runs(instance)
+    settings.run_specs.mkdir(parents=True, exist_ok=True)
+    environment = os.environ | {
+        "DAGSTER_HOME": str(settings.dagster_home),
+        "SHABERI_WAREHOUSE": str(settings.warehouse),
+        "SHABERI_RUN_SPECS": str(settings.run_specs),
+    }
+    command = [sys.executable, "-m", "dagster", "dev", "-m", "shaberi_dagster.definitions"]
+    server = subprocess.Popen([*command, "--host", host, "--port", str(port)], env=environment)  # noqa: S603
+    try:
+        return server.wait()
+    except KeyboardInterrupt:
+        # Ctrl-C reached the server as well; `kill` reached only us.
+        server.terminate()
+        server.wait()
+        return 0

@@ -1,0 +1,119 @@
+"""How outcomes and tables look in the Dagster UI."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+import polars as pl
+
+from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.outcome import Outcome
+
+_PREVIEW_CHARACTERS = 120
+_NOT_IN_RUN = "not one of this run's benchmarks"
+
+
+def column_schema(table: str) -> dg.TableSchema:
+    """The columns of a table with meaning, unit and source."""
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                name=column.name,
+                type=str(column.type),
+                description=column.description,
+                constraints=dg.TableColumnConstraints(nullable=not column.required),
+            )
+            for column in TABLES[table].columns
+        ]
+    )
+
+
+def materialize_result(
+    key: dg.AssetKey, outcomes: Sequence[Outcome], check_names: Sequence[str]
+) -> dg.MaterializeResult[None]:
+    """The result of one asset: of one run, or of several that were backfilled together.
+
+    Args:
+        key: The asset.
+        outcomes: Its outcome for each run; none when no run has this benchmark.
+        check_names: The checks that the asset has.
+    """
+    return dg.MaterializeResult(
+        asset_key=key,
+        metadata=_metadata(outcomes),
+        check_results=[_check(key, name, outcomes) for name in check_names],
+    )
+
+
+def _metadata(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
+    if not outcomes:
+        return {"dagster/row_count": 0, "note": _NOT_IN_RUN}
+    rows = sum(outcome.facts["rows"] for outcome in outcomes)
+    if len(outcomes) > 1:
+        facts = pl.DataFrame([{"run": outcome.run_id} | _flat(outcome.facts) for outcome in outcomes])
+        return {"dagster/row_count": rows, "runs": len(outcomes), "facts by run": dg.MetadataValue.md(_table(facts))}
+    (outcome,) = outcomes
+    known = {name: value for name, value in outcome.facts.items() if value is not None and name != "rows"}
+    metadata: dict[str, Any] = {"dagster/row_count": rows, "run": outcome.run_id} | known
+    metadata["preview"] = dg.MetadataValue.md(_table(outcome.preview))
+    if any(outcome.scores.values()):
+        metadata["score distribution"] = dg.MetadataValue.md(_histogram(outcome))
+    return metadata
+
+
+def _check(key: dg.AssetKey, name: str, outcomes: Sequence[Outcome]) -> dg.AssetCheckResult:
+    found = [check for outcome in outcomes for check in outcome.checks if check.name == name]
+    failed = [check for check in found if not check.passed]
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name=name,
+        passed=not failed,
+        severity=dg.AssetCheckSeverity.ERROR if any(c.severe for c in failed) else dg.AssetCheckSeverity.WARN,
+        description="; ".join(check.description for check in failed or found) or _NOT_IN_RUN,
+    )
+
+
+def _flat(facts: Mapping[str, Any]) -> dict[str, str]:
+    return {name: "" if value is None else str(value) for name, value in facts.items()}
+
+
+def _table(frame: pl.DataFrame) -> str:
+    """A markdown table; texts are shortened and cannot break out of their cell."""
+    header = f"| {' | '.join(frame.columns)} |\n|{' --- |' * len(frame.columns)}"
+    rows = (f"| {' | '.join(_cell(value) for value in row)} |" for row in frame.iter_rows())
+    return "\n".join([header, *rows])
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    text = " ".join(str(value).split())
+    short = text[:_PREVIEW_CHARACTERS] + ("…" if len(text) > _PREVIEW_CHARACTERS else "")
+    # Model output is data: neither markdown nor HTML of it may take effect.
+    return "".join(f"&#{ord(char)};" if char in "&<>|`*_[]()!\\~#:/" else char for char in short if char.isprintable())
+
+
+def _histogram(outcome: Outcome) -> str:
+    """The scores by judge as an inline PNG."""
+    import vl_convert  # noqa: PLC0415  (loads a JavaScript engine)
+
+    values = [{"judge": judge, "score": value} for judge, scores in outcome.scores.items() for value in scores]
+    chart = {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "title": f"{outcome.benchmark} - {outcome.run_id}",
+        "width": 360,
+        "height": 140,
+        "data": {"values": values},
+        "mark": "bar",
+        "encoding": {
+            "x": {"field": "score", "type": "ordinal", "title": "score on the judge's scale"},
+            "y": {"aggregate": "count", "title": "samples", "axis": {"tickMinStep": 1}},
+            "color": {"field": "judge", "type": "nominal"},
+            "xOffset": {"field": "judge"},
+        },
+    }
+    png = vl_convert.vegalite_to_png(chart)
+    return f"![score distribution](data:image/png;base64,{base64.b64encode(png).decode()})"

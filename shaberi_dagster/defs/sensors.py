@@ -1,0 +1,65 @@
+"""Unattended runs: a folder of RunSpec YAML files."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import yaml
+from pydantic import ValidationError
+
+from shaberi_dagster.defs.jobs import evaluate, register
+from shaberi_dagster.defs.resources import WorkspaceResource
+from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.outcome import STAGES
+from shaberi_dagster.runspec import RunRequest
+from shaberi_dagster.workspace import Workspace
+
+
+def read_request(path: Path) -> RunRequest:
+    """The request in a YAML file.
+
+    Raises:
+        ConfigurationError: It is not one; the message names the file and the field.
+    """
+    try:
+        return RunRequest.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the whole file"
+        raise ConfigurationError(f"{path}: {where}: {first['msg']}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+
+
+@dg.sensor(
+    job=evaluate,
+    minimum_interval_seconds=15,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Registers and evaluates each YAML file put into the folder of run specs; each content once.",
+)
+def run_spec_folder(
+    context: dg.SensorEvaluationContext, workspace: WorkspaceResource
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """One evaluation for each new or changed `*.yaml` file."""
+    place = workspace.workspace()
+    folder = place.settings.run_specs
+    found = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+    requests = [request for path in found if (request := _requested(path, place, context))]
+    yield from requests
+    if not requests:
+        yield dg.SkipReason(f"nothing new among {len(found)} YAML files in {folder}")
+
+
+def _requested(path: Path, place: Workspace, context: dg.SensorEvaluationContext) -> dg.RunRequest | None:
+    """The evaluation that a file asks for; None when it was asked for before or cannot be."""
+    run_key = hashlib.sha256(path.name.encode() + b"\0" + path.read_bytes()).hexdigest()
+    if context.instance.get_runs(dg.RunsFilter(tags={"dagster/run_key": run_key}), limit=1):
+        return None
+    try:
+        spec = register(read_request(path), place, context.instance)
+    except ShaberiError as error:
+        context.log.error(str(error))
+        return None
+    keys = [dg.AssetKey([stage, name]) for stage in STAGES for name in spec.benchmarks]
+    return dg.RunRequest(run_key=run_key, partition_key=spec.run_id, asset_selection=keys)

@@ -1,0 +1,74 @@
+"""A run from its spec to its metrics: the stages by name, with their effect on the run's state."""
+
+from collections.abc import Sequence
+
+from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.generation.stage import answer
+from shaberi_dagster.judging.stage import judge
+from shaberi_dagster.outcome import Outcome
+from shaberi_dagster.planning import load_run
+from shaberi_dagster.runspec import RunSpec
+from shaberi_dagster.scoring import measure, score, set_status
+from shaberi_dagster.workspace import Workspace, engine_thread
+
+
+def stored_spec(run_id: str, workspace: Workspace) -> RunSpec:
+    """The spec of a registered run.
+
+    Raises:
+        ConfigurationError: There is no such run.
+    """
+    spec = load_run(workspace.lake, run_id)
+    if spec is None:
+        raise ConfigurationError(f"run {run_id} has no RunSpec: start it with run-evals or the job new_run")
+    return spec
+
+
+def materialize(
+    stage: str, run_id: str, benchmarks: Sequence[str], workspace: Workspace, judges: Sequence[str] = ()
+) -> list[Outcome]:
+    """Bring one stage of a run up to date.
+
+    Args:
+        stage: One of `outcome.STAGES`.
+        run_id: A registered run.
+        benchmarks: Which benchmarks; those that the run has not are left out.
+        workspace: Where to read and write.
+        judges: For `judgements`: only these; none named means all of the run's.
+
+    Returns:
+        One outcome per benchmark of the run.
+    """
+    spec = stored_spec(run_id, workspace)
+    own = [name for name in spec.benchmarks if name in benchmarks]
+    if not own:
+        return []
+    try:
+        if stage == "judgements":
+            return judge(spec, own, workspace, judges)
+        return {"answers": answer, "scores": score, "metrics": measure}[stage](spec, own, workspace)
+    except BaseException as error:
+        stopped = str(error) if isinstance(error, ShaberiError) else type(error).__name__
+        set_status(spec, workspace, error=stopped if isinstance(error, Exception) else None)
+        raise
+
+
+def check_endpoints(spec: RunSpec, workspace: Workspace, *, answers: bool, judges: Sequence[str]) -> None:
+    """Find an endpoint that cannot work before anything is paid for.
+
+    Args:
+        spec: The run.
+        workspace: Where keys are read from.
+        answers: Whether the model's own endpoint is needed.
+        judges: The judges that are needed.
+
+    Raises:
+        EndpointError: One cannot be reached or refuses us.
+        ConfigurationError: A key is missing.
+    """
+    needed = {(judge.endpoint, judge.model) for judge in spec.judges if judge.model in judges}
+    if answers:
+        needed.add((spec.endpoint, spec.model))
+    thread = engine_thread(workspace.environment)
+    for endpoint, model in sorted(needed, key=lambda pair: pair[1]):
+        thread.run(thread.engine.check(endpoint.to_endpoint(), model))

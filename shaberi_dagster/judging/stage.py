@@ -1,0 +1,307 @@
+"""The judgements stage: one row for each answer and judge."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+
+from shaberi_dagster.benchmarks.questions import Question
+from shaberi_dagster.benchmarks.registry import Benchmark, get_benchmark
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.judging.parse import ParsedScore, is_out_of_scale, parse_score
+from shaberi_dagster.lake.schemas import JUDGEMENTS
+from shaberi_dagster.llm.session import CallSession
+from shaberi_dagster.llm.types import Call, ChatRequest, Sampling, ScoreLine
+from shaberi_dagster.outcome import Check, Outcome, by_class, complete_check, failures_check, total
+from shaberi_dagster.planning import load_questions
+from shaberi_dagster.progress import StageProgress
+from shaberi_dagster.prompting import fallback_messages, fallback_prompt_hash, judge_messages, judge_prompt_hash
+from shaberi_dagster.runspec import JudgeSpec, RunSpec
+from shaberi_dagster.stage import Answered, calling, run_columns
+from shaberi_dagster.workspace import Workspace
+
+_KEY = ["benchmark", "judge", "question_id", "sample_index"]
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One answer for one judge; `request` is None when the answer is not sent to a judge."""
+
+    benchmark: Benchmark
+    judge: JudgeSpec
+    question: Question
+    answer: dict[str, Any]
+    prompt_hash: str
+    config_hash: str
+    request: ChatRequest | None
+
+    @property
+    def round(self) -> int:
+        return self.judge.rounds.get(self.benchmark.name, 0)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a stored judgement must agree with to be the judgement of this item."""
+        return {
+            "benchmark": self.benchmark.name,
+            "judge": self.judge.model,
+            "question_id": self.answer["question_id"],
+            "sample_index": self.answer["sample_index"],
+            "answer_hash": self.answer["answer_hash"],
+            "judge_config_hash": self.config_hash,
+            "judge_round": self.round,
+        }
+
+
+def judge(
+    spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace, judges: Sequence[str] = ()
+) -> list[Outcome]:
+    """Make the judgements that the run still lacks and store them.
+
+    A judgement stands as long as the answer text, the judge's settings and prompt, and the round are the same;
+    else it is made anew and the old one is kept as superseded. Failures are tried again.
+
+    Args:
+        spec: The run.
+        benchmarks: Some of its benchmarks.
+        workspace: Where to read and write.
+        judges: Only these of the run's judges; none named means all.
+
+    Returns:
+        One outcome per benchmark.
+
+    Raises:
+        ConfigurationError: A judge is not one of the run's.
+        EndpointError: A judge's endpoint refuses us.
+        PartitionBusyError: Another process judges this run.
+    """
+    chosen = _chosen(spec, judges)
+    names = [one.model for one in chosen]
+    keys = {"run_id": spec.run_id, "benchmark": benchmarks}
+    answers = workspace.lake.read("answers", keys)
+    stored = workspace.lake.read("judgements", keys)
+    items = [item for name in benchmarks for item in _items(spec, name, answers, chosen, workspace)]
+    wanted = pl.DataFrame(
+        [item.identity for item in items],
+        schema={name: JUDGEMENTS.schema[name] for name in [*_KEY, "answer_hash", "judge_config_hash", "judge_round"]},
+    )
+    standing = stored.filter(~pl.col("superseded"), pl.col("status").is_in(["ok", "excluded"])).join(
+        wanted, on=wanted.columns, how="semi", nulls_equal=True
+    )
+    done = set(standing.select(_KEY).iter_rows())
+    pending = [item for item in items if _key(item) not in done]
+    lines = {
+        (name, one): StageProgress("judgements", name, one, total=spec.n_planned(name))
+        for name in benchmarks
+        for one in names
+    }
+    for name, one, _, _ in done:
+        lines[name, one].done += 1
+        lines[name, one].reused += 1
+    with calling(spec.run_id, "judgements", workspace) as stage:
+        rows = stage.run(
+            pending,
+            lambda session, item: _judge_one(spec, session, item, workspace),
+            line_of=lambda item: lines[item.benchmark.name, item.judge.model],
+            lines=list(lines.values()),
+        )
+        fresh = pl.DataFrame(rows, schema=JUDGEMENTS.schema)
+        frame = pl.concat([_kept(stored, fresh), fresh])
+        stage.commit("judgements", frame, keys, changed=bool(rows))
+    return [_outcome(spec, name, frame.filter(benchmark=name), answers.filter(benchmark=name), lines) for name in benchmarks]
+
+
+def _chosen(spec: RunSpec, judges: Sequence[str]) -> list[JudgeSpec]:
+    known = {one.model: one for one in spec.judges}
+    if unknown := [name for name in judges if name not in known]:
+        raise ConfigurationError(f"judge {unknown[0]!r} is not one of run {spec.run_id}: {', '.join(known)}")
+    return [known[name] for name in judges or known]
+
+
+def _items(
+    spec: RunSpec, benchmark: str, answers: pl.DataFrame, judges: Sequence[JudgeSpec], workspace: Workspace
+) -> list[_Item]:
+    entry = get_benchmark(benchmark)
+    questions = {question.question_id: question for question in load_questions(spec, benchmark, workspace).questions}
+    prompt_hash = judge_prompt_hash(workspace.prompts, entry)
+    fallback_hash = fallback_prompt_hash(workspace.prompts, entry)
+    rows = [row for row in answers.filter(benchmark=benchmark).iter_rows(named=True) if row["question_id"] in questions]
+    return [
+        _Item(
+            entry,
+            one,
+            questions[row["question_id"]],
+            row,
+            prompt_hash,
+            one.config_hash(prompt_hash, fallback_hash),
+            _request(entry, one, questions[row["question_id"]], row, workspace),
+        )
+        for one in judges
+        for row in rows
+    ]
+
+
+def _request(
+    benchmark: Benchmark, judge: JudgeSpec, question: Question, answer: dict[str, Any], workspace: Workspace
+) -> ChatRequest | None:
+    if answer["status"] != "ok" or answer["answer_state"] != "text":
+        return None
+    messages = judge_messages(workspace.prompts, benchmark, question, answer["answer"])
+    return _chat(benchmark, judge, messages)
+
+
+def _chat(benchmark: Benchmark, judge: JudgeSpec, messages: Any) -> ChatRequest:
+    rounds = judge.rounds.get(benchmark.name, 0)
+    score_line = ScoreLine("FINAL SCORE: ", benchmark.scale_minimum, benchmark.scale_maximum)
+    return ChatRequest(
+        judge.endpoint.to_endpoint(),
+        judge.model,
+        messages,
+        Sampling(judge.temperature, judge.max_tokens, last_line=score_line),
+        replicate=f"round{rounds}" if rounds else "",
+    )
+
+
+async def _judge_one(
+    spec: RunSpec, session: CallSession, item: _Item, workspace: Workspace
+) -> tuple[dict[str, Any], list[Answered]]:
+    if item.request is None:
+        return _row(spec, item) | _not_judged(item.answer), []
+    labels = {"benchmark": item.benchmark.name, "question_id": item.question.question_id}
+    first, reused = await session.call(item.request, labels | {"purpose": "judge"})
+    calls: list[Answered] = [(first, reused)]
+    if first.status == "error":
+        return _row(spec, item) | _judged(first, None, None, item), calls
+    parsed = _parsed(first, item)
+    if parsed is not None or not (first.content or "").strip():
+        return _row(spec, item) | _judged(first, None, parsed, item), calls
+    messages = fallback_messages(workspace.prompts, item.benchmark, first.content or "")
+    request = _chat(item.benchmark, item.judge, messages)
+    second, again = await session.call(request, labels | {"purpose": "fallback"}, lookup=reused)
+    calls.append((second, again))
+    return _row(spec, item) | _judged(first, second, _parsed(second, item), item), calls
+
+
+def _parsed(call: Call, item: _Item) -> ParsedScore | None:
+    if call.content is None:
+        return None
+    return parse_score(
+        call.content,
+        legacy_forms=item.benchmark.judging.legacy_score_forms,
+        answer=item.answer["answer"],
+        finish_reason=call.finish_reason,
+        rounding=item.judge.score_rounding,
+    )
+
+
+def _row(spec: RunSpec, item: _Item) -> dict[str, Any]:
+    return run_columns(spec) | item.identity | {
+        "question_set": item.answer["question_set"],
+        "judge_prompt_hash": item.prompt_hash,
+        "request_hash": item.request.request_hash if item.request else None,
+        "created_at": datetime.now(UTC),
+        "superseded": False,
+    }
+
+
+def _not_judged(answer: dict[str, Any]) -> dict[str, Any]:
+    if answer["status"] != "ok":
+        return {"status": "skipped", "error_class": "no_answer", "error_message": "the answer failed"}
+    return {"status": "excluded", "error_class": "empty_answer", "error_message": f"the answer is {answer['answer_state']}"}
+
+
+def _judged(first: Call, second: Call | None, parsed: ParsedScore | None, item: _Item) -> dict[str, Any]:
+    last = second or first
+    row = {
+        "judge_output": first.content,
+        "fallback_output": second.content if second else None,
+        "fallback_request_hash": second.request_hash if second else None,
+        "finish_reason": first.finish_reason,
+        "latency_seconds": first.latency_seconds + (second.latency_seconds if second else 0.0),
+        **_usage(first, second),
+    }
+    if parsed is not None:
+        low, high = item.benchmark.scale_minimum, item.benchmark.scale_maximum
+        return row | {
+            "status": "ok",
+            "score": parsed.score,
+            "score_source": "fallback" if second else parsed.source,
+            "out_of_scale": is_out_of_scale(parsed.score, low, high),
+        }
+    if last.status == "error":
+        return row | {"status": "error", "error_class": last.error_class, "error_message": last.error_message}
+    if not (first.content or "").strip():
+        return row | {"status": "error", "error_class": "empty_output", "error_message": "the judge wrote nothing"}
+    return row | {"status": "error", "error_class": "no_score", "error_message": "no score in the judge's output"}
+
+
+def _usage(first: Call, second: Call | None) -> dict[str, int | None]:
+    """Tokens of both calls; unknown if one of them is unknown."""
+    calls = [call for call in (first, second) if call is not None]
+
+    def summed(name: str) -> int | None:
+        values = [getattr(call.usage, name) for call in calls]
+        return None if None in values else sum(values)
+
+    names = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+    return {f"judge_{name}": summed(name) for name in names}
+
+
+def _key(item: _Item) -> tuple[str, str, str, int]:
+    return item.benchmark.name, item.judge.model, item.answer["question_id"], item.answer["sample_index"]
+
+
+def _kept(stored: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """The stored rows beside the fresh ones: a replaced score stays as superseded, a replaced failure goes."""
+    replaced = stored.join(fresh, on=_KEY, how="semi").filter(pl.col("superseded") | (pl.col("status") == "ok"))
+    return pl.concat(
+        [stored.join(fresh, on=_KEY, how="anti"), replaced.with_columns(superseded=pl.lit(value=True))]
+    ).select(stored.columns)
+
+
+def _outcome(
+    spec: RunSpec,
+    benchmark: str,
+    frame: pl.DataFrame,
+    answers: pl.DataFrame,
+    lines: dict[tuple[str, str], StageProgress],
+) -> Outcome:
+    own = [line for (name, _), line in lines.items() if name == benchmark]
+    standing = frame.filter(~pl.col("superseded"))
+    failed = standing.filter(pl.col("status").is_in(["error", "skipped"])).height
+    planned = spec.n_planned(benchmark) * len(spec.judges)
+    scored = standing.filter(pl.col("score").is_not_null())
+    outside = int(scored["out_of_scale"].sum())
+    texts = answers.select("question_id", "sample_index", current=pl.col("answer_hash"))
+    matched = standing.join(texts, on=["question_id", "sample_index"], how="left", nulls_equal=True)
+    unlike = matched.filter(pl.col("answer_hash").ne_missing(pl.col("current"))).height
+    return Outcome(
+        run_id=spec.run_id,
+        stage="judgements",
+        benchmark=benchmark,
+        facts={
+            "rows": standing.height,
+            "planned": planned,
+            "superseded_rows": frame.height - standing.height,
+            "judges": [one.model for one in spec.judges],
+            "calls_made": sum(line.calls for line in own),
+            "already_there": sum(line.reused for line in own),
+            "failed": failed,
+            "failures_by_class": by_class(standing),
+            "mean_score": scored["score"].mean(),
+            "score_sources": dict(scored.group_by("score_source").len().iter_rows()),
+            "truncated": standing.filter(pl.col("finish_reason") == "length").height,
+            "prompt_tokens": total(standing, "judge_prompt_tokens"),
+            "completion_tokens": total(standing, "judge_completion_tokens"),
+        },
+        preview=standing.head(5).select("judge", "question_id", "status", "score", "judge_output"),
+        scores={str(name): part["score"].to_list() for (name,), part in scored.group_by("judge")},
+        checks=(
+            complete_check(standing.height, planned),
+            failures_check(failed, standing.height),
+            Check("within_scale", outside == 0, f"{outside} of {scored.height} scores are outside the scale", severe=False),
+            Check("fresh", unlike == 0, f"{unlike} judgements are stale or orphaned"),
+        ),
+    )

@@ -1,0 +1,190 @@
+"""`catalog.duckdb`: the public SQL views over the active files of the Delta tables.
+
+The file holds views only. It is written beside its place and swapped in atomically, so any DuckDB client can open
+it at any moment. Readers compare the versions it was made from with the tables' logs and write it anew when it is old.
+"""
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.settings import project_folder
+
+if TYPE_CHECKING:
+    from shaberi_dagster.lake.store import Lake
+
+CATALOG_NAME = "catalog.duckdb"
+_LOG_NAME = re.compile(r"(\d{20})\.(?:json|checkpoint)")
+# What a read-only session may run: nothing that writes files, attaches databases or changes settings.
+_READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
+
+
+def open_catalog(folder: Path) -> duckdb.DuckDBPyConnection:
+    """A locked-down read-only connection to the public views.
+
+    It reads the warehouse's files and nothing else; settings cannot be changed any more. Use `run_query` for
+    statements that come from users.
+
+    Args:
+        folder: The warehouse.
+
+    Raises:
+        ConfigurationError: There is no lake in that folder.
+    """
+    versions = logged_versions(folder)
+    if not versions:
+        raise ConfigurationError(f"no lake in {folder}: run run-evals first, or set SHABERI_WAREHOUSE")
+    connection = _connect(folder)
+    if connection is None or _described(connection) != _description(folder, versions):
+        if connection is not None:
+            connection.close()
+        from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
+
+        write_catalog(Lake(folder))
+        connection = _connect(folder)
+        assert connection is not None  # noqa: S101  (just written)
+    connection.execute("set TimeZone = 'UTC'")
+    connection.execute(f"set allowed_directories = [{_sql_string(str(folder) + os.sep)}]")
+    connection.execute("set enable_external_access = false")
+    connection.execute("set lock_configuration = true")
+    return connection
+
+
+def run_query(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, object] | None = None
+) -> duckdb.DuckDBPyConnection:
+    """Run one statement that only reads.
+
+    Args:
+        connection: From `open_catalog`.
+        sql: One SELECT (or FROM, WITH, VALUES, DESCRIBE, EXPLAIN …).
+        parameters: Values of `$name` parameters.
+
+    Returns:
+        The connection with the result to fetch.
+
+    Raises:
+        ConfigurationError: The SQL is not valid, is several statements, or could change something.
+    """
+    try:
+        statements = connection.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type not in _READING:
+            raise ConfigurationError("only one statement that reads (SELECT, DESCRIBE, EXPLAIN) is allowed")
+        return connection.execute(statements[0], parameters)
+    except duckdb.Error as error:
+        raise ConfigurationError(f"SQL: {str(error).strip()}") from error
+
+
+def write_catalog(lake: "Lake") -> Path:
+    """Write `catalog.duckdb` for the current versions of all tables and swap it in.
+
+    Returns:
+        Its path.
+    """
+    lake.folder.mkdir(parents=True, exist_ok=True)
+    versions = logged_versions(lake.folder)
+    with tempfile.TemporaryDirectory(prefix=".catalog-", dir=lake.folder) as scratch:
+        fresh = Path(scratch) / CATALOG_NAME
+        with duckdb.connect(str(fresh)) as connection:
+            define_views(connection, lake)
+            connection.execute("create table lake.catalog as select $1 as description", [_description(lake.folder, versions)])
+        return fresh.replace(lake.folder / CATALOG_NAME)
+
+
+def connect(lake: "Lake") -> duckdb.DuckDBPyConnection:
+    """An in-memory connection with the same views over the current versions, for the stages' own SQL."""
+    connection = duckdb.connect()
+    connection.execute("set TimeZone = 'UTC'")
+    define_views(connection, lake)
+    return connection
+
+
+def define_views(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
+    """Create schema `lake` (one view per table) and the public views of `sql/views` in `main`."""
+    from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
+
+    connection.execute("create schema lake")
+    for name, table in TABLES.items():
+        files = lake.delta(name).file_uris()
+        columns = ", ".join(column.name for column in table.columns)
+        source = f"read_parquet([{', '.join(map(_sql_string, files))}], hive_partitioning=true, hive_types_autocast=false)"
+        if not files:
+            # A view without files still has its columns and types.
+            connection.register("empty_frame", table.schema.to_frame())
+            connection.execute(f"create table lake._{name} as from empty_frame")
+            source = f"lake._{name}"
+        connection.execute(f"create view lake.{name} as select {columns} from {source}")
+    for path in view_files():
+        connection.execute(path.read_text(encoding="utf-8"))
+        connection.execute(f"comment on {_kind(path)} {view_name(path)} is {_sql_string(describe_sql(path))}")
+    documented = {
+        (name, column.name): column.description for name, table in TABLES.items() for column in table.columns
+    }
+    for view, column in connection.execute(
+        "select table_name, column_name from duckdb_columns() where schema_name = 'main' and not internal"
+    ).fetchall():
+        if description := documented.get((view, column)):
+            connection.execute(f"comment on column {view}.{column} is {_sql_string(description)}")
+
+
+def view_files() -> list[Path]:
+    """The files of `sql/views`, in the order in which they can be created."""
+    return sorted((project_folder("sql") / "views").glob("*.sql"))
+
+
+def view_name(path: Path) -> str:
+    """`30_leaderboard.sql` defines `leaderboard`."""
+    return path.stem.split("_", 1)[1]
+
+
+def describe_sql(path: Path) -> str:
+    """The comment lines at the top of an SQL file, as one line."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    comments = []
+    for line in lines:
+        if not line.startswith("--"):
+            break
+        comments.append(line.removeprefix("--").strip())
+    return " ".join(comments)
+
+
+def logged_versions(folder: Path) -> dict[str, int]:
+    """The last version in each table's transaction log, read from file names alone (a few ms)."""
+    versions = {}
+    for log in sorted(folder.glob("*/_delta_log")):
+        numbers = [int(match[1]) for name in os.listdir(log) if (match := _LOG_NAME.match(name))]
+        if numbers:
+            versions[log.parent.name] = max(numbers)
+    return versions
+
+
+def _kind(path: Path) -> str:
+    return "macro table" if " macro " in path.read_text(encoding="utf-8").lower() else "view"
+
+
+def _connect(folder: Path) -> duckdb.DuckDBPyConnection | None:
+    path = folder / CATALOG_NAME
+    return duckdb.connect(str(path), read_only=True) if path.is_file() else None
+
+
+def _described(connection: duckdb.DuckDBPyConnection) -> str | None:
+    try:
+        row = connection.execute("select description from lake.catalog").fetchone()
+    except duckdb.CatalogException:
+        return None
+    return row[0] if row else None
+
+
+def _description(folder: Path, versions: dict[str, int]) -> str:
+    """Where the files lie, and which versions of tables and view definitions the catalog stands for."""
+    definitions = [(path.name, path.stat().st_mtime_ns) for path in view_files()]
+    return repr((str(folder), sorted(versions.items()), definitions))
+
+
+def _sql_string(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

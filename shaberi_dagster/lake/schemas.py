@@ -1,0 +1,286 @@
+"""Every table of the lake: its columns with meaning, unit and source, and its physical partitions.
+
+The schemas are one contract for the Delta tables, the SQL views and the column pages in the Dagster UI.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Attributes:
+        name: Its name in every table, view and file.
+        type: Its polars type; every column is nullable unless `required`.
+        meaning: One line for people.
+        unit: Unit or value set, "" where the meaning says it all.
+        source: Where the value comes from.
+        required: Null is an error.
+    """
+
+    name: str
+    type: pl.DataType
+    meaning: str
+    unit: str = ""
+    source: str = ""
+    required: bool = False
+
+    @property
+    def description(self) -> str:
+        """Meaning, unit and source in one line."""
+        unit = f" [{self.unit}]" if self.unit else ""
+        source = f" (from {self.source})" if self.source else ""
+        return f"{self.meaning}{unit}{source}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One Delta table.
+
+    Attributes:
+        name: Folder under the warehouse and name in SQL.
+        meaning: One line for people.
+        columns: In order.
+        partition_by: Few, low-cardinality columns; never the run.
+    """
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    partition_by: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pl.Schema:
+        """Column names and types."""
+        return pl.Schema({column.name: column.type for column in self.columns})
+
+
+_TEXT = pl.String()
+_INT = pl.Int64()
+_FLOAT = pl.Float64()
+_BOOL = pl.Boolean()
+_TIME = pl.Datetime("us", "UTC")
+
+_STATUS = "ok, error, excluded or skipped"
+_RUN = (
+    Column("run_id", _TEXT, "The run: {model_safe}@@{run_tag}", source="RunSpec", required=True),
+    Column("model", _TEXT, "The evaluated model's name", source="RunSpec", required=True),
+    Column("run_tag", _TEXT, "The run's tag; {base}-run1 … in a multi-run", source="RunSpec", required=True),
+)
+_BENCHMARK = Column("benchmark", _TEXT, "The benchmark's name", source="RunSpec", required=True)
+_QUESTION_SET = Column("question_set", _TEXT, "The version of the benchmark's questions", source="RunSpec")
+_SAMPLE = (
+    _BENCHMARK,
+    _QUESTION_SET,
+    Column("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True),
+    Column("sample_index", _INT, "Which of the run's samples of this question", "0 to N-1", "RunSpec", required=True),
+)
+_CREATED = Column("created_at", _TIME, "When the row was made", "UTC", "clock", required=True)
+_ANSWER_HASH = Column("answer_hash", _TEXT, "sha256 of the answer text that is judged", source="answers")
+_STATUS_COLUMNS = (
+    Column("status", _TEXT, "Outcome of the row", _STATUS, "stage", required=True),
+    Column("error_class", _TEXT, "Class of the failure or reason of the exclusion; null when ok", source="stage"),
+    Column("error_message", _TEXT, "One line about the failure, without secrets", source="endpoint or stage"),
+)
+_JUDGE = (
+    Column("strategy", _TEXT, "Consensus strategy; null for a plain sample", source="RunSpec"),
+    Column("judge", _TEXT, "The judge model or rule", source="RunSpec", required=True),
+    Column("judge_config_hash", _TEXT, "sha256 of the judge's settings and prompt", source="RunSpec"),
+)
+
+
+def _tokens(prefix: str, what: str) -> tuple[Column, ...]:
+    return (
+        Column(f"{prefix}_prompt_tokens", _INT, f"Prompt tokens of {what}; null is unknown", "tokens", "provider"),
+        Column(f"{prefix}_completion_tokens", _INT, f"Completion tokens of {what}", "tokens", "provider"),
+        Column(f"{prefix}_cached_tokens", _INT, f"Prompt tokens of {what} read from a cache", "tokens", "provider"),
+        Column(f"{prefix}_reasoning_tokens", _INT, f"Hidden reasoning tokens of {what}", "tokens", "provider"),
+    )
+
+
+QUESTIONS = Table(
+    "questions",
+    "The question sets, one row per question of each version",
+    (
+        _BENCHMARK,
+        Column("question_set", _TEXT, "Name of the version, by content", source="content", required=True),
+        Column("question_set_sha256", _TEXT, "sha256 of the version's content", source="content", required=True),
+        Column("question_id", _TEXT, "sha256 of the exact question text", source="content", required=True),
+        Column("position", _INT, "Place in the set", "1 to n", "source file", required=True),
+        Column("upstream_id", _TEXT, "The source's own id", source="source file"),
+        Column("category", _TEXT, "The source's category", source="source file"),
+        Column("question", _TEXT, "The question as the model gets it", source="source file", required=True),
+        Column("reference", _TEXT, "A reference answer for the judge", source="source file"),
+        Column("criteria", _TEXT, "Per-question criteria or rubric for the judge", source="source file"),
+        Column("source", _TEXT, "Where the set was loaded from: starter, folder or hub dataset", source="loader"),
+        Column("source_revision", _TEXT, "Commit of the hub dataset; null for files", source="hub"),
+        _CREATED,
+    ),
+    partition_by=("benchmark",),
+)
+
+RUNS = Table(
+    "runs",
+    "One row per run with its frozen RunSpec",
+    (
+        *_RUN,
+        Column("base_tag", _TEXT, "The tag without -runN", source="RunSpec"),
+        Column("run_number", _INT, "N of -runN; null for a single run", source="RunSpec"),
+        Column("spec", _TEXT, "The RunSpec", "JSON", "RunSpec", required=True),
+        Column("spec_hash", _TEXT, "sha256 of the RunSpec", source="RunSpec", required=True),
+        Column("status", _TEXT, "State of the run", "running, complete, partial or error", "stages", required=True),
+        Column("status_by_benchmark", _TEXT, "State and error per benchmark", "JSON", "stages"),
+        Column("created_at", _TIME, "When the spec was first stored", "UTC", "clock", required=True),
+        Column("updated_at", _TIME, "When a stage last changed the run", "UTC", "clock", required=True),
+        Column("finished_at", _TIME, "When the run became complete", "UTC", "clock"),
+        Column("git_commit", _TEXT, "Commit of the evaluation code; null outside a checkout", source="git"),
+        Column("git_dirty", _BOOL, "Whether the code had uncommitted changes", source="git"),
+        Column("package_version", _TEXT, "Version of shaberi-dagster", source="package"),
+        Column("platform", _TEXT, "Python and operating system", source="interpreter"),
+    ),
+)
+
+ANSWERS = Table(
+    "answers",
+    "One row per sample of a question by a run; failures are rows too",
+    (
+        *_RUN,
+        *_SAMPLE,
+        Column("answer", _TEXT, "The text that is judged: thinking split off", source="model"),
+        _ANSWER_HASH,
+        Column("answer_state", _TEXT, "What the answer is", "text, empty or whitespace", "answer"),
+        Column("truncated", _BOOL, "Whether the token limit cut the answer", source="finish_reason"),
+        Column("thinking", _TEXT, "Thinking split off from the answer or sent beside it", source="model"),
+        *_STATUS_COLUMNS,
+        Column("finish_reason", _TEXT, "Why the model stopped", "stop, length, …", "provider"),
+        *_tokens("answer", "the answer"),
+        Column("latency_seconds", _FLOAT, "Duration of the successful request", "s", "clock"),
+        Column("prompt_hash", _TEXT, "sha256 of the generation templates", source="prompts"),
+        Column("request_hash", _TEXT, "The call that made the answer; its raw text is in calls", source="request"),
+        _CREATED,
+    ),
+    partition_by=("benchmark",),
+)
+
+JUDGEMENTS = Table(
+    "judgements",
+    "One row per answer and judge; replaced judgements stay as superseded rows",
+    (
+        *_RUN,
+        *_SAMPLE,
+        *_JUDGE,
+        Column("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="prompts"),
+        Column("judge_round", _INT, "How often the run was judged anew by this judge", "0, 1, …", "RunSpec"),
+        Column("score", _FLOAT, "The score as given, never clamped", "the benchmark's scale", "judge_output"),
+        Column("out_of_scale", _BOOL, "Whether the score is outside the benchmark's scale", source="score"),
+        Column(
+            "score_source",
+            _TEXT,
+            "How the score was found",
+            "final_score, score_tag, legacy_form, bare_number or fallback",
+            "parser",
+        ),
+        Column("judge_output", _TEXT, "The judge's whole output", source="judge"),
+        Column("fallback_output", _TEXT, "Output of the call that extracted the score", source="judge"),
+        *_STATUS_COLUMNS,
+        Column("finish_reason", _TEXT, "Why the judge stopped", "stop, length, …", "provider"),
+        _ANSWER_HASH,
+        *_tokens("judge", "the judgement, fallback included"),
+        Column("latency_seconds", _FLOAT, "Duration of the successful requests", "s", "clock"),
+        Column("request_hash", _TEXT, "The judging call", source="request"),
+        Column("fallback_request_hash", _TEXT, "The call that extracted the score", source="request"),
+        _CREATED,
+        Column("superseded", _BOOL, "A newer judgement of the same sample by this judge exists", source="stage"),
+    ),
+    partition_by=("benchmark", "judge"),
+)
+
+SCORES = Table(
+    "scores",
+    "A judgement's score after the deltas of a pass pipeline; baseline is the empty pipeline",
+    (
+        *_RUN,
+        *_SAMPLE,
+        *_JUDGE,
+        _ANSWER_HASH,
+        Column("status", _TEXT, "Outcome of the judgement", _STATUS, "judgements", required=True),
+        Column("error_class", _TEXT, "Why there is no score; null when ok", source="judgements"),
+        Column("pipeline", _TEXT, "Passes in order, or baseline", source="RunSpec", required=True),
+        Column("baseline_score", _FLOAT, "The judge's score", "the benchmark's scale", "judgements"),
+        Column(
+            "deltas",
+            pl.List(
+                pl.Struct({"pass": pl.String(), "version": pl.String(), "delta": pl.Float64(), "reason": pl.String()})
+            ),
+            "What each pass added, in order",
+            "the benchmark's scale",
+            "passes",
+        ),
+        Column("score", _FLOAT, "baseline_score plus the deltas", "the benchmark's scale", "passes"),
+        _CREATED,
+    ),
+    partition_by=("benchmark", "judge"),
+)
+
+METRICS = Table(
+    "metrics",
+    "The roll-up of scores per run, judge, benchmark, pipeline and null policy",
+    (
+        *_RUN,
+        Column("base_tag", _TEXT, "The tag without -runN", source="runs"),
+        Column("run_number", _INT, "N of -runN; null for a single run", source="runs"),
+        _BENCHMARK,
+        _QUESTION_SET,
+        *_JUDGE,
+        Column("pipeline", _TEXT, "Passes in order, or baseline", source="scores", required=True),
+        Column("null_policy", _TEXT, "What a missing score counts as", "legacy, zero or strict", "sql", required=True),
+        Column("score", _FLOAT, "Mean score; null when the policy refuses it", "reported scale", "scores"),
+        Column("sd_questions", _FLOAT, "Standard deviation over questions (ddof 1)", "reported scale", "scores"),
+        Column("n_planned", _INT, "Samples planned", "samples", "scores", required=True),
+        Column("n_scored", _INT, "Samples with a score", "samples", "scores", required=True),
+        Column("n_failed", _INT, "Samples whose answer or judgement failed", "samples", "scores", required=True),
+        Column("n_excluded", _INT, "Samples left out for a reason (empty answers)", "samples", "scores", required=True),
+        Column("n_out_of_scale", _INT, "Scores outside the scale, counted as given", "samples", "scores"),
+        Column("reported_multiplier", _FLOAT, "Reported scale / judge's scale", source="benchmark"),
+        _CREATED,
+    ),
+    partition_by=("benchmark",),
+)
+
+CALLS = Table(
+    "calls",
+    "One row per finished call: what was received, what it used, how it ended",
+    (
+        Column("request_hash", _TEXT, "Identity of the request", source="request", required=True),
+        Column("run_id", _TEXT, "The run that made the call", source="RunSpec", required=True),
+        Column("stage", _TEXT, "The stage that made the call", "answers, judgements, …", "stage", required=True),
+        Column("benchmark", _TEXT, "The benchmark it was made for", source="stage"),
+        Column("question_id", _TEXT, "The question it was made for", source="stage"),
+        Column("purpose", _TEXT, "What the call is within its stage", "answer, judge or fallback", "stage"),
+        Column("model", _TEXT, "The model asked", source="request", required=True),
+        Column("base_url", _TEXT, "The endpoint asked", source="request", required=True),
+        Column("status", _TEXT, "Outcome of the call", "ok or error", "endpoint", required=True),
+        Column("error_class", _TEXT, "Class of the failure; null when ok", source="engine"),
+        Column("error_message", _TEXT, "One line about the failure, without secrets", source="endpoint"),
+        Column("content", _TEXT, "The reply's text exactly as received", source="endpoint"),
+        Column("reasoning", _TEXT, "The API's own reasoning text", source="endpoint"),
+        Column("finish_reason", _TEXT, "Why the model stopped", "stop, length, …", "endpoint"),
+        Column("prompt_tokens", _INT, "Prompt tokens; null is unknown", "tokens", "provider"),
+        Column("completion_tokens", _INT, "Completion tokens; null is unknown", "tokens", "provider"),
+        Column("cached_tokens", _INT, "Prompt tokens read from a cache", "tokens", "provider"),
+        Column("reasoning_tokens", _INT, "Hidden reasoning tokens", "tokens", "provider"),
+        Column("cost_usd", _FLOAT, "List price at the time of the call; null is unknown", "US dollars", "genai-prices"),
+        Column("attempts", _INT, "HTTP requests made for the call", "requests", "engine"),
+        Column("latency_seconds", _FLOAT, "Duration of the last attempt", "s", "clock"),
+        _CREATED,
+    ),
+    partition_by=("stage",),
+)
+
+TABLES: Mapping[str, Table] = {
+    table.name: table for table in (QUESTIONS, RUNS, ANSWERS, JUDGEMENTS, SCORES, METRICS, CALLS)
+}

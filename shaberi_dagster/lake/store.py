@@ -1,0 +1,174 @@
+"""Reading and writing the Delta tables."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from shaberi_dagster.lake.schemas import TABLES, Table
+
+_WRITER = WriterProperties(compression="ZSTD", compression_level=3)
+# Writers of other runs commit to the same tables; delta-rs says so when both touched the same files.
+_retry_conflicts = retry(
+    retry=retry_if_exception_type(CommitFailedError),
+    wait=wait_random_exponential(multiplier=0.05, max=2),
+    stop=stop_after_attempt(20),
+    reraise=True,
+)
+
+Keys = Mapping[str, str | Iterable[str]]
+
+
+class Lake:
+    """The Delta tables in one folder.
+
+    Args:
+        folder: The warehouse; made when it is missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, table: str) -> Path:
+        """The folder of a table."""
+        return self.folder / TABLES[table].name
+
+    def delta(self, table: str) -> DeltaTable:
+        """The table as delta-rs sees it now; it is created when it is missing."""
+        path = self.path(table)
+        try:
+            return DeltaTable(path)
+        except TableNotFoundError:
+            path.mkdir(parents=True, exist_ok=True)
+            # "ignore": another process may create it at the same moment.
+            return DeltaTable.create(
+                path,
+                _arrow_schema(TABLES[table]),
+                mode="ignore",
+                partition_by=list(TABLES[table].partition_by) or None,
+                name=table,
+                description=TABLES[table].meaning,
+            )
+
+    def versions(self) -> dict[str, int]:
+        """The committed version of each table that exists."""
+        return {name: self.delta(name).version() for name in TABLES if (self.path(name) / "_delta_log").is_dir()}
+
+    def read(self, table: str, keys: Keys | None = None, columns: list[str] | None = None) -> pl.DataFrame:
+        """Rows of a table.
+
+        Args:
+            table: Its name.
+            keys: Column to value or values; rows must match all.
+            columns: Only these columns.
+
+        Returns:
+            A frame with the table's schema.
+        """
+        frame = pl.scan_delta(self.delta(table)).filter(
+            *(pl.col(column).is_in(_values(value)) for column, value in (keys or {}).items())
+        )
+        return frame.select(columns or list(TABLES[table].schema)).collect()
+
+    @_retry_conflicts
+    def replace(self, table: str, frame: pl.DataFrame, keys: Keys) -> None:
+        """Put `frame` in the place of all rows that match `keys`, in one atomic commit.
+
+        Args:
+            table: Its name.
+            frame: Rows; columns that are missing become null.
+            keys: Column to value or values that name the replaced rows; every row of `frame` must match.
+        """
+        predicate = " and ".join(
+            f"{column} in ({', '.join(_quoted(value) for value in _values(values))})" for column, values in keys.items()
+        )
+        write_deltalake(
+            self.delta(table),
+            conform(TABLES[table], frame).to_arrow(),
+            mode="overwrite",
+            predicate=predicate,
+            writer_properties=_WRITER,
+        )
+
+    @_retry_conflicts
+    def append(self, table: str, frame: pl.DataFrame, transaction: str | None = None) -> None:
+        """Add rows.
+
+        Args:
+            table: Its name.
+            frame: Rows; columns that are missing become null.
+            transaction: An id that is committed with the rows; `committed` tells whether that happened.
+        """
+        properties = CommitProperties(app_transactions=[Transaction(transaction, 1)]) if transaction else None
+        write_deltalake(
+            self.delta(table),
+            conform(TABLES[table], frame).to_arrow(),
+            mode="append",
+            writer_properties=_WRITER,
+            commit_properties=properties,
+        )
+
+    def committed(self, table: str, transaction: str) -> bool:
+        """Whether an `append` with this transaction id took place."""
+        return self.delta(table).transaction_version(transaction) is not None
+
+    def compact(self, retention_hours: int = 168) -> dict[str, dict[str, int]]:
+        """Merge small files and delete files that no version younger than the retention needs.
+
+        Args:
+            retention_hours: Older files may still be read by nobody; 0 is only safe without readers.
+
+        Returns:
+            For each table `files_before`, `files_after` and `files_deleted`.
+        """
+        return {name: self._compact(name, retention_hours) for name in self.versions()}
+
+    @_retry_conflicts
+    def _compact(self, table: str, retention_hours: int) -> dict[str, int]:
+        delta = self.delta(table)
+        before = len(delta.file_uris())
+        delta.optimize.compact(writer_properties=_WRITER)
+        deleted = delta.vacuum(
+            retention_hours=retention_hours, dry_run=False, enforce_retention_duration=retention_hours >= 168  # noqa: PLR2004
+        )
+        delta.create_checkpoint()
+        after = len(self.delta(table).file_uris())
+        return {"files_before": before, "files_after": after, "files_deleted": len(deleted)}
+
+
+def conform(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with exactly the table's columns and types.
+
+    Raises:
+        ValueError: It has a column that the table has not, or null in a required one.
+    """
+    unknown = set(frame.columns) - set(table.schema)
+    if unknown:
+        raise ValueError(f"table {table.name} has no columns {sorted(unknown)}")
+    conformed = frame.select(
+        (pl.col(column.name) if column.name in frame.columns else pl.lit(None).alias(column.name)).cast(column.type)
+        for column in table.columns
+    )
+    empty = [column.name for column in table.columns if column.required and conformed[column.name].has_nulls()]
+    if empty:
+        raise ValueError(f"table {table.name} needs values in {empty}")
+    return conformed
+
+
+def _arrow_schema(table: Table) -> pa.Schema:
+    arrow = pl.DataFrame(schema=table.schema).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    return pa.schema(
+        arrow.field(column.name).with_metadata({"comment": column.description}) for column in table.columns
+    )
+
+
+def _values(values: str | Iterable[str]) -> list[str]:
+    return [values] if isinstance(values, str) else list(values)
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

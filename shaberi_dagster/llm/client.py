@@ -1,0 +1,244 @@
+"""One attempt at one endpoint: what is sent, and what its failure means."""
+
+import email.utils
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import httpx2
+from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient, Omit, RequestOptions
+
+from shaberi_dagster.errors import EndpointError
+from shaberi_dagster.llm.reply import (
+    ErrorDetails,
+    MalformedReplyError,
+    Reply,
+    decoded,
+    error_details,
+    parsed,
+    without_surrogates,
+)
+from shaberi_dagster.llm.types import ErrorClass
+
+_MESSAGE_LENGTH = 300
+_SECRET_LENGTH = 6  # shorter values (`x`, `none`) are placeholders that servers without keys are given
+_SECRET_LOOK = re.compile(r"(?i:\bbearer\s+)\S+|\b(?:sk|pk|rk|gsk|hf|xai)[-_][\w*.-]{6,}|\bAIza[\w*-]{10,}")
+_REJECTED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, 529})
+_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PAYMENT_REQUIRED})
+_PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY})
+# Sent as 429, but waiting does not help: the account behind the key is spent.
+_SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_CONNECTION_ERRORS = (APIConnectionError, aiohttp.ClientError, OSError)
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """How patient and how trusting a client is.
+
+    Attributes:
+        connect_seconds: Longest wait for a connection.
+        read_seconds: Longest silence while waiting for a reply.
+        check_seconds: Longest wait of `ChatClient.check`.
+        reply_bytes: Largest reply accepted.
+        connections: Most connections at once; high, since the limiter is what rules.
+    """
+
+    connect_seconds: float = 10.0
+    read_seconds: float = 600.0
+    check_seconds: float = 15.0
+    reply_bytes: int = 16 * 1024 * 1024
+    connections: int = 1000
+
+
+class CallFailure(Exception):  # noqa: N818 - an outcome that is classified, not a fault of the program
+    """An attempt that failed.
+
+    Args:
+        error_class: What kind of failure, which decides whether to try again.
+        message: One line, without secrets.
+        retry_after: Seconds that the server asks us to wait.
+    """
+
+    def __init__(self, error_class: ErrorClass, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.error_class: ErrorClass = error_class
+        self.message, self.retry_after = message, retry_after
+
+
+class ChatClient:
+    """Calls one OpenAI-compatible endpoint, without retries.
+
+    Args:
+        base_url: The address up to and including `/v1`.
+        key: Sent as bearer token, None to send none.
+        headers: Further headers.
+        settings: Timeouts and limits.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        settings: ClientSettings | None = None,
+    ) -> None:
+        self._base_url, self._key, self._settings = base_url, key, settings or ClientSettings()
+        seconds = httpx2.Timeout(self._settings.read_seconds, connect=self._settings.connect_seconds, pool=None)
+        http = DefaultAioHttpClient(
+            follow_redirects=False,
+            timeout=seconds,
+            limits=httpx2.Limits(max_connections=self._settings.connections),
+            event_hooks={"response": [self._cap]},
+            trust_env=urlsplit(base_url).hostname not in _LOOPBACK,  # a proxy is for other machines
+        )
+        # Identity: a compressed reply could be of any size when unpacked.
+        own = {"Accept-Encoding": "identity", **(headers or {})}
+        if key:
+            own["Authorization"] = f"Bearer {key}"  # said twice, so that OPENAI_CUSTOM_HEADERS cannot replace it
+        self._sdk = AsyncOpenAI(
+            base_url=base_url,
+            api_key=key or "unused",  # left out below; without one the SDK would look in os.environ
+            http_client=http,
+            timeout=seconds,
+            max_retries=0,
+            default_headers=own,
+        )
+        self._options: RequestOptions = {} if key else {"headers": {"Authorization": Omit()}}
+        # The SDK found these in os.environ and would send them to any server.
+        self._sdk.organization = self._sdk.project = None
+
+    async def send(self, body: Mapping[str, Any]) -> Reply:
+        """One attempt.
+
+        Args:
+            body: The request, as from `endpoints.request_body`.
+
+        Raises:
+            CallFailure: There is no reply.
+        """
+        try:
+            response = await self._sdk.post(
+                "/chat/completions", body=dict(body), cast_to=httpx2.Response, options=self._options
+            )
+            document = decoded(response.content)
+            if "error" in document and not document.get("choices"):
+                details = error_details(document)
+                raise self._failure(details.status or HTTPStatus.BAD_GATEWAY, details, response.headers)
+            return parsed(document)
+        except APIStatusError as error:
+            raise self._status_failure(error) from None
+        except (MalformedReplyError, _RefusedReplyError) as error:
+            raise CallFailure("transient", str(error)) from None
+        except _CONNECTION_ERRORS as error:
+            raise CallFailure("transient", self._line(f"no reply: {_cause(error)}")) from None
+
+    async def check(self) -> None:
+        """Ask the endpoint for its models, to learn at once that it is not there or refuses the key.
+
+        Any other answer passes, since not all servers list models.
+
+        Raises:
+            EndpointError: It cannot be reached, redirects, or refuses us.
+        """
+        try:
+            await self._sdk.get(
+                "/models", cast_to=httpx2.Response, options={**self._options, "timeout": self._settings.check_seconds}
+            )
+        except APIStatusError as error:
+            message = self._status_failure(error).message
+            if error.status_code in _REFUSED:
+                raise EndpointError(f"endpoint {self._base_url} refuses us: {message}") from None
+            if error.response.is_redirect:
+                raise EndpointError(f"endpoint {self._base_url} has moved: {message}") from None
+        except _RefusedReplyError:
+            return  # a long list is a list
+        except _CONNECTION_ERRORS as error:
+            raise EndpointError(f"endpoint {self._base_url} cannot be reached: {self._line(_cause(error))}") from None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._sdk.close()
+
+    async def _cap(self, response: httpx2.Response) -> None:
+        """Before the body is read: let reading it stop at the limit."""
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise _RefusedReplyError("the server compressed its reply, which it was told not to")
+        if isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = _CappedStream(response.stream, self._settings.reply_bytes)
+
+    def _status_failure(self, error: APIStatusError) -> CallFailure:
+        details = error_details(error.body)
+        if error.response.is_redirect:
+            target = urlsplit(error.response.headers.get("location", ""))
+            address = f"{target.scheme}://{target.netloc}" if target.netloc else "another path"
+            details = ErrorDetails(f"redirects to {address}, which is not followed; give the final address")
+        return self._failure(error.status_code, details, error.response.headers)
+
+    def _failure(self, status: int, details: ErrorDetails, headers: httpx2.Headers) -> CallFailure:
+        message = self._line(f"HTTP {status}: {details.message}")
+        return CallFailure(_error_class(status, details), message, _retry_after(headers))
+
+    def _line(self, text: str) -> str:
+        """One short line without the key or anything that looks like one."""
+        if self._key and len(self._key) >= _SECRET_LENGTH:
+            text = text.replace(self._key, "[key]")
+        line = _SECRET_LOOK.sub("[key]", " ".join(without_surrogates(text).split()))
+        return line if len(line) <= _MESSAGE_LENGTH else line[: _MESSAGE_LENGTH - 1] + "…"
+
+
+class _RefusedReplyError(Exception):
+    """The reply is too large, or comes in a form that could hide its size."""
+
+
+class _CappedStream(httpx2.AsyncByteStream):
+    """A body that may not be larger than the limit."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
+        self._stream, self._limit = stream, limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._stream:
+            size += len(part)
+            if size > self._limit:
+                raise _RefusedReplyError(f"the reply is larger than {self._limit} bytes")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _error_class(status: int, details: ErrorDetails) -> ErrorClass:
+    if status in _REFUSED or details.codes & _SPENT:
+        return "authentication"
+    if status in _REJECTED:
+        return "rate_limit"
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _PASSING:
+        return "transient"
+    return "permanent"
+
+
+def _retry_after(headers: httpx2.Headers) -> float | None:
+    """Seconds to wait, from `retry-after-ms`, or `Retry-After` in seconds or as a date."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        with suppress(KeyError, ValueError):
+            return max(0.0, float(headers[name]) * unit)
+    with suppress(KeyError, ValueError, TypeError):
+        moment = email.utils.parsedate_to_datetime(headers["retry-after"])
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    return None
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost message and type: the SDK's own says only that the connection failed."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    text, name = str(error), type(error).__name__
+    return f"{text} ({name})" if text else name

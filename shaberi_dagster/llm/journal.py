@@ -1,0 +1,313 @@
+"""The journal: every finished call of a stage is on disk before anyone sees it."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from shaberi_dagster.errors import PartitionBusyError, ShaberiError
+from shaberi_dagster.llm.types import Call
+
+_SYNC_SECONDS = 0.5
+_CREATE_ATTEMPTS = 10
+
+
+class Journal:
+    """An append-only JSONL file of the finished calls of one stage of one run.
+
+    The first line is the header; each opening adds a line that says who opened it; the others are calls with
+    their labels, flat. One `os.write` per record makes it survive the process; a thread that calls `fdatasync`
+    every half second while there is something new makes it survive the machine. `flock` keeps a second process out.
+
+    Attributes:
+        path: The file.
+        run_id: The run it belongs to.
+        stage: The stage it belongs to.
+        journal_id: Identity of this journal, new for each new file.
+        corrupt_lines: Lines that were complete but unreadable at opening, moved to `<file>.corrupt`.
+    """
+
+    def __init__(self, path: Path, descriptor: int, run_id: str, stage: str) -> None:
+        self.path, self.run_id, self.stage = path, run_id, stage
+        self.journal_id = ""
+        self.corrupt_lines = 0
+        self._descriptor: int | None = descriptor
+        self._offsets: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._unsynced, self._closing = threading.Event(), threading.Event()
+        self._broken: OSError | None = None
+        self._syncer: threading.Thread | None = None
+
+    @classmethod
+    def open(cls, path: Path, run_id: str, stage: str) -> "Journal":
+        """Open the journal, or begin one; what a killed process left half written is cut off.
+
+        Raises:
+            PartitionBusyError: Another process has it open.
+            ShaberiError: It belongs to another run or stage, or cannot be written.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = _locked(path)
+        except OSError as error:
+            raise ShaberiError(f"journal {path} cannot be opened: {error.strerror}") from error
+        journal = cls(path, descriptor, run_id, stage)
+        try:
+            journal._recover()
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return journal
+
+    @property
+    def calls(self) -> Mapping[str, Call]:
+        """The `ok` calls by request hash, read from the file when asked for, so that memory stays flat."""
+        return _Calls(self._offsets, self._read_at)
+
+    @property
+    def records(self) -> Iterator[dict[str, Any]]:
+        """All calls in the order of their end, errors included: flat rows with labels, `created_at` a datetime."""
+        for _, line in _lines(self.path):
+            record = _decoded(line)
+            if "request_hash" in record:
+                yield record | {"created_at": datetime.fromisoformat(record["created_at"])}
+
+    def append(self, call: Call, labels: Mapping[str, str | None]) -> None:
+        """Write one finished call.
+
+        Args:
+            call: The call.
+            labels: Further columns of its row (stage, benchmark, question_id, …).
+
+        Raises:
+            ShaberiError: It could not be written; the journal is as it was before.
+            ValueError: A label has the name of a column of the call.
+        """
+        record = call.to_record()
+        if taken := record.keys() & labels.keys():
+            raise ValueError(f"labels {sorted(taken)} are columns of the call")
+        offset = self._write(record | dict(labels))
+        if call.status == "ok":
+            self._offsets[call.request_hash] = offset
+        if self._syncer is None:
+            self._syncer = threading.Thread(target=self._sync_for_ever, name="journal-sync", daemon=True)
+            self._syncer.start()
+        self._unsynced.set()
+
+    def close(self) -> None:
+        """Make all records durable and let others open the file. Closing twice is fine.
+
+        Raises:
+            ShaberiError: The last records may not be durable.
+        """
+        self._closing.set()
+        self._unsynced.set()
+        if self._syncer is not None:
+            self._syncer.join()
+        with self._lock:
+            if self._descriptor is None:
+                return
+            descriptor, self._descriptor = self._descriptor, None
+        try:
+            if self._syncer is not None:
+                os.fdatasync(descriptor)
+        except OSError as error:
+            raise self._failed(error) from error
+        finally:
+            os.close(descriptor)
+
+    def remove(self) -> None:
+        """Close it and delete the file: its calls are stored elsewhere now."""
+        self.path.unlink(missing_ok=True)  # still locked, so nobody can have opened this very file
+        self.close()
+        _sync_folder(self.path.parent)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _recover(self) -> None:
+        """Read what is there, repair its end, and say who is here."""
+        descriptor = self._open_descriptor()
+        size, end = os.fstat(descriptor).st_size, 0
+        header: dict[str, Any] | None = None
+        for offset, line in _lines(self.path):
+            end = offset + len(line) + 1
+            try:
+                record = _decoded(line)
+                if "journal_id" in record:
+                    header = record
+                elif record.get("status") == "ok":
+                    self._offsets[Call.from_record(record).request_hash] = offset
+            except (ValueError, KeyError, TypeError):
+                self._set_aside(offset, line)
+        if end < size:
+            os.ftruncate(descriptor, end)
+        if header is None:
+            header = {
+                "journal_id": uuid.uuid4().hex,
+                "run_id": self.run_id,
+                "stage": self.stage,
+                "created_at": datetime.now(UTC).isoformat(),
+            }
+            self._write(header)
+        if (header["run_id"], header["stage"]) != (self.run_id, self.stage):
+            raise ShaberiError(
+                f"journal {self.path} belongs to {header['stage']} of run {header['run_id']}: move it away"
+            )
+        self.journal_id = header["journal_id"]
+        self._write({"opened_by": os.getpid(), "host": socket.gethostname(), "at": datetime.now(UTC).isoformat()})
+        os.fdatasync(descriptor)
+        _sync_folder(self.path.parent)
+
+    def _set_aside(self, offset: int, line: bytes) -> None:
+        """Copy an unreadable line to `<file>.corrupt`, durably, and blank it here."""
+        self.corrupt_lines += 1
+        with self.path.with_name(self.path.name + ".corrupt").open("ab") as corrupt:
+            corrupt.write(line + b"\n")
+            corrupt.flush()
+            os.fsync(corrupt.fileno())
+        with self.path.open("r+b") as own:  # not our descriptor: it can only append
+            own.seek(offset)
+            own.write(b" " * len(line))
+
+    def _write(self, record: dict[str, Any]) -> int:
+        """Append one line with one write; returns its offset."""
+        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+        with self._lock:
+            descriptor = self._open_descriptor()
+            if self._broken is not None:
+                raise self._failed(self._broken)
+            offset = os.fstat(descriptor).st_size
+            try:
+                _write_whole(descriptor, line)
+            except OSError as error:
+                try:
+                    os.ftruncate(descriptor, offset)
+                except OSError:
+                    self._broken = error  # half a record stands there: nothing may follow it
+                raise self._failed(error) from error
+            return offset
+
+    def _read_at(self, offset: int) -> Call:
+        with self.path.open("rb") as file:
+            file.seek(offset)
+            return Call.from_record(orjson.loads(file.readline()))
+
+    def _sync_for_ever(self) -> None:
+        while not self._closing.is_set():
+            self._unsynced.wait()
+            self._unsynced.clear()
+            try:
+                os.fdatasync(self._open_descriptor())
+            except OSError as error:
+                self._broken = error
+                return
+            self._closing.wait(_SYNC_SECONDS)
+
+    def _open_descriptor(self) -> int:
+        if self._descriptor is None:
+            raise ShaberiError(f"journal {self.path} is closed")
+        return self._descriptor
+
+    def _failed(self, error: OSError) -> ShaberiError:
+        return ShaberiError(
+            f"journal {self.path} cannot be written: {error.strerror}; "
+            "free space or mend the disk and run the same command again, finished calls are kept"
+        )
+
+
+class _Calls(Mapping[str, Call]):
+    """Calls by request hash, each read from the file when asked for."""
+
+    def __init__(self, offsets: Mapping[str, int], read_at: Callable[[int], Call]) -> None:
+        self._offsets, self._read_at = offsets, read_at
+
+    def __getitem__(self, request_hash: str) -> Call:
+        return self._read_at(self._offsets[request_hash])
+
+    def __contains__(self, request_hash: object) -> bool:
+        return request_hash in self._offsets
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._offsets)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+
+def _locked(path: Path) -> int:
+    """A descriptor of the file at `path`, with the lock on it."""
+    for _ in range(_CREATE_ATTEMPTS):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Between open and lock the former owner may have removed the file that we opened.
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            raise PartitionBusyError(_busy_message(path)) from None
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    raise PartitionBusyError(f"journal {path} is being removed by another process: try again")
+
+
+def _busy_message(path: Path) -> str:
+    run = owner = "another process"
+    with contextlib.suppress(OSError, ValueError):
+        for _, line in _lines(path):
+            record = _decoded(line)
+            if "journal_id" in record:
+                run = f"{record['stage']} of run {record['run_id']}"
+            elif "opened_by" in record:
+                owner = f"process {record['opened_by']} on {record['host']} since {record['at'][:19]}Z"
+    return f"{run} is being worked on by {owner} (journal {path}): wait for it or stop it"
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Offset and content of each complete, non-blank line."""
+    offset = 0
+    with path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n") and not line.isspace():
+                yield offset, line[:-1]
+            offset += len(line)
+
+
+def _write_whole(descriptor: int, line: bytes) -> None:
+    if os.write(descriptor, line) < len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    record = orjson.loads(line)
+    if not isinstance(record, dict):
+        raise ValueError("not an object")  # noqa: TRY004
+    return record
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,118 @@
+"""What a chat reply's body says."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from shaberi_dagster.llm.types import Usage
+
+_LONE_SURROGATES = "surrogatepass"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply as received; the attributes are those of `Call`."""
+
+    content: str
+    reasoning: str | None = None
+    finish_reason: str | None = None
+    usage: Usage = field(default_factory=Usage)
+
+
+class MalformedReplyError(Exception):
+    """The body is not a chat reply."""
+
+
+@dataclass(frozen=True)
+class ErrorDetails:
+    """What a provider says about a failure.
+
+    Attributes:
+        message: Its words, in as many lines as they come.
+        codes: Its codes and types as text, such as `insufficient_quota` or `429`.
+    """
+
+    message: str
+    codes: frozenset[str] = frozenset()
+
+    @property
+    def status(self) -> int | None:
+        """The HTTP status among the codes: proxies report failures inside a 200."""
+        return next((int(code) for code in self.codes if len(code) == len("429") and code.isdigit()), None)
+
+
+def decoded(body: bytes) -> dict[str, Any]:
+    """The JSON object in a body; halves of surrogate pairs, which models do write, become U+FFFD.
+
+    Raises:
+        MalformedReplyError: There is none.
+    """
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        try:
+            document = json.loads(body, object_hook=_mended)
+        except (ValueError, RecursionError):
+            raise MalformedReplyError(f"malformed reply of {len(body)} bytes") from None
+    if not isinstance(document, dict):
+        raise MalformedReplyError("the reply is no JSON object")
+    return document
+
+
+def parsed(document: dict[str, Any]) -> Reply:
+    """The first choice of a chat reply.
+
+    Raises:
+        MalformedReplyError: It has no choice, or its text is no text.
+    """
+    try:
+        choice = document["choices"][0]
+        message = choice["message"]
+        return Reply(
+            content=_text(message.get("content")),
+            reasoning=message.get("reasoning_content") or message.get("reasoning"),
+            finish_reason=choice.get("finish_reason"),
+            usage=_usage(document.get("usage") or {}),
+        )
+    except (LookupError, TypeError, AttributeError):
+        raise MalformedReplyError("the reply has no choices with a message") from None
+
+
+def error_details(body: object) -> ErrorDetails:
+    """What an error body says: OpenAI's object, Google's list with one, a text, or anything else."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, dict):
+        body = body.get("error", body)
+    if not isinstance(body, dict):
+        return ErrorDetails(str(body or ""))
+    message = body.get("message") or body.get("detail") or body
+    return ErrorDetails(str(message), frozenset(str(body[key]) for key in ("code", "type") if body.get(key)))
+
+
+def _text(content: Any) -> str:
+    """The text of a message, which is null beside a refusal and a list of parts from some servers."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "".join(part["text"] for part in content if part.get("type") == "text")
+
+
+def _usage(usage: dict[str, Any]) -> Usage:
+    prompt, completion = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+    return Usage(
+        prompt_tokens=usage.get("prompt_tokens"),
+        completion_tokens=usage.get("completion_tokens"),
+        cached_tokens=prompt.get("cached_tokens"),
+        reasoning_tokens=completion.get("reasoning_tokens"),
+    )
+
+
+def _mended(document: dict[str, Any]) -> dict[str, Any]:
+    return {key: without_surrogates(value) if isinstance(value, str) else value for key, value in document.items()}
+
+
+def without_surrogates(text: str) -> str:
+    """The text with halves of surrogate pairs replaced by U+FFFD."""
+    return text.encode("utf-16", _LONE_SURROGATES).decode("utf-16", "replace")

@@ -1,0 +1,120 @@
+"""What a stage makes its calls with: paid calls are found again, new ones are journaled before anyone sees them."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from shaberi_dagster.llm.engine import Engine
+from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.types import Call, ChatRequest
+
+Lookup = Callable[[Sequence[str]], Mapping[str, Call]]
+
+
+@dataclass
+class CallTally:
+    """What a session has done so far.
+
+    Attributes:
+        made: Calls made, failed ones included.
+        failed: Calls that ended with an error.
+        reused: Calls answered from what was paid for already.
+        prompt_tokens: Tokens sent by the calls made, as far as reported.
+        completion_tokens: Tokens received by the calls made, as far as reported.
+    """
+
+    made: int = 0
+    failed: int = 0
+    reused: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def count(self, call: Call) -> None:
+        """Count a call made."""
+        self.made += 1
+        self.failed += call.status == "error"
+        self.prompt_tokens += call.usage.prompt_tokens or 0
+        self.completion_tokens += call.usage.completion_tokens or 0
+
+
+class CallSession:
+    """The calls of one stage of one run.
+
+    Args:
+        engine: Makes them.
+        journal: Keeps them.
+        stage: The stage's name, a label of every call.
+        lookup: Finds paid calls in the lake by request hash.
+
+    Attributes:
+        tally: What was done so far.
+    """
+
+    def __init__(self, engine: Engine, journal: Journal, stage: str, lookup: Lookup) -> None:
+        self._engine, self._journal, self._stage, self._lookup = engine, journal, stage, lookup
+        self._paid: dict[str, Call] = {}
+        self._in_flight: dict[str, asyncio.Future[Call]] = {}
+        self.tally = CallTally()
+
+    def prefetch(self, request_hashes: Sequence[str]) -> None:
+        """Look up many paid calls at once; those in the journal are known anyway."""
+        known = self._journal.calls
+        self._paid.update(self._lookup([name for name in request_hashes if name not in known]))
+
+    def unpaid(self, requests: Sequence[ChatRequest]) -> Iterator[ChatRequest]:
+        """Those of the requests that neither the journal nor a prefetch has an answer for."""
+        known = self._journal.calls
+        return (one for one in requests if one.request_hash not in known and one.request_hash not in self._paid)
+
+    async def call(
+        self, request: ChatRequest, labels: Mapping[str, str | None], *, lookup: bool = False
+    ) -> tuple[Call, bool]:
+        """The answer to a request, from what is paid for or else by a new call.
+
+        A new call is in the journal when this returns, errors too; but an error is never reused. Of equal requests
+        at the same time one makes the call and the others get its outcome.
+
+        Args:
+            request: What to ask.
+            labels: Further columns of the call's row.
+            lookup: Also look among the paid calls of the lake, for a request that could not be prefetched.
+
+        Returns:
+            The call, and whether no new call was made for it.
+
+        Raises:
+            EndpointError: The endpoint refuses us.
+            ShaberiError: The journal cannot be written.
+        """
+        name = request.request_hash
+        while (other := self._in_flight.get(name)) is not None:
+            await asyncio.wait([other])
+            if not other.cancelled():
+                return self._reused(other.result())
+        paid = self._find_paid(name, lookup=lookup)
+        if paid is not None:
+            return self._reused(paid)
+        own = self._in_flight[name] = asyncio.get_running_loop().create_future()
+        try:
+            call = await self._engine.call(request)
+            self._journal.append(call, {"stage": self._stage, **labels})
+        except BaseException:
+            own.cancel()  # those who wait try it themselves
+            raise
+        else:
+            own.set_result(call)
+        finally:
+            del self._in_flight[name]
+        self.tally.count(call)
+        return call, False
+
+    def _find_paid(self, name: str, *, lookup: bool) -> Call | None:
+        call = self._journal.calls.get(name) or self._paid.get(name)
+        if call is None and lookup:
+            self._paid.update(self._lookup([name]))
+            call = self._paid.get(name)
+        return call if call is not None and call.status == "ok" else None
+
+    def _reused(self, call: Call) -> tuple[Call, bool]:
+        self.tally.reused += 1
+        return call, True

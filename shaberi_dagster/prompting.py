@@ -1,0 +1,212 @@
+"""Prompts: Jinja templates in a folder, rendered in a sandbox, identified by the hash of their source."""
+
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2 import meta
+from jinja2.sandbox import SandboxedEnvironment
+
+from shaberi_dagster.benchmarks.questions import Question
+from shaberi_dagster.benchmarks.registry import Benchmark
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.identity import sha256_json, sha256_text
+from shaberi_dagster.llm.types import Message
+
+_SUFFIX = ".jinja"
+_BOUNDARY_DIGITS = 16
+
+
+class PromptError(ConfigurationError):
+    """A prompt template is missing, broken, or uses a variable that it is not given."""
+
+
+class PromptLibrary:
+    """The templates of one folder.
+
+    A template is named by its path without `.jinja` (`judging/elyza/primary`), in includes too. Each file is
+    read once per library, so what is rendered always is what was hashed. Values are inserted as they are:
+    never escaped, never read as a template. One newline at the end of a file belongs to the file, not to the
+    prompt.
+
+    Args:
+        folder: Where the templates are; nothing outside of it can be rendered or included.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+        self._sources: dict[str, str] = {}
+        self._environment = SandboxedEnvironment(
+            loader=jinja2.FunctionLoader(self._load),
+            undefined=jinja2.StrictUndefined,
+            autoescape=False,  # prompts are plain text; escaping would change the answers
+            finalize=_refuse_none,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+
+    def render(self, name: str, **variables: object) -> str:
+        """The template's text with the variables in their places.
+
+        Raises:
+            PromptError: The template is missing or broken, or needs a variable that is not given.
+        """
+        try:
+            return self._environment.get_template(name).render(variables)
+        except jinja2.TemplateSyntaxError as error:
+            raise PromptError(f"prompt {error.filename or name}:{error.lineno}: {error.message}") from error
+        except jinja2.TemplateNotFound as error:
+            raise PromptError(f"prompt {self._path(str(error.name or name))}: there is no such template") from error
+        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError) as error:
+            raise PromptError(f"prompt {self._place(name, error)}: {error}") from error
+
+    def prompt_hash(self, *names: str) -> str:
+        """The version of the prompts: sha256 over the sources of the templates and of all they include.
+
+        Raises:
+            PromptError: A template is missing or broken.
+        """
+        return sha256_json([self._source(name) for top in names for name in self._closure(top)])
+
+    def _load(self, name: str) -> tuple[str, str, None]:
+        path = self._path(name)
+        if not path.is_file():
+            raise jinja2.TemplateNotFound(name)
+        return self._source(name), str(path), None
+
+    def _path(self, name: str) -> Path:
+        path = (self.folder / f"{name}{_SUFFIX}").resolve()
+        if not path.is_relative_to(self.folder):
+            raise PromptError(f"prompt {name!r} is outside of {self.folder}")
+        return path
+
+    def _source(self, name: str) -> str:
+        if name not in self._sources:
+            path = self._path(name)
+            try:
+                self._sources[name] = path.read_text(encoding="utf-8")
+            except OSError as error:
+                raise PromptError(f"prompt {path}: {error.strerror or error}") from error
+            except UnicodeDecodeError as error:
+                raise PromptError(f"prompt {path}: is not UTF-8 at byte {error.start + 1}") from error
+        return self._sources[name]
+
+    def _closure(self, name: str) -> Iterator[str]:
+        """The template and what it includes, each once, in the order of first mention."""
+        found, waiting = dict[str, None](), [name]
+        while waiting:
+            current = waiting.pop(0)
+            if current in found:
+                continue
+            found[current] = None
+            try:
+                tree = self._environment.parse(self._source(current), filename=str(self._path(current)))
+            except jinja2.TemplateSyntaxError as error:
+                raise PromptError(f"prompt {error.filename}:{error.lineno}: {error.message}") from error
+            for included in meta.find_referenced_templates(tree):
+                if included is None:
+                    raise PromptError(f"prompt {self._path(current)}: an include must name its template literally")
+                waiting.append(included)
+        yield from found
+
+    def _place(self, name: str, error: Exception) -> str:
+        """File and line of the innermost template frame; Jinja maps its frames back to template lines."""
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(_SUFFIX)]
+        return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(self._path(name))
+
+
+def generation_messages(library: PromptLibrary, benchmark: Benchmark, question: Question) -> tuple[Message, ...]:
+    """What a model is asked: the system message, if the benchmark has one, and the question."""
+    generation = benchmark.generation
+    user = Message("user", library.render(generation.user_template, question=question.question))
+    if generation.system_template is None:
+        return (user,)
+    return (Message("system", library.render(generation.system_template)), user)
+
+
+def judge_messages(
+    library: PromptLibrary, benchmark: Benchmark, question: Question, answer: str
+) -> tuple[Message, ...]:
+    """What a judge is asked: the worked example, if the benchmark has one, and the item.
+
+    Args:
+        library: The templates.
+        benchmark: Scale and template names.
+        question: The question, with reference and criteria.
+        answer: The text to be judged.
+    """
+    judging = benchmark.judging
+    scale = _scale(benchmark)
+    item = library.render(
+        judging.primary_template,
+        question=question.question,
+        reference=question.reference,
+        criteria=question.criteria,
+        category=question.category,
+        answer=answer,
+        boundary=boundary_of(answer),
+        **scale,
+    )
+    example: tuple[Message, ...] = ()
+    if judging.example_templates is not None:
+        user, assistant = judging.example_templates
+        example = (
+            Message("user", library.render(user, category=None, **scale)),
+            Message("assistant", library.render(assistant, **scale)),
+        )
+    return (*example, Message("user", item))
+
+
+def fallback_messages(library: PromptLibrary, benchmark: Benchmark, judge_output: str) -> tuple[Message, ...]:
+    """The second call, which reads the score out of the judge's own text.
+
+    It is given neither question nor answer: it reads a score, it does not judge.
+    """
+    text = library.render(
+        benchmark.judging.fallback_template,
+        judge_output=judge_output,
+        boundary=boundary_of(judge_output),
+        **_scale(benchmark),
+    )
+    return (Message("user", text),)
+
+
+def generation_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:
+    """The version of the prompts that ask for an answer."""
+    generation = benchmark.generation
+    system = () if generation.system_template is None else (generation.system_template,)
+    return library.prompt_hash(*system, generation.user_template)
+
+
+def judge_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:
+    """The version of the prompts that ask for a judgement (the fallback has its own)."""
+    judging = benchmark.judging
+    return library.prompt_hash(*(judging.example_templates or ()), judging.primary_template)
+
+
+def fallback_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:
+    """The version of the prompt that reads a score out of a judge's text."""
+    return library.prompt_hash(benchmark.judging.fallback_template)
+
+
+def boundary_of(text: str) -> str:
+    """Hex digits that mark where the text begins and ends in a prompt.
+
+    They derive from the text's hash, so the same text gives the same prompt, and a text that contains its own
+    boundary would have to be found among 2**64.
+    """
+    return sha256_text(text)[:_BOUNDARY_DIGITS]
+
+
+def _refuse_none(value: object) -> object:
+    """Jinja would write the word None into the prompt; what may be missing has to be asked for with `if`."""
+    if value is None:
+        raise TypeError("a value to be inserted is null; test it with 'is not none'")
+    return value
+
+
+def _scale(benchmark: Benchmark) -> Mapping[str, Any]:
+    return {"scale_minimum": benchmark.scale_minimum, "scale_maximum": benchmark.scale_maximum}

@@ -1,0 +1,154 @@
+"""What all stages that make calls share: the journal, the engine, progress, and the commit to the lake."""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+import polars as pl
+
+from shaberi_dagster.lake.catalog import write_catalog
+from shaberi_dagster.lake.schemas import CALLS
+from shaberi_dagster.lake.store import Keys
+from shaberi_dagster.llm.engine import run_all
+from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.prices import cost_usd
+from shaberi_dagster.llm.session import CallSession
+from shaberi_dagster.llm.types import Call, ChatRequest
+from shaberi_dagster.progress import StageProgress
+from shaberi_dagster.runspec import RunSpec
+from shaberi_dagster.workspace import EngineThread, Workspace, engine_thread
+
+
+
+class Item(Protocol):
+    """One row to make."""
+
+    @property
+    def request(self) -> ChatRequest | None:
+        """Its first request; None when it needs no call."""
+        ...
+
+
+ItemT = TypeVar("ItemT", bound=Item)
+# More workers than any endpoint's limit, so that a slow endpoint's queue never keeps a fast one waiting.
+_WORKERS = 256
+
+Answered = tuple[Call, bool]  # a call, and whether it was paid for before
+Work = Callable[[CallSession, ItemT], Awaitable[tuple[dict[str, Any], list[Answered]]]]
+
+
+class CallingStage:
+    """One stage of one run while it makes calls; from `calling`.
+
+    Args:
+        run_id: The run.
+        name: The stage.
+        workspace: Where to read and write.
+        journal: Open journal of this run and stage.
+    """
+
+    def __init__(self, run_id: str, name: str, workspace: Workspace, journal: Journal) -> None:
+        self.run_id, self.name, self._workspace, self._journal = run_id, name, workspace, journal
+
+    def run(
+        self,
+        items: Sequence[ItemT],
+        work: Work[ItemT],
+        *,
+        line_of: Callable[[ItemT], StageProgress],
+        lines: Sequence[StageProgress],
+    ) -> list[dict[str, Any]]:
+        """Work on all items on the process's engine.
+
+        Args:
+            items: What to work on; nothing is started when there is none.
+            work: Makes one item's row and says which calls that took.
+            line_of: The progress line of an item.
+            lines: All progress lines.
+
+        Returns:
+            The rows, in the order in which they were finished.
+        """
+        reporter = self._workspace.reporter
+        for line in lines:
+            reporter.changed(line)
+        if not items:
+            return []
+        thread = engine_thread(self._workspace.environment)
+        return thread.run(self._work_on(items, work, line_of, thread))
+
+    async def _work_on(
+        self,
+        items: Sequence[ItemT],
+        work: Work[ItemT],
+        line_of: Callable[[ItemT], StageProgress],
+        thread: EngineThread,
+    ) -> list[dict[str, Any]]:
+        reporter = self._workspace.reporter
+        session = CallSession(thread.engine, self._journal, self.name, self._workspace.paid_calls)
+        requests = [item.request for item in items if item.request]
+        session.prefetch([request.request_hash for request in requests])
+        for endpoint, model in {(request.endpoint, request.model) for request in session.unpaid(requests)}:
+            await thread.engine.check(endpoint, model)
+
+        async def one(item: ItemT) -> dict[str, Any]:
+            row, calls = await work(session, item)
+            line = line_of(item)
+            if item.request:
+                line.limit = thread.engine.limiter(item.request.endpoint).limit
+            line.done += 1
+            line.failed += row["status"] == "error"
+            line.reused += bool(calls) and all(reused for _, reused in calls)
+            for call, reused in calls:
+                if not reused:
+                    line.calls += 1
+                    line.prompt_tokens += call.usage.prompt_tokens or 0
+                    line.completion_tokens += call.usage.completion_tokens or 0
+            reporter.changed(line)
+            return row
+
+        return [row async for row in run_all(items, one, workers=_WORKERS)]
+
+    def commit(self, table: str, frame: pl.DataFrame, keys: Keys, *, changed: bool) -> None:
+        """Put the journal's calls and the stage's rows into the lake, then end the journal.
+
+        Args:
+            table: The stage's table.
+            frame: All its rows under `keys`.
+            keys: What they replace.
+            changed: False when `frame` is what is there already.
+        """
+        lake = self._workspace.lake
+        calls = pl.DataFrame(
+            [record | {"run_id": self.run_id, "cost_usd": cost_usd(record)} for record in self._journal.records],
+            schema_overrides=CALLS.schema,
+            infer_schema_length=None,
+        )
+        if calls.height:
+            lake.append("calls", calls.select(CALLS.schema.keys()), transaction=self._journal.journal_id)
+        if changed:
+            lake.replace(table, frame, keys)
+            write_catalog(lake)
+        self._journal.remove()
+
+
+@contextmanager
+def calling(run_id: str, name: str, workspace: Workspace) -> Iterator[CallingStage]:
+    """The stage with its journal open: finished calls of an interrupted attempt are there again.
+
+    Raises:
+        PartitionBusyError: Another process has the journal.
+    """
+    path = workspace.journal_path(run_id, name)
+    journal = Journal.open(path, run_id, name)
+    if workspace.lake.committed("calls", journal.journal_id):
+        # Killed between the commit and the end of the journal: these calls are in the lake.
+        journal.remove()
+        journal = Journal.open(path, run_id, name)
+    with journal:
+        yield CallingStage(run_id, name, workspace, journal)
+
+
+def run_columns(spec: RunSpec) -> dict[str, Any]:
+    """The columns that every row of a run has."""
+    return {"run_id": spec.run_id, "model": spec.model, "run_tag": spec.run_tag}

@@ -1,0 +1,134 @@
+"""What every stage works with: the lake, the prompts, the engine, and someone to tell about progress."""
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import uvloop
+
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.llm.engine import Engine
+from shaberi_dagster.llm.types import Call
+from shaberi_dagster.progress import LogReporter, Reporter
+from shaberi_dagster.prompting import PromptLibrary
+from shaberi_dagster.settings import Settings
+
+T = TypeVar("T")
+JOURNAL_FOLDER = "_journal"
+_CLEAN_UP_SECONDS = 15.0
+_reporter: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
+
+
+@contextmanager
+def reporting_to(reporter: Reporter) -> Iterator[None]:
+    """Within this context all stages report to `reporter`."""
+    token = _reporter.set(reporter)
+    try:
+        with reporter.watching():
+            yield
+    finally:
+        _reporter.reset(token)
+
+
+class EngineThread:
+    """The process's one engine on an event loop of its own.
+
+    Stages hand it coroutines and wait. Endpoints, their limiters and the embedded model so outlive a stage, and
+    interrupts arrive in the waiting thread, where Dagster and Ctrl-C expect them, never inside a callback.
+
+    Args:
+        environment: Where API keys are read from.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="llm-engine", daemon=True)
+        self._thread.start()
+        self.engine = Engine(environment)
+        self.run(self.engine.__aenter__())
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run the coroutine to its end; an interrupt of the caller cancels it and waits for its clean-up."""
+        finished = threading.Event()
+
+        async def watched() -> T:
+            try:
+                return await work
+            finally:
+                finished.set()
+
+        future = asyncio.run_coroutine_threadsafe(watched(), self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            finished.wait(_CLEAN_UP_SECONDS)
+            raise
+
+    def close(self) -> None:
+        """Close all connections and stop the loop."""
+        self.run(self.engine.__aexit__(None, None, None))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@dataclass
+class Workspace:
+    """One installation at work.
+
+    Attributes:
+        settings: Its folders.
+        environment: Where API keys are read from.
+        default_reporter: Told about progress unless `reporting_to` says otherwise.
+    """
+
+    settings: Settings
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    default_reporter: Reporter = field(default_factory=lambda: LogReporter(lambda _: None))
+
+    @cached_property
+    def lake(self) -> Lake:
+        """The Delta tables."""
+        return Lake(self.settings.warehouse)
+
+    @cached_property
+    def prompts(self) -> PromptLibrary:
+        """The templates as they are now."""
+        return PromptLibrary(self.settings.prompts)
+
+    @property
+    def reporter(self) -> Reporter:
+        """Who is told about progress."""
+        return _reporter.get() or self.default_reporter
+
+    def journal_path(self, run_id: str, stage: str) -> Path:
+        """Where a stage of a run keeps its finished calls until they are in the lake."""
+        return self.settings.warehouse / JOURNAL_FOLDER / f"{run_id}.{stage}.jsonl"
+
+    def paid_calls(self, request_hashes: Sequence[str]) -> dict[str, Call]:
+        """The finished calls of any run and stage that answer these requests."""
+        if not request_hashes:
+            return {}
+        rows = self.lake.read("calls", {"status": "ok", "request_hash": request_hashes})
+        return {row["request_hash"]: Call.from_record(row) for row in rows.iter_rows(named=True)}
+
+
+_threads: dict[int, EngineThread] = {}
+
+
+def engine_thread(environment: Mapping[str, str]) -> EngineThread:
+    """The engine of this process, started at first use; it ends with the process."""
+    pid = os.getpid()  # a forked child must not use its parent's thread
+    if pid not in _threads:
+        _threads[pid] = EngineThread(environment)
+        atexit.register(_threads[pid].close)
+    return _threads[pid]

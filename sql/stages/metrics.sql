@@ -1,0 +1,58 @@
+-- The metrics of one run: mean and spread of its scores under each null policy, with all denominators.
+--   legacy: a missing score is left out; zero: it is the scale's minimum; strict: no mean unless every sample has one.
+-- The spread is over questions: samples of the same question are averaged first.
+-- Parameters: $run_id, $benchmarks (list), $base_tag, $run_number.
+-- Relation: plan (benchmark, n_planned, scale_minimum, scale_maximum, reported_multiplier).
+with policies as (
+    select unnest(['legacy', 'zero', 'strict']) as null_policy
+),
+own as (
+    select
+        scores.*, plan.* exclude (benchmark), null_policy,
+        case when null_policy = 'zero' then coalesce(score, scale_minimum) else score end as counted_score
+    from lake.scores
+    join plan using (benchmark)
+    cross join policies
+    where scores.run_id = $run_id
+      and list_contains($benchmarks, scores.benchmark)
+),
+by_question as (
+    select
+        run_id, model, run_tag, benchmark, question_set, strategy, judge, pipeline, null_policy, question_id,
+        n_planned, reported_multiplier,
+        max(judge_config_hash) as judge_config_hash,
+        avg(counted_score) as mean,
+        sum(counted_score) as total,
+        count(counted_score) as n_counted,
+        count(score) as n_scored,
+        count(*) filter (status = 'excluded') as n_excluded,
+        count(*) filter (score < scale_minimum or score > scale_maximum) as n_out_of_scale
+    from own
+    group by all
+),
+counted as (
+    select
+        run_id, model, run_tag, benchmark, question_set, strategy, judge, pipeline, null_policy,
+        n_planned, reported_multiplier,
+        max(judge_config_hash) as judge_config_hash,
+        sum(total) / sum(n_counted) as mean,
+        stddev_samp(mean) as sd,
+        sum(n_scored) as n_scored,
+        sum(n_excluded) as n_excluded,
+        sum(n_out_of_scale) as n_out_of_scale
+    from by_question
+    group by all
+)
+select
+    run_id, model, run_tag, $base_tag::varchar as base_tag, $run_number::bigint as run_number,
+    benchmark, question_set, strategy, judge, judge_config_hash, pipeline, null_policy,
+    case when null_policy <> 'strict' or n_scored = n_planned then mean * reported_multiplier end as score,
+    case when null_policy <> 'strict' or n_scored = n_planned then sd * reported_multiplier end as sd_questions,
+    n_planned,
+    n_scored,
+    n_planned - n_scored - n_excluded as n_failed,
+    n_excluded,
+    n_out_of_scale,
+    reported_multiplier
+from counted
+order by benchmark, judge, pipeline, null_policy;

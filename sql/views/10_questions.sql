@@ -1,0 +1,3 @@
+-- Every version of every benchmark's questions.
+create view questions as
+select * from lake.questions;

@@ -1,0 +1,3 @@
+-- One row per answer and judge; replaced judgements stay, with superseded = true.
+create view judgements as
+select * from lake.judgements;

@@ -1,0 +1,8 @@
+-- leaderboard_under('legacy' | 'zero' | 'strict'): scores on the reported scale with their denominators, best first.
+create macro leaderboard_under(policy) as table
+select
+    model, run_tag, judge, benchmark, question_set, pipeline, strategy,
+    score, sd_questions, n_planned, n_scored, n_failed, n_excluded, null_policy, run_id, base_tag, run_number
+from lake.metrics
+where null_policy = policy
+order by benchmark, judge, score desc nulls last, model, run_tag;

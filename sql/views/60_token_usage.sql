@@ -1,0 +1,16 @@
+-- Calls, tokens and cost per run, stage, benchmark and called model; unknown tokens and prices are counted.
+create view token_usage as
+select
+    calls.run_id, runs.model, runs.run_tag, stage, benchmark, calls.model as called_model, base_url,
+    count(*) as calls,
+    count(*) filter (calls.status = 'error') as failed_calls,
+    sum(prompt_tokens)::bigint as prompt_tokens,
+    sum(completion_tokens)::bigint as completion_tokens,
+    sum(cached_tokens)::bigint as cached_tokens,
+    sum(reasoning_tokens)::bigint as reasoning_tokens,
+    count(*) filter (calls.status = 'ok' and prompt_tokens is null) as calls_without_usage,
+    sum(cost_usd) as cost_usd,
+    count(*) filter (calls.status = 'ok' and cost_usd is null) as calls_without_price
+from lake.calls
+left join lake.runs using (run_id)
+group by all;

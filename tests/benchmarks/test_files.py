@@ -1,0 +1,68 @@
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shaberi_dagster.benchmarks.files import read_rows
+from shaberi_dagster.errors import QuestionFileError
+
+pytestmark = pytest.mark.unit
+
+
+def test_only_a_newline_ends_a_line(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes('{"a": "x\u2028y\u0085z"}\r\n\n{"a": 2}'.encode())
+    assert list(read_rows(path)) == [(1, {"a": "x\u2028y\u0085z"}), (3, {"a": 2})]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"a": 1}\n')
+    assert list(read_rows(path)) == [(1, {"a": 1})]
+
+
+@given(text=st.text())
+def test_parquet_and_json_lines_keep_a_text_exactly(tmp_path_factory, text):
+    folder = tmp_path_factory.mktemp("texts")
+    frame = pl.DataFrame({"a": [text]})
+    frame.write_parquet(folder / "a.parquet")
+    frame.write_ndjson(folder / "a.jsonl")
+    assert list(read_rows(folder / "a.parquet")) == list(read_rows(folder / "a.jsonl")) == [(1, {"a": text})]
+
+
+def test_csv_keeps_quoted_newlines_and_reads_all_as_text(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes('input,id\n"一\r\n二 ""三"", 四",007\n'.encode())
+    assert list(read_rows(path)) == [(1, {"input": '一\r\n二 "三", 四', "id": "007"})]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line", "reason"),
+    [
+        ("a.jsonl", b'{"a": 1}\n{"a": \n', 2, "is not JSON"),
+        ("a.jsonl", b'{"a": 1}\n{"a": "\xff"}\n', 2, "is not UTF-8 at byte 8"),
+        ("a.jsonl", b'{"a": "\\ud800"}\n', 1, "is not JSON"),
+        ("a.jsonl", b'{"a": NaN}\n', 1, "is not JSON"),
+        ("a.jsonl", b"[1]\n", 1, "is an array, not an object"),
+        ("a.jsonl", b'"a"\n', 1, "is a string, not an object"),
+        ("a.jsonl", b"null\n", 1, "is null, not an object"),
+        ("a.jsonl", b"7\n", 1, "is a number, not an object"),
+        ("a.parquet", b"PAR?", None, "is not a readable parquet file"),
+        ("a.csv", b"a,b\n1,2,3\n", None, "is not a readable csv file"),
+        ("a.csv", b"a,b\n1,\xff\n", 2, "is not UTF-8"),
+        ("a.txt", b"a", None, "is none of .jsonl"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_line_and_reason(tmp_path, name, content, line, reason):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(QuestionFileError) as caught:
+        list(read_rows(path))
+    assert (caught.value.path, caught.value.line) == (path, line)
+    assert caught.value.reason.startswith(reason)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(QuestionFileError, match=r"a\.jsonl: cannot be read: No such file"):
+        list(read_rows(tmp_path / "a.jsonl"))

@@ -1,0 +1,130 @@
+"""The real client against a hub on loopback."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from shaberi_dagster.benchmarks.questions import QuestionSet, load_question_set
+from shaberi_dagster.benchmarks.registry import BENCHMARKS, get_benchmark
+from shaberi_dagster.errors import ConfigurationError, QuestionFileError
+
+pytestmark = pytest.mark.integration
+
+ELYZA, MT_BENCH = get_benchmark("elyza"), get_benchmark("mt_bench")
+
+
+def local_set(folder: Path, rows: list[dict]) -> QuestionSet:
+    (folder / "elyza.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return load_question_set(ELYZA, "folder", folder)
+
+
+def load(hub, cache, benchmark=ELYZA, **options):
+    return load_question_set(benchmark, "hub", hub_endpoint=hub.endpoint, hub_cache=cache, **options)
+
+
+def test_each_benchmark_loads_from_the_files_its_dataset_has(hub, tmp_path):
+    text = io.StringIO()
+    csv.writer(text).writerows([["input", "output", "eval_aspect"], ["一\n行", "答", "観点"]])
+    hub.commit("elyza/ELYZA-tasks-100", {"test.csv": text.getvalue().encode(), "README.md": b"---\nlicense: x\n---"})
+    parquet = io.BytesIO()
+    pl.DataFrame({"Category": ["日本"], "Question": ["二"], "Answer": [None], "Criteria": ["可"]}).write_parquet(
+        parquet
+    )
+    card = b"---\nconfigs:\n- config_name: default\n  data_files:\n  - split: test\n    path: data/part-*\n---\n"
+    hub.commit("lightblue/tengu_bench", {"README.md": card, "data/part-0.parquet": parquet.getvalue()})
+    line = json.dumps({"id": 11, "category": "writing", "Question": "三"}).encode()
+    hub.commit(
+        "shisa-ai/ja-mt-bench-1shot",
+        {"data/train-00000-of-00001.jsonl": line, "data/test-00000-of-00001.jsonl": b"not this"},
+    )
+    rakuda = json.dumps({"text": "四", "category": "地理", "question_id": "uid"}).encode()
+    hub.commit("yuzuai/rakuda-questions", {"questions.jsonl": rakuda, "dataset_infos.json": b"{}"})
+    loaded = {name: load(hub, tmp_path, benchmark) for name, benchmark in BENCHMARKS.items()}
+    texts = {name: [each.question for each in each_set.questions] for name, each_set in loaded.items()}
+    assert texts == {"elyza": ["一\n行"], "tengu": ["二"], "mt_bench": ["三"], "rakuda": ["四"]}
+
+
+def test_the_resolved_commit_is_recorded_and_the_content_names_the_set(hub, tmp_path):
+    line = json.dumps({"input": "問", "output": "答", "eval_aspect": "観点"}).encode()
+    sha = hub.commit("elyza/ELYZA-tasks-100", {"test.jsonl": line})
+    loaded = load(hub, tmp_path / "cache")
+    assert (loaded.source, loaded.source_revision) == ("hub:elyza/ELYZA-tasks-100", sha)
+    local = local_set(tmp_path, [{"question": "問", "reference": "答", "criteria": "観点"}])
+    assert (loaded.sha256, loaded.name) == (local.sha256, local.name)
+
+
+def test_a_pinned_commit_stays_and_main_moves(hub, tmp_path):
+    first, second = (
+        hub.commit(
+            "elyza/ELYZA-tasks-100",
+            {"test.jsonl": json.dumps({"input": text, "output": "答", "eval_aspect": "観点"}).encode()},
+        )
+        for text in ("旧", "新")
+    )
+    pinned, latest = load(hub, tmp_path, revision=first), load(hub, tmp_path)
+    assert (pinned.source_revision, pinned.questions[0].question) == (first, "旧")
+    assert (latest.source_revision, latest.questions[0].question) == (second, "新")
+
+
+def test_shards_are_one_set_in_their_order(hub, tmp_path):
+    shard = [json.dumps({"Question": text, "category": "stem"}).encode() for text in ("一", "二")]
+    hub.commit(
+        "shisa-ai/ja-mt-bench-1shot",
+        {"train-00001-of-00002.jsonl": shard[1], "train-00000-of-00002.jsonl": shard[0]},
+    )
+    loaded = load(hub, tmp_path, MT_BENCH)
+    assert [(each.position, each.question) for each in loaded.questions] == [(1, "一"), (2, "二")]
+
+
+def test_what_was_fetched_once_is_there_when_the_hub_is_away(hub, tmp_path):
+    line = json.dumps({"input": "問", "output": "答", "eval_aspect": "観点"}).encode()
+    hub.commit("elyza/ELYZA-tasks-100", {"test.jsonl": line})
+    fetched = load(hub, tmp_path)
+    offline = load_question_set(ELYZA, "hub", hub_endpoint="http://127.0.0.1:9", hub_cache=tmp_path)
+    assert offline == fetched
+
+
+def test_a_hub_that_is_away_is_one_line_with_the_alternative(tmp_path):
+    with pytest.raises(ConfigurationError) as caught:
+        load_question_set(ELYZA, "hub", hub_endpoint="http://127.0.0.1:9", hub_cache=tmp_path)
+    message = str(caught.value)
+    assert "elyza/ELYZA-tasks-100 cannot be fetched" in message
+    assert "--questions PATH or SHABERI_DATASETS" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("gated", "revision", "reason"),
+    [
+        (True, None, "is gated: accept its terms at https://huggingface.co/datasets/elyza/ELYZA-tasks-100"),
+        (False, "f" * 40, "has no revision 'f{40}'"),
+        (None, None, "does not exist or is private"),
+        (False, None, "has no .parquet/.jsonl/.json/.csv file of split 'test'"),
+    ],
+    ids=["gated", "no revision", "no repository", "no file"],
+)
+def test_a_dataset_that_cannot_be_had_says_why_and_what_else_to_do(hub, tmp_path, gated, revision, reason):
+    if gated is not None:
+        hub.commit("elyza/ELYZA-tasks-100", {"README.md": b"# none", "train.jsonl": b"{}"})
+    if gated:
+        hub.gated.add("elyza/ELYZA-tasks-100")
+    with pytest.raises(ConfigurationError, match=reason) as caught:
+        load(hub, tmp_path, revision=revision)
+    assert "SHABERI_DATASETS" in str(caught.value)
+
+
+@pytest.mark.parametrize("card", [b"---\nconfigs: 5\n---\n", b"---\n: [\n---\n", b"---\n- a\n---\n", b"\xff"])
+def test_a_broken_dataset_card_does_not_hide_the_files(hub, tmp_path, card):
+    line = json.dumps({"input": "問", "output": "答", "eval_aspect": "観点"}).encode()
+    hub.commit("elyza/ELYZA-tasks-100", {"README.md": card, "test.jsonl": line})
+    assert load(hub, tmp_path).questions[0].question == "問"
+
+
+def test_a_malformed_file_of_the_hub_is_named_with_its_line(hub, tmp_path):
+    hub.commit("elyza/ELYZA-tasks-100", {"test.jsonl": b'{"input": "a"}\n'})
+    with pytest.raises(QuestionFileError, match=r"test\.jsonl:1: has no 'reference' \(upstream 'output'\)"):
+        load(hub, tmp_path)

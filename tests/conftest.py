@@ -1,0 +1,64 @@
+"""Fixtures that all tests share, and what decides which tests can run here."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.workspace import Workspace
+from tests.mock_endpoint import MockEndpoint, running_mock
+
+IN_CI = os.environ.get("CI") == "true"
+BROWSER = os.environ.get("SHABERI_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what needs the corpus or a browser where they are not; in CI they must be there."""
+    left_out = []
+    if not os.environ.get("SHABERI_CORPUS"):
+        left_out.append("corpus")
+    if not BROWSER:
+        left_out.append("browser")
+    if left_out and IN_CI:
+        pytest.exit(f"CI has no {' and no '.join(left_out)}: these tests must run there", returncode=1)
+    deselected = [item for item in items if any(item.get_closest_marker(name) for name in left_out)]
+    if deselected:
+        config.hook.pytest_deselected(deselected)
+        items[:] = [item for item in items if item not in deselected]
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test touches the developer's lake, instance or keys."""
+    monkeypatch.setenv("SHABERI_WAREHOUSE", str(tmp_path / "warehouse"))
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
+    for name in ("SHABERI_DATASETS", "SHABERI_RUN_SPECS", "SHABERI_PROMPTS", "SHABERI_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """The settings of this test's own folders."""
+    return Settings.from_environment()
+
+
+@pytest.fixture
+def workspace(settings: Settings) -> Workspace:
+    """An empty lake, the project's prompts, and an environment without keys."""
+    return Workspace(settings, environment={})
+
+
+@pytest.fixture
+def mock() -> Iterator[MockEndpoint]:
+    """A real HTTP endpoint that answers and judges like a model."""
+    with running_mock() as running:
+        yield running
+
+
+@pytest.fixture
+def corpus() -> Path:
+    """The folder of real data."""
+    return Path(os.environ["SHABERI_CORPUS"])

@@ -1,0 +1,265 @@
+"""One attempt: what is sent, what comes back, and what a failure is called."""
+
+import asyncio
+import gzip
+import json
+import logging
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from aiohttp import web
+from mock_endpoint import completion, running_mock
+
+from shaberi_dagster.errors import EndpointError
+from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings
+
+pytestmark = pytest.mark.integration
+
+BODY = {"model": "mock", "messages": [{"role": "user", "content": "こんにちは"}], "max_tokens": 10}
+CANARY = "sk-canary-0123456789abcdef"
+
+
+def send(base_url, body=BODY, key=None, **settings):
+    """The reply, or the failure."""
+
+    async def once():
+        client = ChatClient(base_url, key, settings=ClientSettings(**settings))
+        try:
+            return await client.send(body)
+        except CallFailure as failure:
+            return failure
+        finally:
+            await client.close()
+
+    return asyncio.run(once())
+
+
+def check(base_url, key=None, **settings):
+    async def once():
+        client = ChatClient(base_url, key, settings=ClientSettings(**settings))
+        try:
+            await client.check()
+        finally:
+            await client.close()
+
+    asyncio.run(once())
+
+
+def status(number, message="nope", headers=None, **error):
+    def script(_body, _count):
+        return web.json_response({"error": {"message": message, **error}}, status=number, headers=headers)
+
+    return script
+
+
+def test_a_reply_comes_back_and_the_body_arrives_as_it_was():
+    with running_mock() as mock:
+        reply = send(mock.base_url)
+        assert mock.bodies[0] == BODY
+    assert len(reply.content) == 200
+    assert (reply.finish_reason, reply.usage.prompt_tokens) == ("stop", 5)
+
+
+def test_the_key_is_sent_as_bearer_token():
+    with running_mock(key=CANARY) as mock:
+        assert send(mock.base_url, key=CANARY).finish_reason == "stop"
+
+
+def test_no_key_means_no_header_even_if_the_environment_has_one(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"Authorization: Bearer {CANARY}")
+    with running_mock() as mock:
+        send(mock.base_url)
+        sent = str(mock.headers[0])
+    assert CANARY not in sent
+    assert "org-secret" not in sent
+
+
+def test_a_proxy_in_the_environment_is_not_used_for_this_machine(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with running_mock() as mock:
+        assert send(mock.base_url).finish_reason == "stop"
+
+
+@pytest.mark.parametrize(
+    ("code", "error_class"),
+    [
+        (400, "permanent"),
+        (401, "authentication"),
+        (402, "authentication"),
+        (403, "authentication"),
+        (404, "permanent"),
+        (408, "transient"),
+        (413, "permanent"),
+        (422, "permanent"),
+        (429, "rate_limit"),
+        (500, "transient"),
+        (503, "transient"),
+        (529, "rate_limit"),
+    ],
+)
+def test_a_status_has_its_class_and_the_providers_words(code, error_class):
+    with running_mock(script=status(code, "line one\nline two")) as mock:
+        failure = send(mock.base_url)
+    assert failure.error_class == error_class
+    assert failure.message == f"HTTP {code}: line one line two"
+
+
+def test_a_spent_account_is_a_refusal_and_not_a_rate_limit():
+    with running_mock(script=status(429, "You exceeded your current quota", code="insufficient_quota")) as mock:
+        assert send(mock.base_url).error_class == "authentication"
+
+
+def test_an_error_inside_a_200_has_the_class_of_its_code():
+    with running_mock(script=[{"error": {"message": "slow down", "code": 429}}]) as mock:
+        assert send(mock.base_url).error_class == "rate_limit"
+    with running_mock(script=[{"error": {"message": "upstream died"}}]) as mock:
+        assert send(mock.base_url).error_class == "transient"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "7"}, 7),
+        ({"Retry-After": "0.5"}, 0.5),
+        ({"Retry-After": "7", "retry-after-ms": "250"}, 0.25),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "-3"}, 0),
+        ({}, None),
+    ],
+)
+def test_retry_after_is_read_in_its_forms(headers, seconds):
+    with running_mock(script=status(429, headers=headers)) as mock:
+        assert send(mock.base_url).retry_after == seconds
+
+
+def test_retry_after_may_be_a_date():
+    moment = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    with running_mock(script=status(429, headers={"Retry-After": moment})) as mock:
+        assert 50 < send(mock.base_url).retry_after <= 100
+
+
+@pytest.mark.parametrize("fault", ["p_reset", "p_malformed", "p_truncated", "p_empty"])
+def test_a_broken_reply_is_transient(fault):
+    with running_mock(**{fault: 1.0}) as mock:
+        failure = send(mock.base_url)
+    assert failure.error_class == "transient"
+    assert failure.message
+
+
+def test_a_silent_server_is_transient_after_the_read_timeout():
+    with running_mock(p_hang=1.0) as mock:
+        assert send(mock.base_url, read_seconds=0.2).error_class == "transient"
+
+
+def test_a_refused_connection_is_transient():
+    assert send("http://127.0.0.1:9/v1").error_class == "transient"
+
+
+def test_a_reply_beyond_the_cap_is_refused():
+    with running_mock(length=5000) as mock:
+        failure = send(mock.base_url, reply_bytes=4000)
+        assert "larger than 4000 bytes" in failure.message
+        assert failure.error_class == "transient"
+        assert len(send(mock.base_url, reply_bytes=40_000).content) == 5000
+
+
+def test_an_error_body_beyond_the_cap_is_refused_too():
+    with running_mock(script=status(400, "x" * 9000)) as mock:
+        assert "larger than" in send(mock.base_url, reply_bytes=4000).message
+
+
+def test_a_compressed_reply_is_refused_since_it_could_be_a_bomb():
+    payload = gzip.compress(json.dumps(completion(BODY, "x" * 100_000)).encode())
+    script = [web.Response(body=payload, headers={"Content-Encoding": "gzip"})]
+    with running_mock(script=script) as mock:
+        failure = send(mock.base_url)
+        assert mock.headers[0]["Accept-Encoding"] == "identity"
+    assert "compressed" in failure.message
+
+
+def test_a_redirect_is_not_followed():
+    with running_mock() as target:
+        location = {"Location": f"{target.base_url}/chat/completions"}
+        with running_mock(script=[web.Response(status=307, headers=location)], key=CANARY) as mock:
+            failure = send(mock.base_url, key=CANARY)
+        assert target.stats()["requests"] == 0
+    assert failure.error_class == "permanent"
+    assert target.base_url.removesuffix("/v1") in failure.message
+
+
+def test_the_key_is_kept_out_of_messages():
+    with running_mock(key="right") as mock:
+        failure = send(mock.base_url, key=CANARY)
+    assert failure.error_class == "authentication"
+    assert CANARY not in str(failure)
+    assert "[key]" in str(failure)
+    assert failure.__cause__ is None
+
+
+@pytest.mark.parametrize("leak", ["sk-proj-abc***********wxyz", "Bearer abcdef", "AIzaSyA1234567890123456789012345678"])
+def test_what_looks_like_a_key_is_kept_out_of_messages(leak):
+    with running_mock(script=status(401, f"Incorrect API key provided: {leak}. Get one")) as mock:
+        message = send(mock.base_url).message
+    assert leak.split()[-1] not in message
+    assert message.endswith("Get one")
+
+
+def test_messages_are_short():
+    with running_mock(script=status(400, "長い" * 5000)) as mock:
+        assert len(send(mock.base_url).message) == 300
+
+
+def test_the_key_is_in_no_log(caplog):
+    caplog.set_level(logging.DEBUG)
+    with running_mock(key=CANARY) as mock:
+        send(mock.base_url, key=CANARY)
+        send(mock.base_url, key=CANARY + "x")
+    assert caplog.records
+    assert CANARY not in caplog.text
+
+
+def test_a_cancelled_attempt_ends_at_once_and_leaves_the_client_usable():
+    async def scenario(mock):
+        client = ChatClient(mock.base_url)
+        task = asyncio.create_task(client.send(BODY))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        mock.options.p_hang = 0.0
+        reply = await client.send(BODY)
+        await client.close()
+        return reply
+
+    with running_mock(p_hang=1.0) as mock:
+        assert asyncio.run(scenario(mock)).finish_reason == "stop"
+
+
+def test_checking_a_good_endpoint_is_silent():
+    with running_mock(key=CANARY) as mock:
+        check(mock.base_url, key=CANARY)
+
+
+def test_checking_names_the_endpoint_that_refuses_the_key():
+    with running_mock(key="right") as mock, pytest.raises(EndpointError) as error:
+        check(mock.base_url, key=CANARY)
+    assert mock.base_url in str(error.value)
+    assert CANARY not in str(error.value)
+
+
+def test_checking_names_the_endpoint_that_is_not_there():
+    with pytest.raises(EndpointError, match=r"http://127\.0\.0\.1:9/v1 cannot be reached"):
+        check("http://127.0.0.1:9/v1")
+
+
+def test_checking_accepts_a_server_that_lists_no_models():
+    with running_mock() as mock:
+        check(mock.base_url + "/elsewhere")
+
+
+def test_checking_names_a_host_that_does_not_exist():
+    with pytest.raises(EndpointError, match="cannot be reached"):
+        check("http://no-such-host.invalid/v1", check_seconds=5)

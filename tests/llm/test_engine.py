@@ -1,0 +1,310 @@
+"""Calls to their end: retries, deadlines, limits, and many at once."""
+
+import asyncio
+import time
+from contextlib import aclosing
+
+import pytest
+from aiohttp import web
+from mock_endpoint import running_mock
+
+from shaberi_dagster.errors import ConfigurationError, EndpointError
+from shaberi_dagster.llm.client import ClientSettings
+from shaberi_dagster.llm.embedded import SLOTS
+from shaberi_dagster.llm.engine import Engine, RetrySettings, run_all
+from shaberi_dagster.llm.limiter import LimiterSettings
+from shaberi_dagster.llm.types import Endpoint
+
+pytestmark = pytest.mark.integration
+
+CANARY = "sk-canary-0123456789abcdef"
+QUICK = RetrySettings(first_delay_seconds=0.001, longest_delay_seconds=0.01)
+
+
+def run(work, environment=None, **settings):
+    """What `work(engine)` returns."""
+
+    async def inside():
+        async with Engine(environment or {}, retry=settings.pop("retry", QUICK), **settings) as engine:
+            return await work(engine)
+
+    return asyncio.run(inside())
+
+
+async def first_request(mock):
+    """Wait until the endpoint, which lives in another thread, was asked something."""
+    while mock.stats()["requests"] == 0:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+def failing(*statuses, headers=None):
+    """First these statuses, then replies."""
+    errors = [web.json_response({"error": {"message": "nope"}}, status=one, headers=headers) for one in statuses]
+    return lambda _body, number: errors[number] if number < len(errors) else "done"
+
+
+def test_a_call_is_a_reply_with_its_identity(ask):
+    with running_mock() as mock:
+        request = ask(mock.base_url)
+        call = run(lambda engine: engine.call(request))
+    assert (call.status, call.request_hash, call.attempts) == ("ok", request.request_hash, 1)
+    assert (call.error_class, call.error_message, call.finish_reason) == (None, None, "stop")
+    assert call.usage.source == "provider"
+    assert call.latency_seconds > 0
+
+
+def test_transient_failures_and_rate_limits_are_retried(ask):
+    with running_mock(script=failing(500, 429, 503, 529, 500)) as mock:
+        call = run(lambda engine: engine.call(ask(mock.base_url)))
+    assert (call.status, call.content, call.attempts) == ("ok", "done", 6)
+
+
+def test_a_call_ends_after_six_transient_failures(ask):
+    with running_mock(p_500=1.0) as mock:
+        call = run(lambda engine: engine.call(ask(mock.base_url)))
+        assert mock.stats()["requests"] == 6
+    assert (call.status, call.error_class, call.content) == ("error", "transient", None)
+    assert call.error_message == "HTTP 500: The server had an error"
+
+
+def test_rate_limits_do_not_count_as_transient_failures(ask):
+    with running_mock(script=failing(*[429] * 20)) as mock:
+        assert run(lambda engine: engine.call(ask(mock.base_url))).attempts == 21
+
+
+def test_a_permanent_failure_is_not_repeated(ask):
+    with running_mock(script=failing(400)) as mock:
+        call = run(lambda engine: engine.call(ask(mock.base_url)))
+    assert (call.error_class, call.attempts) == ("permanent", 1)
+
+
+def test_a_refused_key_stops_everything_and_is_not_shown(ask):
+    with running_mock(key="right") as mock, pytest.raises(EndpointError) as error:
+        run(lambda engine: engine.call(ask(mock.base_url, key="MY_KEY")), {"MY_KEY": CANARY})
+    assert "MY_KEY" in str(error.value)
+    assert mock.base_url in str(error.value)
+    assert CANARY not in str(error.value)
+    assert mock.stats()["requests"] == 1
+
+
+def test_a_missing_key_is_named(ask):
+    with pytest.raises(ConfigurationError, match="MY_KEY"):
+        run(lambda engine: engine.call(ask(key="MY_KEY")))
+
+
+def test_the_key_is_read_from_the_environment_that_was_passed_in(ask):
+    with running_mock(key=CANARY) as mock:
+        call = run(lambda engine: engine.call(ask(mock.base_url, key="MY_KEY")), {"MY_KEY": CANARY})
+    assert call.status == "ok"
+    assert CANARY not in repr(call)
+
+
+def test_retry_after_delays_the_request(ask):
+    with running_mock(script=failing(429, headers={"Retry-After": "0.4"})) as mock:
+        started = time.monotonic()
+        call = run(lambda engine: engine.call(ask(mock.base_url)))
+    assert call.status == "ok"
+    assert time.monotonic() - started >= 0.4
+
+
+def test_a_slot_is_not_held_during_a_backoff(ask):
+    async def scenario(engine):
+        slow = asyncio.create_task(engine.call(ask(mock.base_url, "slow")))
+        await first_request(mock)
+        other = await engine.call(ask(mock.base_url, "other"))
+        return other, slow.done(), (await slow).status
+
+    with running_mock(script=failing(429, headers={"Retry-After": "1.5"})) as mock:
+        other, slow_was_done, slow_status = run(scenario, limiter=LimiterSettings(fixed=1))
+    assert (other.status, slow_was_done, slow_status) == ("ok", False, "ok")
+
+
+def test_a_rejection_halves_the_limit_and_is_recorded(ask):
+    async def scenario(engine):
+        request = ask(mock.base_url)
+        await engine.call(request)
+        return engine.limiter(request.endpoint)
+
+    with running_mock(script=failing(429)) as mock:
+        limiter = run(scenario)
+    assert limiter.limit == 20
+    assert [(change.before, change.after, change.cause) for change in limiter.changes] == [(40, 20, "rate_limit")]
+    assert limiter.running == 0
+
+
+def test_one_limiter_serves_all_calls_of_an_endpoint(ask):
+    async def scenario(engine):
+        await asyncio.gather(*(engine.call(ask(mock.base_url, str(n), model=f"m{n % 2}")) for n in range(30)))
+        one, other = ask(mock.base_url).endpoint, ask("http://127.0.0.1:9/v1").endpoint
+        return engine.limiter(one) is engine.limiter(ask(mock.base_url).endpoint), engine.limiter(
+            one
+        ) is engine.limiter(other)
+
+    with running_mock(latency=0.02) as mock:
+        assert run(scenario, limiter=LimiterSettings(fixed=5)) == (True, False)
+        assert mock.stats()["most_in_flight"] == 5
+
+
+def test_no_call_outlives_its_deadline(ask):
+    with running_mock(p_hang=1.0) as mock:
+        call = run(lambda engine: engine.call(ask(mock.base_url)), retry=RetrySettings(deadline_seconds=0.3))
+    assert (call.status, call.error_class, call.attempts) == ("error", "deadline", 1)
+    assert "0.3 s" in call.error_message
+
+
+def test_a_call_gives_up_when_it_would_have_to_wait_beyond_its_deadline(ask):
+    with running_mock(script=failing(429, headers={"Retry-After": "3600"})) as mock:
+        call = run(lambda engine: engine.call(ask(mock.base_url)))
+    assert (call.error_class, call.attempts) == ("deadline", 1)
+    assert "HTTP 429" in call.error_message
+
+
+def test_waiting_for_a_slot_does_not_count_towards_the_deadline(ask):
+    async def scenario(engine):
+        return await asyncio.gather(*(engine.call(ask(mock.base_url, str(n))) for n in range(6)))
+
+    with running_mock(latency=0.2) as mock:
+        calls = run(scenario, limiter=LimiterSettings(fixed=1), retry=RetrySettings(deadline_seconds=0.9))
+    assert {call.status for call in calls} == {"ok"}
+
+
+def test_a_cancelled_call_is_cancelled_and_frees_its_slot(ask):
+    async def scenario(engine):
+        request = ask(mock.base_url)
+        task = asyncio.create_task(engine.call(request))
+        await first_request(mock)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return engine.limiter(request.endpoint).running
+
+    with running_mock(p_hang=1.0) as mock:
+        assert run(scenario) == 0
+
+
+def test_mixed_faults_end_with_replies(ask):
+    async def scenario(engine):
+        return await asyncio.gather(*(engine.call(ask(mock.base_url, str(n))) for n in range(200)))
+
+    faults = {"p_500": 0.1, "p_reset": 0.05, "p_hang": 0.05, "p_malformed": 0.05, "p_truncated": 0.02, "p_429": 0.05}
+    with running_mock(retry_after=0.01, **faults) as mock:
+        calls = run(scenario, client=ClientSettings(read_seconds=0.5), limiter=LimiterSettings(fixed=40))
+        stats = mock.stats()
+    assert {call.status for call in calls} == {"ok"}
+    assert len({call.request_hash for call in calls}) == 200
+    assert stats["requests"] == sum(call.attempts for call in calls)
+    assert all(stats[fault] > 0 for fault in faults)
+
+
+def test_the_embedded_endpoint_is_started_when_first_needed_and_once(ask):
+    started = []
+
+    async def scenario(engine):
+        request = ask("embedded:", name="embedded", model="embedded/smollm2-135m")
+        first = (started.copy(), engine.limiter(request.endpoint).limit)
+        await asyncio.gather(*(engine.call(request) for _ in range(5)))
+        return first
+
+    with running_mock() as mock:
+        before, limit = run(scenario, embedded=lambda model: started.append(model) or mock.base_url)
+    assert (before, limit) == ([], SLOTS)
+    assert started == ["embedded/smollm2-135m"]
+
+
+def test_checking_an_endpoint_that_is_not_there_says_so():
+    with pytest.raises(EndpointError, match="cannot be reached"):
+        run(lambda engine: engine.check(Endpoint("custom", "http://127.0.0.1:9/v1"), "m"))
+
+
+async def collect(items, work, workers):
+    return [result async for result in run_all(items, work, workers)]
+
+
+def test_all_items_are_worked_on_by_no_more_than_the_workers():
+    running, most = 0, 0
+
+    async def work(item):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001)
+        running -= 1
+        return item
+
+    assert sorted(asyncio.run(collect(range(100), work, 7))) == list(range(100))
+    assert most == 7
+
+
+def test_results_come_as_they_are_finished():
+    async def work(item):
+        await asyncio.sleep(item)
+        return item
+
+    assert asyncio.run(collect([0.2, 0.01], work, 2)) == [0.01, 0.2]
+
+
+def test_items_are_taken_only_as_fast_as_results_are():
+    taken = []
+
+    def items():
+        for number in range(1000):
+            taken.append(number)
+            yield number
+
+    async def scenario():
+        async def work(item):
+            return item
+
+        async with aclosing(run_all(items(), work, 4)) as results:
+            await anext(results)
+            await asyncio.sleep(0.05)
+        return len(taken)
+
+    assert asyncio.run(scenario()) < 20
+
+
+def test_the_first_exception_cancels_the_rest_and_is_raised():
+    ended = []
+
+    async def work(item):
+        if item == 3:
+            raise EndpointError("refused")
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.append(item)
+            raise
+
+    with pytest.raises(EndpointError, match="refused"):
+        asyncio.run(collect(range(100), work, 8))
+    assert sorted(ended) == [0, 1, 2, 4, 5, 6, 7]
+
+
+def test_an_exception_of_the_items_is_raised():
+    def items():
+        yield 1
+        raise ValueError("bad item")
+
+    async def work(item):
+        return item
+
+    with pytest.raises(ValueError, match="bad item"):
+        asyncio.run(collect(items(), work, 2))
+
+
+def test_cancelling_the_taker_cancels_the_work():
+    async def scenario():
+        async def work(_item):
+            await asyncio.sleep(60)
+
+        task = asyncio.create_task(collect(range(10), work, 3))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait([task])
+        return [one for one in asyncio.all_tasks() if one is not asyncio.current_task()]
+
+    assert asyncio.run(scenario()) == []
+
+
+def test_nothing_to_do_is_done():
+    assert asyncio.run(collect([], lambda _: None, 5)) == []

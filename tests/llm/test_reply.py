@@ -1,0 +1,95 @@
+"""What a reply's body says."""
+
+import orjson
+import pytest
+
+from shaberi_dagster.llm.reply import MalformedReplyError, decoded, error_details, parsed
+from shaberi_dagster.llm.types import Usage
+
+pytestmark = pytest.mark.unit
+
+
+def document(message=None, **more):
+    return {"choices": [{"message": message or {"content": "答え"}, "finish_reason": "stop"}], **more}
+
+
+def test_a_reply_has_its_text_exactly_and_its_finish_reason():
+    reply = parsed(document({"content": "  答え\n"}))
+    assert (reply.content, reply.finish_reason, reply.reasoning) == ("  答え\n", "stop", None)
+
+
+@pytest.mark.parametrize("message", [{"content": None}, {"content": ""}, {"role": "assistant"}])
+def test_no_text_is_empty_text(message):
+    assert parsed(document(message)).content == ""
+
+
+def test_text_in_parts_is_joined():
+    parts = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "答"}, {"type": "text", "text": "え"}]
+    assert parsed(document({"content": parts})).content == "答え"
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_reasoning_is_found_under_both_names(name):
+    assert parsed(document({"content": "x", name: "why"})).reasoning == "why"
+
+
+def test_usage_is_as_reported():
+    usage = {
+        "prompt_tokens": 10,
+        "completion_tokens": 20,
+        "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 5},
+    }
+    assert parsed(document(usage=usage)).usage == Usage(10, 20, 4, 5)
+
+
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens_details": None}])
+def test_usage_that_is_not_reported_is_unknown(usage):
+    assert parsed(document(usage=usage)).usage == Usage()
+    assert parsed(document()).usage.source == "unknown"
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"<html>", b"\xff\xfe", b'"text"', b"[]", b"[" * 100_000])
+def test_a_body_that_is_no_json_object_is_malformed(body):
+    with pytest.raises(MalformedReplyError):
+        decoded(body)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {},
+        {"choices": []},
+        {"choices": None},
+        {"choices": [{}]},
+        {"choices": [{"message": None}]},
+        document({"content": 5}),
+    ],
+)
+def test_a_reply_without_a_message_is_malformed(odd):
+    with pytest.raises(MalformedReplyError):
+        parsed(odd)
+
+
+def test_half_a_surrogate_pair_becomes_a_replacement_character():
+    body = rb'{"choices":[{"message":{"content":"a\ud83dz \ud83d\ude00"}}]}'
+    reply = parsed(decoded(body))
+    assert reply.content == "a\ufffdz \U0001f600"
+    assert orjson.dumps(reply.content)
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "codes"),
+    [
+        ({"error": {"message": "no", "code": "c", "type": "t"}}, "no", {"c", "t"}),
+        ({"message": "no", "code": 429}, "no", {"429"}),
+        ([{"error": {"message": "no"}}], "no", set()),
+        ({"error": "no"}, "no", set()),
+        ("plain", "plain", set()),
+        (None, "", set()),
+        ({"detail": "no"}, "no", set()),
+    ],
+)
+def test_an_error_body_of_any_form_has_a_message(body, message, codes):
+    details = error_details(body)
+    assert (details.message, details.codes) == (message, codes)

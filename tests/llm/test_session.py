@@ -1,0 +1,177 @@
+"""What is paid for once, and what is never reused."""
+
+import asyncio
+
+import pytest
+from mock_endpoint import running_mock
+
+from shaberi_dagster.errors import EndpointError
+from shaberi_dagster.llm.engine import Engine, RetrySettings
+from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.session import CallSession
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs `work(session)` in a session on one journal, which later runs find again."""
+
+    def run(work, lookup=lambda _: {}, environment=None):
+        async def inside():
+            retry = RetrySettings(first_delay_seconds=0.001, transient_attempts=2)
+            with Journal.open(tmp_path / "j.jsonl", "m@@t", "answers") as journal:
+                async with Engine(environment or {}, retry=retry) as engine:
+                    session = CallSession(engine, journal, "answers", lookup)
+                    return await work(session), session.tally, list(journal.records)
+
+        return asyncio.run(inside())
+
+    return run
+
+
+def test_a_new_call_is_journaled_with_its_labels_and_counted(run, ask):
+    with running_mock(length=30) as mock:
+        request = ask(mock.base_url)
+        (call, reused), tally, records = run(lambda session: session.call(request, {"benchmark": "elyza"}))
+    assert (call.status, reused) == ("ok", False)
+    assert [(one["request_hash"], one["stage"], one["benchmark"]) for one in records] == [
+        (request.request_hash, "answers", "elyza")
+    ]
+    assert (tally.made, tally.failed, tally.reused, tally.completion_tokens) == (1, 0, 0, 30)
+
+
+def test_a_journaled_call_is_not_made_again(run, ask):
+    with running_mock() as mock:
+        request = ask(mock.base_url)
+        (first, _), _, _ = run(lambda session: session.call(request, {}))
+        (second, reused), tally, records = run(lambda session: session.call(request, {}))
+        assert mock.stats()["requests"] == 1
+    assert (second, reused) == (first, True)
+    assert (tally.made, tally.reused, len(records)) == (0, 1, 1)
+
+
+def test_samples_of_one_prompt_are_calls_of_their_own(run, ask):
+    with running_mock() as mock:
+
+        async def work(session):
+            for index in range(3):
+                await session.call(ask(mock.base_url, sample_index=index), {})
+
+        _, tally, _ = run(work)
+    assert tally.made == 3
+
+
+def test_paid_calls_are_looked_up_at_once_and_not_made(run, ask, finished):
+    requests = [ask(text=str(number)) for number in range(5)]
+    paid = {requests[0].request_hash: finished(requests[0].request_hash, "paid")}
+    asked = []
+
+    async def work(session):
+        session.prefetch([one.request_hash for one in requests])
+        return [*session.unpaid(requests)], await session.call(requests[0], {})
+
+    (unpaid, (call, reused)), _, records = run(work, lambda names: asked.append(list(names)) or paid)
+    assert unpaid == requests[1:]
+    assert (call.content, reused, records) == ("paid", True, [])
+    assert asked == [[one.request_hash for one in requests]]
+
+
+def test_what_the_journal_has_is_not_looked_up(run, ask):
+    with running_mock() as mock:
+        request, asked = ask(mock.base_url), []
+        run(lambda session: session.call(request, {}))
+
+        async def work(session):
+            session.prefetch([request.request_hash])
+            return list(session.unpaid([request]))
+
+        unpaid, _, _ = run(work, lambda names: asked.append(list(names)) or {})
+    assert (unpaid, asked) == ([], [[]])
+
+
+def test_a_call_that_could_not_be_prefetched_is_looked_up_on_demand(run, ask, finished):
+    request = ask()
+    paid = {request.request_hash: finished(request.request_hash, "paid")}
+    (call, reused), _, _ = run(lambda session: session.call(request, {}, lookup=True), lambda _: paid)
+    assert (call.content, reused) == ("paid", True)
+
+
+def test_an_error_is_journaled_and_tried_again(run, ask):
+    with running_mock(p_500=1.0) as mock:
+        request = ask(mock.base_url)
+        (call, reused), tally, records = run(lambda session: session.call(request, {}))
+        assert (call.error_class, reused, tally.failed) == ("transient", False, 1)
+        assert [one["status"] for one in records] == ["error"]
+        mock.options.p_500 = 0.0
+        (call, reused), _, records = run(lambda session: session.call(request, {}))
+    assert (call.status, reused) == ("ok", False)
+    assert [one["status"] for one in records] == ["error", "ok"]
+
+
+def test_equal_requests_in_flight_are_one_call(run, ask):
+    with running_mock(latency=0.1) as mock:
+        request = ask(mock.base_url)
+
+        async def work(session):
+            return await asyncio.gather(*(session.call(request, {}) for _ in range(10)))
+
+        results, tally, records = run(work)
+        assert mock.stats()["requests"] == 1
+    assert sorted(reused for _, reused in results) == [False] + [True] * 9
+    assert len({call.content for call, _ in results}) == 1
+    assert (tally.made, tally.reused, len(records)) == (1, 9, 1)
+
+
+def test_who_waits_for_a_cancelled_call_makes_it(run, ask):
+    with running_mock(latency=0.2) as mock:
+        request = ask(mock.base_url)
+
+        async def work(session):
+            first = asyncio.create_task(session.call(request, {}))
+            second = asyncio.create_task(session.call(request, {}))
+            await asyncio.sleep(0.05)
+            first.cancel()
+            return await second
+
+        (call, reused), _, records = run(work)
+    assert (call.status, reused, len(records)) == ("ok", False, 1)
+
+
+def test_a_cancelled_waiter_does_not_cancel_the_call(run, ask):
+    with running_mock(latency=0.2) as mock:
+        request = ask(mock.base_url)
+
+        async def work(session):
+            first = asyncio.create_task(session.call(request, {}))
+            second = asyncio.create_task(session.call(request, {}))
+            await asyncio.sleep(0.05)
+            second.cancel()
+            return await first
+
+        (call, _), _, _ = run(work)
+    assert call.status == "ok"
+
+
+def test_a_refusal_reaches_the_stage_and_leaves_no_record(run, ask):
+    with running_mock(key="right") as mock:
+        request = ask(mock.base_url)
+
+        async def work(session):
+            with pytest.raises(EndpointError):
+                await asyncio.gather(*(session.call(request, {}) for _ in range(3)))
+
+        _, tally, records = run(work)
+    assert (tally.made, records) == (0, [])
+
+
+def test_no_key_is_in_the_journal(run, ask, tmp_path):
+    canary = "sk-canary-0123456789abcdef"
+    with running_mock(p_500=0.5, key=canary) as mock:
+
+        async def work(session):
+            for number in range(10):
+                await session.call(ask(mock.base_url, str(number), key="MY_KEY"), {})
+
+        run(work, environment={"MY_KEY": canary})
+    assert canary.encode() not in (tmp_path / "j.jsonl").read_bytes()
