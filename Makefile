@@ -21,7 +21,7 @@ setup: .venv/.installed ## install exactly requirements.lock into .venv
 	@touch $@
 
 demo: setup ## evaluate MODEL (default: the embedded one) on the four Japanese benchmarks
-	$(BIN)/run-evals --model $(MODEL) --max-tokens 200 --judge-max-tokens 120
+	$(BIN)/run-evals --model $(MODEL)
 
 test: setup lint types imports pytest ## everything that must be green
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
 from shaberi_dagster.generation.stage import answer
 from shaberi_dagster.judging.stage import judge
 from shaberi_dagster.outcome import Outcome
@@ -47,6 +47,8 @@ def materialize(
         if stage == "judgements":
             return judge(spec, own, workspace, judges)
         return {"answers": answer, "scores": score, "metrics": measure}[stage](spec, own, workspace)
+    except PartitionBusyError:
+        raise  # the run's state is for the other process to tell
     except BaseException as error:
         stopped = str(error) if isinstance(error, ShaberiError) else type(error).__name__
         set_status(spec, workspace, error=stopped if isinstance(error, Exception) else None)

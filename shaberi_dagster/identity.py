@@ -12,7 +12,7 @@ from shaberi_dagster.errors import ConfigurationError
 
 _SAFE = frozenset(string.ascii_letters + string.digits + "._-")
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
-_MAX_NAME = 200
+_MAX_NAME = 200  # of the safe name; a file system takes 255 bytes
 
 
 def sha256_text(text: str) -> str:
@@ -63,10 +63,10 @@ def check_model_name(name: str, what: str = "model") -> str:
     Raises:
         ConfigurationError: It is empty, too long, has control characters, or `.`/`..` path segments.
     """
-    if not name or len(name) > _MAX_NAME:
-        raise ConfigurationError(f"{what} name {name[:40]!r} must have 1 to {_MAX_NAME} characters")
     if name != name.strip() or any(unicodedata.category(c)[0] == "C" for c in name):
         raise ConfigurationError(f"{what} name {name!r} has control characters or outer spaces")
+    if not name or len(safe_name(name)) > _MAX_NAME:
+        raise ConfigurationError(f"{what} name {name[:40]!r} must have 1 to {_MAX_NAME} characters as a folder's name")
     if "\\" in name or any(part in {".", ".."} for part in name.split("/")):
         raise ConfigurationError(f"{what} name {name!r} must not have '.', '..' or '\\' as a path would")
     return name

@@ -1,8 +1,8 @@
 """From what a user asks for to the frozen RunSpec of a run, checked and stored before its first call."""
 
-import os
 import platform
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -13,12 +13,13 @@ import polars as pl
 
 from shaberi_dagster import __version__
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet, load_question_set
-from shaberi_dagster.benchmarks.registry import Benchmark, get_benchmark, parse_benchmarks
+from shaberi_dagster.benchmarks.registry import Benchmark, JudgingDefaults, get_benchmark, parse_benchmarks
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
-from shaberi_dagster.llm.endpoints import resolve_endpoint
+from shaberi_dagster.llm.endpoints import default_max_tokens, resolve_endpoint
+from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.prompting import generation_prompt_hash
 from shaberi_dagster.runspec import BenchmarkSpec, EndpointSpec, JudgeSpec, RunRequest, RunSpec
 from shaberi_dagster.workspace import Workspace
@@ -40,11 +41,15 @@ def plan_run(request: RunRequest, workspace: Workspace) -> RunSpec:
     if request.passes:
         raise ConfigurationError(f"unknown pass {request.passes[0]!r}; no passes are registered")
     stored = load_run(workspace.lake, run_id_of(request.model, request.tag))
+    endpoint = _endpoint(request, stored)
     asked = RunSpec(
         model=request.model,
         run_tag=request.tag,
-        endpoint=_endpoint(request, stored),
-        benchmarks={benchmark.name: _benchmark(request, stored, benchmark, workspace) for benchmark in benchmarks},
+        endpoint=endpoint,
+        benchmarks={
+            benchmark.name: _benchmark(request, stored, benchmark, endpoint.to_endpoint(), workspace)
+            for benchmark in benchmarks
+        },
         judges=_judges(request, stored),
         limit=request.limit,
     )
@@ -57,7 +62,8 @@ def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
     Raises:
         ConfigurationError: They differ in something that cannot change; the message names it.
     """
-    differences = _differences("", stored.endpoint.model_dump(), asked.endpoint.model_dump())
+    # Which variable holds the key is no property of the run.
+    differences = _differences("", *(one.endpoint.model_dump(exclude={"api_key_variable"}) for one in (stored, asked)))
     for name in stored.benchmarks.keys() & asked.benchmarks.keys():
         differences += _differences(f"{name} ", _identity(stored.benchmarks[name]), _identity(asked.benchmarks[name]))
     if differences:
@@ -68,6 +74,7 @@ def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
     limits = (stored.limit, asked.limit)
     return stored.model_copy(
         update={
+            "endpoint": asked.endpoint,
             "benchmarks": asked.benchmarks | stored.benchmarks,
             "judges": tuple(judges.values()),
             "limit": None if None in limits else max(limit for limit in limits if limit is not None),
@@ -129,7 +136,9 @@ def load_questions(spec: RunSpec, benchmark: str, workspace: Workspace) -> Quest
     if found is None:
         found = _load(get_benchmark(benchmark), settings.source, settings.question_set, settings.source_revision)
     if found.sha256 != settings.question_set_sha256:
-        raise ConfigurationError(f"question set {settings.question_set} of {spec.run_id} is gone from {settings.source}")
+        raise ConfigurationError(
+            f"question set {settings.question_set} of {spec.run_id} is gone from {settings.source}"
+        )
     return found
 
 
@@ -204,22 +213,30 @@ def _load(benchmark: Benchmark, source: str, set_name: str | None, revision: str
 
 
 def _endpoint(request: RunRequest, stored: RunSpec | None) -> EndpointSpec:
-    if stored and request.base_url is None and request.api_key_variable is None:
-        return stored.endpoint
-    return _endpoint_spec(request.model, request.base_url, request.api_key_variable)
+    return _endpoint_spec(
+        request.model, request.base_url, request.api_key_variable, before=stored.endpoint if stored else None
+    )
 
 
-def _endpoint_spec(model: str, base_url: str | None, api_key_variable: str | None) -> EndpointSpec:
+def _endpoint_spec(
+    model: str, base_url: str | None, api_key_variable: str | None, before: EndpointSpec | None
+) -> EndpointSpec:
+    if before and base_url is None:
+        base_url = before.base_url
     endpoint = resolve_endpoint(model, base_url, api_key_variable)
+    if before and endpoint.base_url == before.base_url:
+        return before.model_copy(update={"api_key_variable": api_key_variable or before.api_key_variable})
     return EndpointSpec(**vars(endpoint))
 
 
 def _benchmark(
-    request: RunRequest, stored: RunSpec | None, benchmark: Benchmark, workspace: Workspace
+    request: RunRequest, stored: RunSpec | None, benchmark: Benchmark, endpoint: Endpoint, workspace: Workspace
 ) -> BenchmarkSpec:
     before = stored.benchmarks.get(benchmark.name) if stored else None
-    questions = _question_set(request, benchmark, workspace)
+    questions = _question_set(request, stored, benchmark, workspace)
     defaults = benchmark.generation.sampling
+    if (most := default_max_tokens(endpoint)) is not None:
+        defaults = replace(defaults, max_tokens=most)
 
     def setting(name: str) -> Any:
         asked = getattr(request, name)
@@ -238,40 +255,45 @@ def _benchmark(
     )
 
 
-def _question_set(request: RunRequest, benchmark: Benchmark, workspace: Workspace) -> QuestionSet:
+def _question_set(
+    request: RunRequest, stored: RunSpec | None, benchmark: Benchmark, workspace: Workspace
+) -> QuestionSet:
     names = [name for name in request.question_sets or [] if name.partition("@")[0] == benchmark.name]
+    nothing_asked = not names and request.questions is None and workspace.settings.datasets is None
+    if nothing_asked and stored and benchmark.name in stored.benchmarks:
+        return load_questions(stored, benchmark.name, workspace)
     if names and (known := stored_question_set(workspace.lake, benchmark.name, name=names[0])):
         return known
     return load_source(benchmark, request.questions, names[0] if names else None, workspace)
 
 
 def _judges(request: RunRequest, stored: RunSpec | None) -> tuple[JudgeSpec, ...]:
-    if request.judge_models is None and stored and stored.judges:
-        return stored.judges
-    names = list(dict.fromkeys(request.judge_models or [DEFAULT_MODEL]))
     before = {judge.model: judge for judge in stored.judges} if stored else {}
+    names = list(dict.fromkeys(request.judge_models or before or [DEFAULT_MODEL]))
     return tuple(_judge(request, check_model_name(name, "judge"), before.get(name)) for name in names)
 
 
 def _judge(request: RunRequest, model: str, before: JudgeSpec | None) -> JudgeSpec:
-    defaults = {"temperature": 0.0, "max_tokens": 4096, "score_rounding": "none"}
     asked = {
         "temperature": request.judge_temperature,
         "max_tokens": request.judge_max_tokens,
         "score_rounding": request.score_rounding,
     }
-    known = before.model_dump(include=defaults.keys()) if before else {}
+    # An embedded judge beside judges on a given server stays embedded.
+    embedded = model == DEFAULT_MODEL
+    endpoint = _endpoint_spec(
+        model,
+        None if embedded else request.judge_base_url,
+        None if embedded else request.judge_api_key_variable,
+        before=before.endpoint if before else None,
+    )
+    defaults = {
+        "temperature": JudgingDefaults.sampling.temperature,
+        "max_tokens": default_max_tokens(endpoint.to_endpoint()) or JudgingDefaults.sampling.max_tokens,
+        "score_rounding": "none",
+    }
+    known = before.model_dump(include=set(defaults)) if before else {}
     settings = defaults | known | {name: value for name, value in asked.items() if value is not None}
-    if before and request.judge_base_url is None and request.judge_api_key_variable is None:
-        endpoint = before.endpoint
-    else:
-        # An embedded judge beside judges on a given server stays embedded.
-        embedded = model == DEFAULT_MODEL
-        endpoint = _endpoint_spec(
-            model,
-            None if embedded else request.judge_base_url,
-            None if embedded else request.judge_api_key_variable,
-        )
     return JudgeSpec(model=model, endpoint=endpoint, rounds=before.rounds if before else {}, **settings)
 
 

@@ -95,7 +95,7 @@ class JudgeSpec(_Frozen):
 
     def config_hash(self, *prompt_hashes: str) -> str:
         """Identity of everything that makes this judge's scores what they are, for one benchmark's prompts."""
-        settings = self.model_dump(exclude={"rounds"})
+        settings = self.model_dump(exclude={"rounds": True, "endpoint": {"api_key_variable"}})
         return sha256_json(settings | {"prompt_hashes": prompt_hashes})
 
 

@@ -27,7 +27,7 @@ def score(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> lis
         One outcome per benchmark.
     """
     judges = pl.DataFrame({"judge": [judge.model for judge in spec.judges]}, schema={"judge": pl.String})
-    frame = _derive("scores", spec, benchmarks, workspace, {"run_judges": judges})
+    frame = _derive("scores", spec, benchmarks, workspace, relations={"run_judges": judges})
     return [_scores_outcome(spec, name, frame.filter(benchmark=name)) for name in benchmarks]
 
 
@@ -53,7 +53,7 @@ def measure(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> l
         }
     )
     parameters = {"base_tag": spec.base_tag, "run_number": spec.run_number}
-    frame = _derive("metrics", spec, benchmarks, workspace, {"plan": plan}, parameters)
+    frame = _derive("metrics", spec, benchmarks, workspace, relations={"plan": plan}, parameters=parameters)
     set_status(spec, workspace)
     return [_metrics_outcome(spec, name, frame.filter(benchmark=name)) for name in benchmarks]
 
@@ -79,11 +79,12 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None) ->
     done = all(state == "complete" for state in states.values())
     status = "complete" if done else "error" if error else "partial"
     now = datetime.now(UTC)
+    finished = pl.coalesce("finished_at", pl.lit(now)) if done else pl.lit(None, dtype=pl.Datetime("us", "UTC"))
     row = workspace.lake.read("runs", {"run_id": spec.run_id}).with_columns(
         status=pl.lit(status),
         status_by_benchmark=pl.lit(orjson.dumps(states).decode()),
         updated_at=pl.lit(now),
-        finished_at=pl.lit(now if done else None, dtype=pl.Datetime("us", "UTC")),
+        finished_at=finished,
     )
     workspace.lake.replace("runs", row, {"run_id": spec.run_id})
     write_catalog(workspace.lake)
@@ -95,6 +96,7 @@ def _derive(
     spec: RunSpec,
     benchmarks: Sequence[str],
     workspace: Workspace,
+    *,
     relations: dict[str, pl.DataFrame],
     parameters: dict[str, Any] | None = None,
 ) -> pl.DataFrame:
@@ -105,7 +107,7 @@ def _derive(
         for name, relation in relations.items():
             connection.register(name, relation)
         bound = {"run_id": spec.run_id, "benchmarks": list(benchmarks)} | (parameters or {})
-        derived = pl.DataFrame(connection.execute(sql, bound).to_arrow_table())
+        derived = pl.DataFrame(connection.sql(sql, params=bound).to_arrow_table())
     frame = derived.with_columns(created_at=pl.lit(datetime.now(UTC)))
     workspace.lake.replace(table, frame, keys)
     write_catalog(workspace.lake)

@@ -19,7 +19,6 @@ from shaberi_dagster.runspec import RunSpec
 from shaberi_dagster.workspace import EngineThread, Workspace, engine_thread
 
 
-
 class Item(Protocol):
     """One row to make."""
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.engine import Engine
 from shaberi_dagster.llm.types import Call
@@ -24,6 +25,7 @@ from shaberi_dagster.settings import Settings
 T = TypeVar("T")
 JOURNAL_FOLDER = "_journal"
 _CLEAN_UP_SECONDS = 15.0
+_LONGEST_RUN_ID = 150
 _reporter: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
 
 
@@ -112,6 +114,8 @@ class Workspace:
 
     def journal_path(self, run_id: str, stage: str) -> Path:
         """Where a stage of a run keeps its finished calls until they are in the lake."""
+        if len(run_id) > _LONGEST_RUN_ID:  # a file's name has 255 bytes at most
+            run_id = f"{run_id[:_LONGEST_RUN_ID]}-{sha256_text(run_id)}"
         return self.settings.warehouse / JOURNAL_FOLDER / f"{run_id}.{stage}.jsonl"
 
     def paid_calls(self, request_hashes: Sequence[str]) -> dict[str, Call]:

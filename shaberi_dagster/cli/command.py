@@ -39,10 +39,12 @@ def run_command(app: Callable[..., Any]) -> NoReturn:
 
 
 def _usage_error(error: Exception) -> int:
-    """Typer's own usage errors know how to show themselves; anything else is ours to report."""
-    show = getattr(error, "show", None)
-    if callable(show):
-        show()
+    """One line for an option that typer does not take; a command without arguments shows its help."""
+    format_message = getattr(error, "format_message", None)
+    if callable(format_message):
+        text, context = str(format_message()), getattr(error, "ctx", None)
+        hint = f" ({context.command_path} --help lists what there is)" if context else ""
+        print(text if "\n" in text else f"error: {text.rstrip('.')}{hint}", file=sys.stderr)  # noqa: T201
         return USAGE
     _report(error, f"{type(error).__name__}: {error}")
     return 1

@@ -63,7 +63,9 @@ def _lake(settings: Settings) -> Iterator[Finding]:
 
 def _journals(settings: Settings) -> Finding:
     left = sorted(path.name for path in (settings.warehouse / JOURNAL_FOLDER).glob("*.jsonl"))
-    detail = "none left over" if not left else f"{len(left)} unfinished, continued by the same run: {', '.join(left[:5])}"
+    detail = (
+        "none left over" if not left else f"{len(left)} unfinished, continued by the same run: {', '.join(left[:5])}"
+    )
     return Finding("journals", fine=True, detail=detail)
 
 

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 import orjson
 import polars as pl
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 from shaberi_dagster.cli.live import reporter_for
+from shaberi_dagster.cli.text import printable
 from shaberi_dagster.cli.view_scores import Selection, show
 from shaberi_dagster.defs.execution import close_dead_runs, open_instance, run_in_process
 from shaberi_dagster.defs.jobs import add_partition
@@ -39,7 +41,9 @@ class Evaluation:
         self._specs = [self._planned(request) for request in requests]
         self._benchmarks = _asked_benchmarks(requests[0], self._specs[0])
         if rejudge:
-            self._specs = [self._with_new_round(spec, before) for spec, before in zip(self._specs, self._before, strict=True)]
+            self._specs = [
+                self._with_new_round(spec, before) for spec, before in zip(self._specs, self._before, strict=True)
+            ]
 
     def run(self) -> str:
         """Materialize all runs, one after the other.
@@ -49,6 +53,7 @@ class Evaluation:
         """
         reporter = reporter_for(sys.stderr)
         workspace = self._workspace
+        calls_before = self._n_calls()
         with reporting_to(reporter):
             self._announce(reporter.note)
             if any(not self._is_complete(spec) for spec in self._specs):
@@ -59,7 +64,7 @@ class Evaluation:
             close_dead_runs(instance)
             for spec in self._specs:
                 store_run(spec, workspace)
-                add_partition(spec.run_id, instance)
+                add_partition(spec, instance)
                 run_in_process(
                     spec.run_id,
                     self._benchmarks,
@@ -67,10 +72,14 @@ class Evaluation:
                     stages=self._stages(),
                     judges=self._judges(),
                     tags={"shaberi/command": "run-evals"},
-                    raise_on_error=True,
                 )
         states = [self._state(spec) for spec in self._specs]
-        return next((state for state in states if state != "complete"), "complete")
+        status = next((state for state in states if state != "complete"), "complete")
+        if status != "complete":
+            reporter.note("some parts failed: `shaberi sql failures` shows them, the same command tries them again")
+        elif self._n_calls() == calls_before:
+            reporter.note("nothing left to do: no call was made")
+        return status
 
     def show_scores(self, *, as_json: bool) -> None:
         """Print the table of these runs."""
@@ -102,12 +111,14 @@ class Evaluation:
         if as_json:
             sys.stdout.write(orjson.dumps(plan, option=orjson.OPT_INDENT_2).decode() + "\n")
             return
-        table = Table("run", "question set", "source", "stage", "with", "planned", "there", "to do", title="plan; no call is made")
+        titles = ("run", "question set", "source", "stage", "with", "planned", "there", "to do")
+        table = Table(*(Column(title, overflow="fold") for title in titles), title="plan; no call is made")
         for row in plan:
             to_do = row["rows_planned"] - row["rows_there"]  # type: ignore[operator]
             names = ("run", "question_set", "source", "stage", "with", "rows_planned", "rows_there")
-            table.add_row(*(str(row[name]) for name in names), str(to_do))
-        Console().print(table)
+            table.add_row(*(Text(printable(str(row[name]))) for name in names), str(to_do))
+        # A file or a pipe has no width.
+        Console(width=None if sys.stdout.isatty() else 1000).print(table)
 
     def _planned(self, request: RunRequest) -> RunSpec:
         return plan_run(request, self._workspace)
@@ -131,12 +142,19 @@ class Evaluation:
         rows = self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["status", "spec_hash"])
         return rows.rows() == [("complete", spec.spec_hash)]
 
+    def _n_calls(self) -> int:
+        return self._workspace.lake.read("calls", {"run_id": [spec.run_id for spec in self._specs]}, ["status"]).height
+
     def _state(self, spec: RunSpec) -> str:
         return str(self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["status"])["status"][0])
 
     def _there(self, spec: RunSpec, benchmark: str) -> list[tuple[str, str, int]]:
         keys = {"run_id": spec.run_id, "benchmark": benchmark, "status": "ok"}
-        rows = [] if self._rejudge else [("answers", spec.model, len(self._workspace.lake.read("answers", keys, ["status"])))]
+        rows = (
+            []
+            if self._rejudge
+            else [("answers", spec.model, len(self._workspace.lake.read("answers", keys, ["status"])))]
+        )
         judged = self._workspace.lake.read("judgements", keys).filter(~pl.col("superseded"))
         for judge in spec.judges:
             if self._judges() and judge.model not in self._judges():

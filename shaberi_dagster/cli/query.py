@@ -5,16 +5,18 @@ import re
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 import duckdb
 import orjson
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from shaberi_dagster.cli.text import printable
+from shaberi_dagster.cli.text import json_safe, printable
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import describe_sql, open_catalog, run_query, view_files, view_name
 from shaberi_dagster.settings import Settings
@@ -38,14 +40,15 @@ def run_sql(settings: Settings, query: str, parameters: Sequence[str], output_fo
     """
     if output_format not in FORMATS:
         raise ConfigurationError(f"--format must be one of {', '.join(FORMATS)}, not {output_format!r}")
-    if output_format == "parquet" and output is None:
+    parquet = output if output_format == "parquet" else None
+    if output_format == "parquet" and parquet is None:
         raise ConfigurationError("--format parquet needs --output FILE")
     text = _named_query(settings, query) if _NAME.fullmatch(query) else query
     with open_catalog(settings.warehouse) as connection:
         result = run_query(connection, text, _bound(parameters))
         try:
-            if output_format == "parquet":
-                _write_parquet(result, output)
+            if parquet is not None:
+                _write_parquet(result, parquet)
                 return
             columns = [column[0] for column in result.description or []]
             rows = result.fetchall()
@@ -54,7 +57,7 @@ def run_sql(settings: Settings, query: str, parameters: Sequence[str], output_fo
     if output is None:
         _write(output_format, columns, rows, sys.stdout)
     else:
-        with output.open("w", encoding="utf-8", newline="") as file:
+        with _opened(output, "w") as file:
             _write(output_format, columns, rows, file)
 
 
@@ -86,16 +89,19 @@ def _bound(parameters: Sequence[str]) -> dict[str, object] | None:
     return bound or None
 
 
-def _write(output_format: str, columns: list[str], rows: list[tuple[Any, ...]], file: TextIO) -> None:
+def _write(output_format: str, columns: list[str], rows: list[tuple[Any, ...]], file: IO[str]) -> None:
     if output_format == "json":
         records = [dict(zip(columns, row, strict=True)) for row in rows]
-        file.write(orjson.dumps(records, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode() + "\n")
+        document = orjson.dumps(records, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode()
+        file.write(json_safe(document) + "\n")
     elif output_format == "csv":
         writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(rows)
+        # A file gets the exact texts; a terminal must not be steered by them.
+        shown = printable if file.isatty() else str
+        writer.writerow(map(shown, columns))
+        writer.writerows([None if value is None else shown(str(value)) for value in row] for row in rows)
     else:
-        table = Table(*columns)
+        table = Table(*(escape(printable(column)) for column in columns))
         for row in rows:
             table.add_row(*map(_cell, row))
         # A file or a pipe has no width: nothing may be cut off there.
@@ -113,7 +119,21 @@ def _cell(value: Any) -> Text:
     return Text(printable(str(value)))
 
 
-def _write_parquet(result: duckdb.DuckDBPyConnection, output: Path | None) -> None:
+def _plain(value: Any) -> float | str:
+    """What JSON has no type for: decimals as numbers, all else as text."""
+    return float(value) if isinstance(value, Decimal) else str(value)
+
+
+def _write_parquet(result: duckdb.DuckDBPyConnection, output: Path) -> None:
     import pyarrow.parquet as pq  # noqa: PLC0415  (costs start-up time)
 
-    pq.write_table(result.to_arrow_table(), output)
+    table = result.to_arrow_table()
+    with _opened(output, "wb") as file:
+        pq.write_table(table, file)
+
+
+def _opened(output: Path, mode: str) -> IO[Any]:
+    try:
+        return output.open(mode) if "b" in mode else output.open(mode, encoding="utf-8", newline="")
+    except OSError as error:
+        raise ConfigurationError(f"--output {output} cannot be written: {error.strerror}") from error

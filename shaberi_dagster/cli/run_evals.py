@@ -32,10 +32,13 @@ def run_evals(  # noqa: PLR0917
     tag: Annotated[str, typer.Option(help="Run tag; the same tag continues the same run.")] = "default",
     runs: Annotated[int, typer.Option(min=1, help="Independent runs, tagged TAG-run1 ... TAG-runN.")] = 1,
     judge_model: Annotated[
-        list[str] | None, typer.Option(help="Judge; repeat for several. Default: the run's own, else the embedded model.")
+        list[str] | None,
+        typer.Option(help="Judge; repeat for several. Default: the run's own, else the embedded model."),
     ] = None,
     passes: Annotated[str | None, typer.Option(help="Score-modifying passes, comma-separated, in order.")] = None,
-    rejudge: Annotated[bool, typer.Option("--rejudge", help="Judge the stored answers anew; ask the model nothing.")] = False,
+    rejudge: Annotated[
+        bool, typer.Option("--rejudge", help="Judge the stored answers anew; ask the model nothing.")
+    ] = False,
     base_url: Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint of the model, up to /v1.")] = None,
     judge_base_url: Annotated[str | None, typer.Option(help="Endpoint of the judges, up to /v1.")] = None,
     api_key_variable: Annotated[
@@ -60,7 +63,9 @@ def run_evals(  # noqa: PLR0917
     question_set: Annotated[
         list[str] | None, typer.Option(help="A version other than the default, e.g. mt_bench@80; repeat for several.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and the calls it needs; make none.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan and the calls it needs; make none.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout; progress on stderr.")] = False,
     debug: Debug = False,
 ) -> int:

@@ -26,8 +26,12 @@ _SQL_EPILOG = """Examples:
 
 @app.command(epilog=_SQL_EPILOG)
 def sql(
-    query: Annotated[str | None, typer.Argument(help="A SELECT statement, or the name of a file in sql/queries.")] = None,
-    param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for $NAME in the query; repeat for several.")] = None,
+    query: Annotated[
+        str | None, typer.Argument(help="A SELECT statement, or the name of a file in sql/queries.")
+    ] = None,
+    param: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for $NAME in the query; repeat for several.")
+    ] = None,
     output_format: Annotated[str, typer.Option("--format", help="table, csv, json or parquet.")] = "table",
     output: Annotated[Path | None, typer.Option(help="Write here instead of stdout (needed for parquet).")] = None,
     debug: Debug = False,
@@ -56,7 +60,9 @@ def compact(debug: Debug = False) -> int:
         raise ConfigurationError(f"no lake in {folder}: run run-evals first, or set SHABERI_WAREHOUSE")
     lake = Lake(folder)
     for table, counts in lake.compact().items():
-        typer.echo(f"{table}: {counts['files_before']} files -> {counts['files_after']}, {counts['files_deleted']} deleted")
+        typer.echo(
+            f"{table}: {counts['files_before']} files -> {counts['files_after']}, {counts['files_deleted']} deleted"
+        )
     write_catalog(lake)
     return FINE
 
@@ -89,5 +95,3 @@ def ui(
 def main() -> None:
     """Entry point."""
     run_command(app)
-
-

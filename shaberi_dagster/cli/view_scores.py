@@ -1,16 +1,24 @@
 """`view-scores`: the scores of runs, with their denominators."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import duckdb
 import typer
 from rich.console import Console
 
 from shaberi_dagster.cli.command import FINE, Debug, run_command
-from shaberi_dagster.cli.score_table import OUTPUT_FORMATS, OutputFormat, RunStatistic, ScoreReport, ScoreRow, TokenRow, write_scores
+from shaberi_dagster.cli.score_table import (
+    OUTPUT_FORMATS,
+    RunStatistic,
+    ScoreReport,
+    ScoreRow,
+    TokenRow,
+    write_scores,
+)
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.settings import Settings
@@ -69,9 +77,11 @@ class _Filter:
 
 
 @app.command(epilog=_EPILOG)
-def view_scores(
+def view_scores(  # noqa: PLR0917
     model: Annotated[list[str] | None, typer.Option(help="Only this model; repeat for several.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Only runs with this tag or base tag; repeat for several.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="Only runs with this tag or base tag; repeat for several.")
+    ] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Statistics over runs 1 to N of multi-runs.")] = None,
     judge: Annotated[list[str] | None, typer.Option(help="Only this judge; repeat for several.")] = None,
     passes: Annotated[str, typer.Option(help="Pass pipeline, e.g. lang_mixing,repetition.")] = "baseline",
@@ -98,7 +108,7 @@ def show(warehouse: Path, selection: Selection, output_format: str) -> None:
         raise ConfigurationError(f"--format must be one of {', '.join(OUTPUT_FORMATS)}, not {output_format!r}")
     with open_catalog(warehouse) as catalog:
         report = read_scores(catalog, selection)
-    write_scores(report, cast(OutputFormat, output_format), Console())
+    write_scores(report, output_format, Console())
 
 
 _ROWS = """
@@ -140,14 +150,16 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> Sco
         own.add("run_number <= $first_runs", first_runs=selection.runs)
     rows = _fetch(catalog, _ROWS.format(where=own.sql), own.values)
     if not rows:
-        raise ConfigurationError("no scores match; `shaberi sql \"select run_id, status from runs\"` lists the runs")
+        raise ConfigurationError('no scores match; `shaberi sql "select run_id, status from runs"` lists the runs')
     run_ids = sorted({row.pop("run_id") for row in rows})
     base_tags = {row.pop("base_tag") for row in rows if row["run_tag"] not in selection.tags or selection.runs}
     return ScoreReport(
         policy=selection.null_policy,
         pipeline=selection.pipeline,
         rows=[ScoreRow(**{name: value for name, value in row.items() if name != "base_tag"}) for row in rows],
-        statistics=_statistics(catalog, chosen, sorted(base_tags), selection) if selection.tags or selection.runs else [],
+        statistics=_statistics(catalog, chosen, sorted(base_tags), selection)
+        if selection.tags or selection.runs
+        else [],
         tokens=[TokenRow(**row) for row in _fetch(catalog, _TOKENS, {"run_ids": run_ids})],
     )
 
@@ -182,7 +194,8 @@ def margin_of_error(sd: float | None, n: int) -> float | None:
         return None
     from scipy.special import stdtrit  # noqa: PLC0415  (costs start-up time that single runs need not pay)
 
-    return float(stdtrit(n - 1, 0.975)) * sd / n**0.5
+    t: float = stdtrit(n - 1, 0.975)
+    return float(t) * sd / math.sqrt(n)
 
 
 def _chosen(selection: Selection) -> _Filter:

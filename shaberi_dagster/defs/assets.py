@@ -1,11 +1,13 @@
 """The assets: asset key = [stage, benchmark], partition = run, one op per stage."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import dagster as dg
+import pydantic
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, get_benchmark
-from shaberi_dagster.defs.metadata import column_schema, materialize_result
+from shaberi_dagster.defs.interrupts import canceled_when_interrupted
+from shaberi_dagster.defs.metadata import column_schema, materialize_result, question_set_metadata
 from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.evaluation import materialize
@@ -14,7 +16,12 @@ from shaberi_dagster.outcome import CHECKS
 from shaberi_dagster.planning import load_source, store_question_set
 
 OWNERS = ["team:evaluation"]
-_UPSTREAM = {"answers": ["questions"], "judgements": ["answers"], "scores": ["answers", "judgements"], "metrics": ["scores"]}
+_UPSTREAM = {
+    "answers": ["questions"],
+    "judgements": ["answers"],
+    "scores": ["answers", "judgements"],
+    "metrics": ["scores"],
+}
 _KINDS = {
     "questions": {"deltalake"},
     "answers": {"openai", "deltalake"},
@@ -28,8 +35,7 @@ Results = Iterator[dg.MaterializeResult[None]]
 class JudgementsConfig(dg.Config):
     """Which judges to call."""
 
-    judges: list[str] = []
-    """Only these of the run's judges; none means all."""
+    judges: list[str] = pydantic.Field(default=[], description="Only these of the run's judges; none means all.")
 
 
 def specs_of(stage: str) -> list[dg.AssetSpec]:
@@ -66,15 +72,29 @@ def _bring_up_to_date(
     stage: str, context: dg.AssetExecutionContext, resource: WorkspaceResource, judges: list[str] | None = None
 ) -> Results:
     workspace = resource.workspace(context.log)
-    selected = [key for key in (dg.AssetKey([stage, name]) for name in BENCHMARKS) if key in context.selected_asset_keys]
-    outcomes = [
-        outcome
-        for run_id in context.partition_keys
-        for outcome in materialize(stage, run_id, [key.path[-1] for key in selected], workspace, judges or [])
+    selected = [
+        key for key in (dg.AssetKey([stage, name]) for name in BENCHMARKS) if key in context.selected_asset_keys
     ]
+    with canceled_when_interrupted(context):
+        outcomes = [
+            outcome
+            for run_id in context.partition_keys
+            for outcome in materialize(stage, run_id, [key.path[-1] for key in selected], workspace, judges or [])
+        ]
     for key in selected:
         own = [outcome for outcome in outcomes if outcome.benchmark == key.path[-1]]
         yield materialize_result(key, own, list(CHECKS[stage]))
+
+
+def _stage_asset(stage: str) -> Callable[[Callable[..., Results]], dg.AssetsDefinition]:
+    """One op for all benchmarks of a stage; a backfill of many runs is one Dagster run."""
+    return dg.multi_asset(
+        name=stage,
+        specs=specs_of(stage),
+        check_specs=_checks_of(stage),
+        can_subset=True,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
 
 
 @dg.multi_asset(name="questions", specs=specs_of("questions"), can_subset=True)
@@ -87,37 +107,29 @@ def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -
         yield dg.MaterializeResult(
             asset_key=key,
             data_version=dg.DataVersion(found.sha256),
-            metadata={
-                "dagster/row_count": len(found.questions),
-                "question_set": found.name,
-                "sha256": found.sha256,
-                "source": found.source,
-            },
+            metadata=question_set_metadata(found.name, found.sha256, len(found.questions), found.source),
         )
 
 
-_STAGE_OPTIONS = {"can_subset": True, "backfill_policy": dg.BackfillPolicy.single_run()}
-
-
-@dg.multi_asset(name="answers", specs=specs_of("answers"), check_specs=_checks_of("answers"), **_STAGE_OPTIONS)
+@_stage_asset("answers")
 def answers(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
     """Ask the model every question that has no answer yet."""
     yield from _bring_up_to_date("answers", context, workspace)
 
 
-@dg.multi_asset(name="judgements", specs=specs_of("judgements"), check_specs=_checks_of("judgements"), **_STAGE_OPTIONS)
+@_stage_asset("judgements")
 def judgements(context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: JudgementsConfig) -> Results:
     """Ask every judge about every answer that it has not judged yet."""
     yield from _bring_up_to_date("judgements", context, workspace, config.judges)
 
 
-@dg.multi_asset(name="scores", specs=specs_of("scores"), check_specs=_checks_of("scores"), **_STAGE_OPTIONS)
+@_stage_asset("scores")
 def scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
     """Derive scores from judgements; no call is made."""
     yield from _bring_up_to_date("scores", context, workspace)
 
 
-@dg.multi_asset(name="metrics", specs=specs_of("metrics"), check_specs=_checks_of("metrics"), **_STAGE_OPTIONS)
+@_stage_asset("metrics")
 def metrics(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
     """Roll scores up into the numbers of the leaderboard."""
     yield from _bring_up_to_date("metrics", context, workspace)

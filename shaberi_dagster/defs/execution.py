@@ -2,11 +2,13 @@
 
 import os
 import socket
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import dagster as dg
 
+from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS
 from shaberi_dagster.defs.jobs import EVALUATE
 from shaberi_dagster.outcome import STAGES
 
@@ -19,6 +21,12 @@ run_monitoring: {enabled: true, poll_interval_seconds: 10, free_slots_after_run_
 """
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 PROCESS_TAG = "shaberi/process"
+_UNFINISHED = [
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
 
 
 def open_instance(home: Path) -> dg.DagsterInstance:
@@ -43,9 +51,10 @@ def run_in_process(
     stages: Sequence[str] = STAGES,
     judges: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
-    raise_on_error: bool = False,
-) -> dg.ExecuteInProcessResult:
+) -> None:
     """Materialize stages of one registered run here and now.
+
+    What an asset raises is raised here as well.
 
     Args:
         run_id: Its partition key.
@@ -54,26 +63,50 @@ def run_in_process(
         stages: Which stages, any order.
         judges: Only these of the run's judges; none named means all.
         tags: More tags for the Dagster run.
-        raise_on_error: Raise the asset's own exception instead of returning a failed result.
+
+    Raises:
+        KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
     """
     from shaberi_dagster.definitions import defs  # noqa: PLC0415  (the definitions contain the jobs that call this)
 
     config: dict[str, object] = dict(_QUIET)
     if "judgements" in stages:
         config["ops"] = {"judgements": {"config": {"judges": list(judges)}}}
-    return defs.resolve_job_def(EVALUATE).execute_in_process(
-        run_config=config,
-        instance=instance,
-        partition_key=run_id,
-        asset_selection=[dg.AssetKey([stage, name]) for stage in stages for name in benchmarks],
-        tags={PROCESS_TAG: process_name(), **(tags or {})},
-        raise_on_error=raise_on_error,
-    )
+    dagster_run_id = str(uuid.uuid4())
+    try:
+        defs.resolve_job_def(EVALUATE).execute_in_process(
+            run_config=config,
+            instance=instance,
+            partition_key=run_id,
+            asset_selection=[dg.AssetKey([stage, name]) for stage in stages for name in benchmarks],
+            tags={PROCESS_TAG: process_name(os.getpid()), **(tags or {})},
+            run_id=dagster_run_id,
+        )
+    except INTERRUPTS:
+        # Outside of asset bodies: before the first step, or between two events.
+        run = instance.get_run_by_id(dagster_run_id)
+        if run and run.status != dg.DagsterRunStatus.CANCELED:
+            instance.report_run_canceled(run, CANCELED)
+        raise KeyboardInterrupt from None
 
 
-def process_name() -> str:
-    """This process, so that a later one can tell whether it still lives."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+def process_name(pid: int) -> str:
+    """A living process of this host, told apart from a later one that gets the same number; "" when it is dead."""
+    started = ""
+    try:
+        if Path("/proc/self/stat").exists():
+            # After the name, which may have spaces: the state (a zombie is dead), and further on the start time.
+            state, *fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            if state == "Z":
+                return ""
+            started = fields[18]
+        else:
+            os.kill(pid, 0)
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    except PermissionError:
+        pass  # somebody else's, so it lives
+    return f"{socket.gethostname()}:{pid}:{started}"
 
 
 def close_dead_runs(instance: dg.DagsterInstance) -> list[str]:
@@ -84,12 +117,11 @@ def close_dead_runs(instance: dg.DagsterInstance) -> list[str]:
     Returns:
         The closed Dagster run ids.
     """
-    host = socket.gethostname()
     closed = []
-    started = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING])
-    for run in instance.get_runs(started):
-        name, _, pid = run.tags.get(PROCESS_TAG, "").rpartition(":")
-        if name == host and pid.isdigit() and not Path(f"/proc/{pid}").exists():
+    for run in instance.get_runs(dg.RunsFilter(statuses=_UNFINISHED)):
+        process = run.tags.get(PROCESS_TAG, "::")
+        host, pid, _ = process.split(":")
+        if host == socket.gethostname() and process != process_name(int(pid)):
             instance.report_run_canceled(run, "its process ended without a word; finished calls are in the journal")
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
             closed.append(run.run_id)

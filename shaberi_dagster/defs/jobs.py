@@ -5,6 +5,8 @@ from typing import Any
 import dagster as dg
 import pydantic
 
+from shaberi_dagster.defs.interrupts import canceled_when_interrupted
+from shaberi_dagster.defs.metadata import question_set_metadata
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.lake.catalog import write_catalog
@@ -22,29 +24,33 @@ evaluate = dg.define_asset_job(
 )
 
 # The launchpad takes exactly what run-evals and the YAML files take.
-RunRequestConfig: Any = pydantic.create_model(
-    "RunRequestConfig",
-    __base__=dg.Config,
-    __doc__="What to evaluate.",
-    **{
-        name: (str | None if "Literal" in str(field.annotation) else field.annotation, field)
-        for name, field in RunRequest.model_fields.items()
-    },
-)
+_FIELDS: dict[str, Any] = {
+    name: (str | None if "Literal" in str(field.annotation) else field.annotation, field)
+    for name, field in RunRequest.model_fields.items()
+}
+RunRequestConfig = pydantic.create_model("RunRequestConfig", __base__=dg.Config, __doc__="What to evaluate.", **_FIELDS)
 
 
 def register(request: RunRequest, workspace: Workspace, instance: dg.DagsterInstance) -> RunSpec:
     """Store the RunSpec of a request and make its run a partition."""
     spec = plan_run(request, workspace)
     store_run(spec, workspace)
-    add_partition(spec.run_id, instance)
+    add_partition(spec, instance)
     return spec
 
 
-def add_partition(run_id: str, instance: dg.DagsterInstance) -> None:
-    """Make a run a partition, once."""
-    if not instance.has_dynamic_partition(RUNS_NAME, run_id):
-        instance.add_dynamic_partitions(RUNS_NAME, [run_id])
+def add_partition(spec: RunSpec, instance: dg.DagsterInstance) -> None:
+    """Make a run a partition, once, and its question sets known to Dagster: they are in the lake with the run."""
+    if not instance.has_dynamic_partition(RUNS_NAME, spec.run_id):
+        instance.add_dynamic_partitions(RUNS_NAME, [spec.run_id])
+    for name, settings in spec.benchmarks.items():
+        key = dg.AssetKey(["questions", name])
+        # Without any materialization the UI would warn that the answers' upstream is missing.
+        if instance.get_latest_materialization_event(key) is None:
+            facts = question_set_metadata(
+                settings.question_set, settings.question_set_sha256, settings.n_questions, settings.source
+            )
+            instance.report_runless_asset_event(dg.AssetMaterialization(key, metadata=facts))
 
 
 @dg.op
@@ -54,10 +60,10 @@ def evaluate_new_run(context: dg.OpExecutionContext, config: RunRequestConfig, w
 
     place = workspace.workspace(context.log)
     spec = register(RunRequest(**config.model_dump(exclude_none=True)), place, context.instance)
-    context.log.info(f"registered partition {spec.run_id}")
-    result = run_in_process(spec.run_id, list(spec.benchmarks), context.instance, tags={"shaberi/started_by": context.run_id})
-    if not result.success:
-        raise dg.Failure(f"run {result.run_id} of {spec.run_id} failed", allow_retries=False)
+    context.log.info("registered partition %s", spec.run_id)
+    tags = {"shaberi/started_by": context.run_id}
+    with canceled_when_interrupted(context):
+        run_in_process(spec.run_id, list(spec.benchmarks), context.instance, tags=tags)
     return spec.run_id
 
 
@@ -72,7 +78,7 @@ def compact_tables(context: dg.OpExecutionContext, workspace: WorkspaceResource)
     """Merge small files, delete files that are no longer needed, and point the catalog to what is left."""
     lake = workspace.workspace(context.log).lake
     for table, counts in lake.compact().items():
-        context.log.info(f"{table}: {counts}")
+        context.log.info("%s: %s", table, counts)
     write_catalog(lake)
 
 
@@ -85,4 +91,4 @@ def compact() -> None:
 nightly_compaction = dg.ScheduleDefinition(
     job=compact, cron_schedule="0 4 * * *", default_status=dg.DefaultScheduleStatus.RUNNING
 )
-JOBS = [evaluate, new_run, compact]
+JOBS: list[Any] = [evaluate, new_run, compact]

@@ -20,13 +20,18 @@ def column_schema(table: str) -> dg.TableSchema:
         columns=[
             dg.TableColumn(
                 name=column.name,
-                type=str(column.type),
+                type=str(column.type.base_type()),
                 description=column.description,
                 constraints=dg.TableColumnConstraints(nullable=not column.required),
             )
             for column in TABLES[table].columns
         ]
     )
+
+
+def question_set_metadata(name: str, sha256: str, questions: int, source: str) -> dict[str, Any]:
+    """What there is to know about a question set."""
+    return {"dagster/row_count": questions, "question_set": name, "sha256": sha256, "source": source}
 
 
 def materialize_result(

@@ -20,16 +20,16 @@ def read_request(path: Path) -> RunRequest:
     """The request in a YAML file.
 
     Raises:
-        ConfigurationError: It is not one; the message names the file and the field.
+        ConfigurationError: It is not one; the message names the field.
     """
     try:
         return RunRequest.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the whole file"
-        raise ConfigurationError(f"{path}: {where}: {first['msg']}") from error
+        raise ConfigurationError(f"{where}: {first['msg']}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+        raise ConfigurationError(f"not YAML: {' '.join(str(error).split())}") from error
 
 
 @dg.sensor(
@@ -53,13 +53,13 @@ def run_spec_folder(
 
 def _requested(path: Path, place: Workspace, context: dg.SensorEvaluationContext) -> dg.RunRequest | None:
     """The evaluation that a file asks for; None when it was asked for before or cannot be."""
-    run_key = hashlib.sha256(path.name.encode() + b"\0" + path.read_bytes()).hexdigest()
-    if context.instance.get_runs(dg.RunsFilter(tags={"dagster/run_key": run_key}), limit=1):
-        return None
     try:
+        run_key = hashlib.sha256(path.name.encode() + b"\0" + path.read_bytes()).hexdigest()
+        if context.instance.get_runs(dg.RunsFilter(tags={"dagster/run_key": run_key}), limit=1):
+            return None
         spec = register(read_request(path), place, context.instance)
-    except ShaberiError as error:
-        context.log.error(str(error))
+    except (ShaberiError, OSError) as error:
+        context.log.warning("%s: %s", path, error)
         return None
     keys = [dg.AssetKey([stage, name]) for stage in STAGES for name in spec.benchmarks]
     return dg.RunRequest(run_key=run_key, partition_key=spec.run_id, asset_selection=keys)

@@ -10,6 +10,7 @@ import polars as pl
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark, get_benchmark
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.generation.thinking import split_thinking
 from shaberi_dagster.judging.parse import ParsedScore, is_out_of_scale, parse_score
 from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.llm.session import CallSession
@@ -55,9 +56,7 @@ class _Item:
         }
 
 
-def judge(
-    spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace, judges: Sequence[str] = ()
-) -> list[Outcome]:
+def judge(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace, judges: Sequence[str] = ()) -> list[Outcome]:
     """Make the judgements that the run still lacks and store them.
 
     A judgement stands as long as the answer text, the judge's settings and prompt, and the round are the same;
@@ -110,7 +109,9 @@ def judge(
         fresh = pl.DataFrame(rows, schema=JUDGEMENTS.schema)
         frame = pl.concat([_kept(stored, fresh), fresh])
         stage.commit("judgements", frame, keys, changed=bool(rows))
-    return [_outcome(spec, name, frame.filter(benchmark=name), answers.filter(benchmark=name), lines) for name in benchmarks]
+    return [
+        _outcome(spec, name, frame.filter(benchmark=name), answers.filter(benchmark=name), lines) for name in benchmarks
+    ]
 
 
 def _chosen(spec: RunSpec, judges: Sequence[str]) -> list[JudgeSpec]:
@@ -188,7 +189,8 @@ def _parsed(call: Call, item: _Item) -> ParsedScore | None:
     if call.content is None:
         return None
     return parse_score(
-        call.content,
+        # A judge thinks aloud too; a score in its thinking is not its verdict.
+        split_thinking(call.content).answer,
         legacy_forms=item.benchmark.judging.legacy_score_forms,
         answer=item.answer["answer"],
         finish_reason=call.finish_reason,
@@ -197,19 +199,27 @@ def _parsed(call: Call, item: _Item) -> ParsedScore | None:
 
 
 def _row(spec: RunSpec, item: _Item) -> dict[str, Any]:
-    return run_columns(spec) | item.identity | {
-        "question_set": item.answer["question_set"],
-        "judge_prompt_hash": item.prompt_hash,
-        "request_hash": item.request.request_hash if item.request else None,
-        "created_at": datetime.now(UTC),
-        "superseded": False,
-    }
+    return (
+        run_columns(spec)
+        | item.identity
+        | {
+            "question_set": item.answer["question_set"],
+            "judge_prompt_hash": item.prompt_hash,
+            "request_hash": item.request.request_hash if item.request else None,
+            "created_at": datetime.now(UTC),
+            "superseded": False,
+        }
+    )
 
 
 def _not_judged(answer: dict[str, Any]) -> dict[str, Any]:
     if answer["status"] != "ok":
         return {"status": "skipped", "error_class": "no_answer", "error_message": "the answer failed"}
-    return {"status": "excluded", "error_class": "empty_answer", "error_message": f"the answer is {answer['answer_state']}"}
+    return {
+        "status": "excluded",
+        "error_class": "empty_answer",
+        "error_message": f"the answer is {answer['answer_state']}",
+    }
 
 
 def _judged(first: Call, second: Call | None, parsed: ParsedScore | None, item: _Item) -> dict[str, Any]:
@@ -301,7 +311,9 @@ def _outcome(
         checks=(
             complete_check(standing.height, planned),
             failures_check(failed, standing.height),
-            Check("within_scale", outside == 0, f"{outside} of {scored.height} scores are outside the scale", severe=False),
+            Check(
+                "within_scale", outside == 0, f"{outside} of {scored.height} scores are outside the scale", severe=False
+            ),
             Check("fresh", unlike == 0, f"{unlike} judgements are stale or orphaned"),
         ),
     )

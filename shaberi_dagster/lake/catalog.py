@@ -22,6 +22,8 @@ CATALOG_NAME = "catalog.duckdb"
 _LOG_NAME = re.compile(r"(\d{20})\.(?:json|checkpoint)")
 # What a read-only session may run: nothing that writes files, attaches databases or changes settings.
 _READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
+# EXPLAIN ANALYZE runs what it explains, which may be a COPY; what comes after this must itself be a SELECT.
+_EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
 
 
 def open_catalog(folder: Path) -> duckdb.DuckDBPyConnection:
@@ -73,7 +75,7 @@ def run_query(
     """
     try:
         statements = connection.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type not in _READING:
+        if len(statements) != 1 or not _only_reads(connection, statements[0]):
             raise ConfigurationError("only one statement that reads (SELECT, DESCRIBE, EXPLAIN) is allowed")
         return connection.execute(statements[0], parameters)
     except duckdb.Error as error:
@@ -91,8 +93,10 @@ def write_catalog(lake: "Lake") -> Path:
     with tempfile.TemporaryDirectory(prefix=".catalog-", dir=lake.folder) as scratch:
         fresh = Path(scratch) / CATALOG_NAME
         with duckdb.connect(str(fresh)) as connection:
-            define_views(connection, lake)
-            connection.execute("create table lake.catalog as select $1 as description", [_description(lake.folder, versions)])
+            versions |= define_views(connection, lake)
+            connection.execute(
+                "create table lake.catalog as select $1 as description", [_description(lake.folder, versions)]
+            )
         return fresh.replace(lake.folder / CATALOG_NAME)
 
 
@@ -104,15 +108,23 @@ def connect(lake: "Lake") -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def define_views(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
-    """Create schema `lake` (one view per table) and the public views of `sql/views` in `main`."""
+def define_views(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> dict[str, int]:
+    """Create schema `lake` (one view per table) and the public views of `sql/views` in `main`.
+
+    Returns:
+        The version of each table that the views stand for.
+    """
     from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
 
     connection.execute("create schema lake")
+    versions = {}
     for name, table in TABLES.items():
-        files = lake.delta(name).file_uris()
+        delta = lake.delta(name)
+        files, versions[name] = delta.file_uris(), delta.version()
         columns = ", ".join(column.name for column in table.columns)
-        source = f"read_parquet([{', '.join(map(_sql_string, files))}], hive_partitioning=true, hive_types_autocast=false)"
+        source = (
+            f"read_parquet([{', '.join(map(_sql_string, files))}], hive_partitioning=true, hive_types_autocast=false)"
+        )
         if not files:
             # A view without files still has its columns and types.
             connection.register("empty_frame", table.schema.to_frame())
@@ -122,14 +134,13 @@ def define_views(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
     for path in view_files():
         connection.execute(path.read_text(encoding="utf-8"))
         connection.execute(f"comment on {_kind(path)} {view_name(path)} is {_sql_string(describe_sql(path))}")
-    documented = {
-        (name, column.name): column.description for name, table in TABLES.items() for column in table.columns
-    }
+    documented = {(name, column.name): column.description for name, table in TABLES.items() for column in table.columns}
     for view, column in connection.execute(
         "select table_name, column_name from duckdb_columns() where schema_name = 'main' and not internal"
     ).fetchall():
         if description := documented.get((view, column)):
             connection.execute(f"comment on column {view}.{column} is {_sql_string(description)}")
+    return versions
 
 
 def view_files() -> list[Path]:
@@ -157,10 +168,17 @@ def logged_versions(folder: Path) -> dict[str, int]:
     """The last version in each table's transaction log, read from file names alone (a few ms)."""
     versions = {}
     for log in sorted(folder.glob("*/_delta_log")):
-        numbers = [int(match[1]) for name in os.listdir(log) if (match := _LOG_NAME.match(name))]
+        numbers = [int(match[1]) for path in log.iterdir() if (match := _LOG_NAME.match(path.name))]
         if numbers:
             versions[log.parent.name] = max(numbers)
     return versions
+
+
+def _only_reads(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> bool:
+    if statement.type != duckdb.StatementType.EXPLAIN:
+        return statement.type in _READING
+    explained = connection.extract_statements(_EXPLAIN.sub("", statement.query, count=1))
+    return [one.type for one in explained] == [duckdb.StatementType.SELECT]
 
 
 def _kind(path: Path) -> str:
@@ -169,7 +187,17 @@ def _kind(path: Path) -> str:
 
 def _connect(folder: Path) -> duckdb.DuckDBPyConnection | None:
     path = folder / CATALOG_NAME
-    return duckdb.connect(str(path), read_only=True) if path.is_file() else None
+    if not path.is_file():
+        return None
+    # Attached to an instance of its own: DuckDB hands out an open file's instance again, with the old content and
+    # with its settings locked, even when another file stands in its place.
+    connection = duckdb.connect()
+    try:
+        connection.execute(f"attach {_sql_string(str(path))} as catalog (read_only)")
+    except duckdb.IOException:
+        return None  # broken, or open for writing elsewhere: it can be made anew
+    connection.execute("use catalog")
+    return connection
 
 
 def _described(connection: duckdb.DuckDBPyConnection) -> str | None:

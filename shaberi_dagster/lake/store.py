@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import polars as pl
 import pyarrow as pa
@@ -9,6 +11,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, WriterPropertie
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.schemas import TABLES, Table
 
 _WRITER = WriterProperties(compression="ZSTD", compression_level=3)
@@ -21,6 +24,15 @@ _retry_conflicts = retry(
 )
 
 Keys = Mapping[str, str | Iterable[str]]
+_NOT_IN_PATHS = frozenset("[]^|%\\")  # delta-rs takes the path for a URL and stumbles over these
+
+
+class _LocalTable(DeltaTable):
+    """A Delta table whose files can be found: delta-rs percent-encodes the folder of a local table in `file_uris`."""
+
+    def file_uris(self, *args: Any, **options: Any) -> list[str]:
+        folder = self.table_uri.removeprefix("file://")
+        return [unquote(folder) + uri.removeprefix(folder) for uri in super().file_uris(*args, **options)]
 
 
 class Lake:
@@ -28,9 +40,16 @@ class Lake:
 
     Args:
         folder: The warehouse; made when it is missing.
+
+    Raises:
+        ConfigurationError: Its path has a character that Delta Lake cannot have there.
     """
 
     def __init__(self, folder: Path) -> None:
+        if wrong := sorted(_NOT_IN_PATHS & set(str(folder))):
+            raise ConfigurationError(
+                f"warehouse {folder} must not have {' '.join(wrong)} in its path: set SHABERI_WAREHOUSE"
+            )
         self.folder = folder
 
     def path(self, table: str) -> Path:
@@ -41,11 +60,11 @@ class Lake:
         """The table as delta-rs sees it now; it is created when it is missing."""
         path = self.path(table)
         try:
-            return DeltaTable(path)
+            return _LocalTable(path)
         except TableNotFoundError:
             path.mkdir(parents=True, exist_ok=True)
             # "ignore": another process may create it at the same moment.
-            return DeltaTable.create(
+            return _LocalTable.create(
                 path,
                 _arrow_schema(TABLES[table]),
                 mode="ignore",
@@ -133,7 +152,9 @@ class Lake:
         before = len(delta.file_uris())
         delta.optimize.compact(writer_properties=_WRITER)
         deleted = delta.vacuum(
-            retention_hours=retention_hours, dry_run=False, enforce_retention_duration=retention_hours >= 168  # noqa: PLR2004
+            retention_hours=retention_hours,
+            dry_run=False,
+            enforce_retention_duration=retention_hours >= 168,  # noqa: PLR2004
         )
         delta.create_checkpoint()
         after = len(self.delta(table).file_uris())

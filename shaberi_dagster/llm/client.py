@@ -129,7 +129,7 @@ class ChatClient:
             )
             document = decoded(response.content)
             if "error" in document and not document.get("choices"):
-                details = error_details(document)
+                details = error_details(document)  # from a proxy, whose own status is 200
                 raise self._failure(details.status or HTTPStatus.BAD_GATEWAY, details, response.headers)
             return parsed(document)
         except APIStatusError as error:

@@ -96,6 +96,9 @@ def model_file(model: str) -> Path:
 
 def _load(model: str) -> Any:
     file = model_file(model)  # before the slow import below
+    # Read by OpenMP when it is loaded. Its threads would spin at their barriers, and whenever other work has one of
+    # the cores, the other threads burn theirs waiting: 2 tokens/s instead of 25 beside one busy process.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import xllamacpp  # noqa: PLC0415 - only who uses the embedded model pays for loading llama.cpp
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

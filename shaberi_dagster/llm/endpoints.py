@@ -37,6 +37,7 @@ class _Entry(BaseModel):
     headers: dict[str, str] = Field(default_factory=dict)
     models: tuple[str, ...] = ()
     not_models: tuple[str, ...] = ()
+    default_max_tokens: int | None = None
     rules: tuple[_Rule, ...] = ()
 
     def serves(self, model: str) -> bool:
@@ -154,11 +155,21 @@ def _rule(endpoint: str, model: str) -> _Rule:
 
 @cache
 def _grammar(last_line: ScoreLine) -> str:
-    """GBNF: one to three short lines, then the score line and nothing after it."""
+    """GBNF: one short line, then the score line and nothing after it."""
     literal = orjson.dumps(last_line.prefix).decode()
     numbers = " | ".join(f'"{number}"' for number in range(last_line.low, last_line.high + 1))
-    return f'root ::= line line? line? {literal} ({numbers})\nline ::= [^\\n]{{1,120}} "\\n"\n'
+    return f'root ::= line {literal} ({numbers})\nline ::= [^\\n]{{1,30}} "\\n"\n'
 
 
 def _matches(model: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(model, pattern) for pattern in patterns)
+
+
+def default_max_tokens(endpoint: Endpoint) -> int | None:
+    """Most completion tokens of a call to this endpoint by default; None leaves it to the benchmark."""
+    return _table()[endpoint.name].default_max_tokens
+
+
+def api_key_variables() -> tuple[str, ...]:
+    """The environment variables of the table that hold keys."""
+    return tuple(entry.api_key for entry in _table().values() if entry.api_key)

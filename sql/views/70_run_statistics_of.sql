@@ -1,36 +1,40 @@
 -- run_statistics_of(n): the same as run_statistics, over the runs 1 to n of each multi-run.
 create macro run_statistics_of(first_runs) as table
-with runs_overall as (
+with own as (
+    select * from lake.metrics
+    where score is not null and coalesce(run_number, 1) <= first_runs
+    -- A run without a number is no part of the multi-run that was made under the same tag.
+    qualify run_number is not null or max(run_number) over (partition by model, base_tag) is null
+),
+runs_overall as (
     select
         model, base_tag, run_tag, run_number, judge, pipeline, strategy, null_policy,
         'overall' as benchmark,
         avg(score) as score,
-        list(benchmark order by benchmark) as benchmarks
-    from lake.metrics
-    where score is not null and coalesce(run_number, 1) <= first_runs
+        list(question_set order by question_set) as question_sets
+    from own
     group by all
 ),
-same_benchmarks as (
+same_questions as (
     select model, base_tag, judge, pipeline, strategy, null_policy
     from runs_overall
     group by all
-    having count(distinct benchmarks) = 1
+    having count(distinct question_sets) = 1
 ),
 by_run as (
     select model, base_tag, run_tag, run_number, judge, pipeline, strategy, null_policy, benchmark, question_set, score
-    from lake.metrics
-    where score is not null and coalesce(run_number, 1) <= first_runs
+    from own
     union all by name
-    select runs_overall.* exclude (benchmarks), null as question_set
+    select runs_overall.* exclude (question_sets), null as question_set
     from runs_overall
     where exists (
-        from same_benchmarks
-        where same_benchmarks.model = runs_overall.model
-          and same_benchmarks.base_tag = runs_overall.base_tag
-          and same_benchmarks.judge = runs_overall.judge
-          and same_benchmarks.pipeline = runs_overall.pipeline
-          and same_benchmarks.strategy is not distinct from runs_overall.strategy
-          and same_benchmarks.null_policy = runs_overall.null_policy
+        from same_questions
+        where same_questions.model = runs_overall.model
+          and same_questions.base_tag = runs_overall.base_tag
+          and same_questions.judge = runs_overall.judge
+          and same_questions.pipeline = runs_overall.pipeline
+          and same_questions.strategy is not distinct from runs_overall.strategy
+          and same_questions.null_policy = runs_overall.null_policy
     )
 )
 select

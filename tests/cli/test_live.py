@@ -116,9 +116,13 @@ def test_lines_stay_and_the_cursor_returns_when_the_work_is_interrupted():
 def test_a_reporter_can_watch_twice_and_inside_itself():
     console = terminal()
     reporter = LiveReporter(console)
-    for done in (41, 42):
-        with reporter.watching(), reporter.watching():
-            reporter.changed(progress(done=done))
+    with reporter.watching():
+        reporter.changed(progress(done=41))
+    with reporter.watching():
+        reporter.changed(progress(done=42))
+        with reporter.watching():
+            pass
+        assert reporter._table().row_count == 1
     last = console.file.getvalue().rpartition("stage")[2]
     assert "42/100" in last
     assert "41/100" not in last

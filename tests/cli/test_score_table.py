@@ -274,3 +274,8 @@ def test_means_are_unweighted_and_best_first():
         ("b", 7.15, 4),
         ("c", None, 0),
     ]
+
+
+def test_a_score_of_zero_counts_in_the_mean_and_one_that_is_no_number_does_not():
+    (mean,) = report([row("elyza", 0.0), row("tengu", 5.0), row("rakuda", math.nan)]).means
+    assert (mean.mean, mean.n_benchmarks) == (2.5, 2)

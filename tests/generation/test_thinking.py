@@ -93,6 +93,7 @@ def test_a_block_may_be_closed_by_another_name_of_the_family():
         "- ```\n  <think>\n  ```\n以上",
         "> ```\n> <think>\n> ```\n以上",
         "````\n```\n<think>\n```\n````\n以上",
+        "```\n```python\n<think>\n```\n以上",
         "`<think>` は開始、``</think>`` は終了のタグです。",
         "`print('<think>')` を実行します。",
         "途中で切れた例:\n```html\n<think>考え</think>\n<think>",
@@ -122,6 +123,7 @@ def test_backticks_on_different_lines_do_not_make_inline_code():
     [
         "<think>", "</think>", "<think></think>", "</think><think>", "<think ", "<think a=", "`", "`<think>", "``` ` `` ",
         "```a\n</think>\n", "~~~\n```\n", "<think>`</think>`", "\n", " ", "> ", "<", "```\n<think>\n", "- ", "<think a='",
+        "` x `<think><think></think>`\n",
     ],
 )  # fmt: skip
 def test_hostile_text_of_a_megabyte_is_split(unit):

@@ -1,0 +1,24 @@
+"""An interrupted run is a canceled run, whoever interrupts it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+
+INTERRUPTS = (KeyboardInterrupt, dg.DagsterExecutionInterruptedError)
+CANCELED = "interrupted; finished calls are in the journal"
+
+
+@contextmanager
+def canceled_when_interrupted(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> Iterator[None]:
+    """Within this context Ctrl-C, `kill` and the end of the server cancel the Dagster run.
+
+    Dagster itself takes only the UI's Terminate for a cancellation and calls all other interrupts failures.
+    """
+    try:
+        yield
+    except INTERRUPTS:
+        run = context.instance.get_run_by_id(context.run.run_id)
+        if run and run.status == dg.DagsterRunStatus.STARTED:
+            context.instance.report_run_canceling(run, CANCELED)
+        raise

@@ -1,0 +1,193 @@
+"""The jobs as the UI and the daemon run them."""
+
+from collections.abc import Callable
+
+import dagster as dg
+import pytest
+from aiohttp import web
+
+from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.defs.jobs import EVALUATE, RunRequestConfig
+from shaberi_dagster.defs.partitions import RUNS_NAME
+from shaberi_dagster.definitions import defs
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.outcome import STAGES
+from shaberi_dagster.runspec import RunRequest, RunSpec
+from shaberi_dagster.workspace import Workspace
+from tests.mock_endpoint import MockEndpoint
+
+pytestmark = pytest.mark.integration
+
+
+def _materialized(result: dg.ExecuteInProcessResult) -> dict[tuple[str, str], dict[str, object]]:
+    """Metadata values by (stage, benchmark)."""
+    return {
+        tuple(event.asset_key.path): {
+            name: value.value for name, value in event.materialization.metadata.items()
+        }
+        for event in result.get_asset_materialization_events()
+    }
+
+
+def test_evaluate_brings_all_stages_of_a_partition_up_to_date(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace
+) -> None:
+    spec = registered()
+
+    result = defs.resolve_job_def(EVALUATE).execute_in_process(instance=instance, partition_key=spec.run_id)
+
+    assert result.success
+    materialized = _materialized(result)
+    assert set(materialized) == {(stage, name) for stage in STAGES for name in BENCHMARKS}
+    assert {key: value["dagster/row_count"] for key, value in materialized.items() if key[0] != "metrics"} == {
+        (stage, name): 3 for stage in STAGES if stage != "metrics" for name in BENCHMARKS
+    }
+    checks = result.get_asset_check_evaluations()
+    assert {check.check_name for check in checks if check.passed} >= {"complete", "few_failures", "fresh", "all_scored"}
+    assert workspace.lake.read("runs", {"run_id": spec.run_id})["status"].to_list() == ["complete"]
+    assert len(workspace.lake.read("scores", {"run_id": spec.run_id})) == 3 * len(BENCHMARKS)
+
+
+def test_a_benchmark_that_is_not_in_the_run_is_noted_and_nothing_fails(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, mock: MockEndpoint
+) -> None:
+    spec = registered(benchmarks=["elyza"])
+
+    result = defs.resolve_job_def(EVALUATE).execute_in_process(instance=instance, partition_key=spec.run_id)
+
+    assert result.success
+    noted = {key for key, value in _materialized(result).items() if "not one of" in str(value.get("note"))}
+    assert noted == {(stage, name) for stage in STAGES for name in BENCHMARKS if name != "elyza"}
+    others = [check for check in result.get_asset_check_evaluations() if check.asset_key.path[-1] != "elyza"]
+    assert others
+    assert all(check.passed for check in others)
+    assert mock.stats()["answered"] == 6
+
+
+def test_one_asset_alone_makes_only_its_own_calls(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, mock: MockEndpoint
+) -> None:
+    spec = registered()
+
+    result = defs.resolve_job_def(EVALUATE).execute_in_process(
+        instance=instance, partition_key=spec.run_id, asset_selection=[dg.AssetKey(["answers", "rakuda"])]
+    )
+
+    assert list(_materialized(result)) == [("answers", "rakuda")]
+    assert mock.stats()["answered"] == 3
+
+
+def test_judgements_can_be_asked_of_one_judge_from_the_launchpad(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, mock: MockEndpoint
+) -> None:
+    spec = registered(benchmarks=["elyza"], judge_models=["strict", "mild"])
+
+    defs.resolve_job_def(EVALUATE).execute_in_process(
+        instance=instance,
+        partition_key=spec.run_id,
+        asset_selection=[dg.AssetKey([stage, "elyza"]) for stage in ("answers", "judgements")],
+        run_config={"ops": {"judgements": {"config": {"judges": ["mild"]}}}},
+    )
+
+    assert {body["model"] for body in mock.bodies} == {"model", "mild"}
+
+
+def test_failed_samples_are_rows_with_a_failing_check_and_stop_nothing(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, mock: MockEndpoint
+) -> None:
+    spec = registered(benchmarks=["elyza"])
+    refusal = {"error": {"message": "this content is not allowed"}}
+    mock.options.script = lambda body, _: web.json_response(refusal, status=400) if body["model"] == "judge" else "はい"
+
+    result = defs.resolve_job_def(EVALUATE).execute_in_process(
+        instance=instance,
+        partition_key=spec.run_id,
+        asset_selection=[dg.AssetKey([stage, "elyza"]) for stage in STAGES],
+    )
+
+    assert result.success
+    failed = {(c.asset_key.path[0], c.check_name) for c in result.get_asset_check_evaluations() if not c.passed}
+    assert failed == {("judgements", "few_failures"), ("metrics", "all_scored")}
+    judgements = _materialized(result)["judgements", "elyza"]
+    assert judgements["failed"] == 3
+    assert sum(judgements["failures_by_class"].values()) == 3
+
+
+def test_a_backfill_of_two_runs_is_one_dagster_run_with_facts_of_each(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace
+) -> None:
+    runs = sorted(registered(tag=tag, benchmarks=["elyza"]).run_id for tag in ("first", "second"))
+    tags = {"dagster/asset_partition_range_start": runs[0], "dagster/asset_partition_range_end": runs[1]}
+
+    result = defs.resolve_job_def(EVALUATE).execute_in_process(instance=instance, tags=tags)
+
+    assert result.success
+    assert len(instance.get_runs()) == 1
+    assert workspace.lake.read("runs")["status"].to_list() == ["complete", "complete"]
+    answers = [e for e in result.get_asset_materialization_events() if e.asset_key.path == ["answers", "elyza"]]
+    assert sorted(event.partition for event in answers) == runs
+    facts = answers[0].materialization.metadata["facts by run"].value
+    assert all(run.partition("@@")[2] in facts for run in runs)
+
+
+def test_new_run_registers_the_partition_and_materializes_it(
+    instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint
+) -> None:
+    config = {
+        "model": "fresh",
+        "tag": "july",
+        "benchmarks": ["elyza", "tengu"],
+        "judge_models": ["judge"],
+        "base_url": mock.base_url,
+        "judge_base_url": mock.base_url,
+        "temperature": 0.5,
+        "score_rounding": "legacy",
+        "limit": 2,
+    }
+
+    result = defs.resolve_job_def("new_run").execute_in_process(
+        instance=instance, run_config={"ops": {"evaluate_new_run": {"config": config}}}
+    )
+
+    assert result.success
+    run_id = result.output_for_node("evaluate_new_run")
+    assert instance.get_dynamic_partitions(RUNS_NAME) == [run_id]
+    assert {body["temperature"] for body in mock.bodies if body["model"] == "fresh"} == {0.5}
+    assert workspace.lake.read("metrics", {"run_id": run_id})["benchmark"].unique().sort().to_list() == ["elyza", "tengu"]
+    started = instance.get_runs(dg.RunsFilter(tags={"shaberi/started_by": result.run_id}))
+    assert [run.tags["dagster/partition"] for run in started] == [run_id]
+
+
+def test_new_run_with_a_wrong_name_fails_with_the_reason_before_anything_is_registered(
+    instance: dg.DagsterInstance, mock: MockEndpoint
+) -> None:
+    config = {"model": "fresh", "benchmarks": ["ghost"], "base_url": mock.base_url}
+
+    with pytest.raises(ConfigurationError, match="ghost"):
+        defs.resolve_job_def("new_run").execute_in_process(
+            instance=instance, run_config={"ops": {"evaluate_new_run": {"config": config}}}
+        )
+
+    assert instance.get_dynamic_partitions(RUNS_NAME) == []
+    assert mock.stats()["requests"] == 0
+
+
+def test_the_launchpad_takes_what_the_command_line_takes() -> None:
+    fields = RunRequestConfig.model_fields
+
+    assert set(fields) == set(RunRequest.model_fields)
+    assert all(field.description for field in fields.values())
+
+
+def test_compact_merges_files_and_keeps_all_rows(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace
+) -> None:
+    for tag in ("one", "two", "three"):
+        registered(tag=tag, benchmarks=["elyza"])
+    files = len(workspace.lake.delta("runs").file_uris())
+    assert files == 3
+
+    assert defs.resolve_job_def("compact").execute_in_process(instance=instance).success
+
+    assert len(workspace.lake.delta("runs").file_uris()) == 1
+    assert sorted(workspace.lake.read("runs")["run_tag"]) == ["one", "three", "two"]

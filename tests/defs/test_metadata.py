@@ -1,0 +1,137 @@
+"""How outcomes look in the Dagster UI."""
+
+import base64
+import html
+import re
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from shaberi_dagster.defs.metadata import column_schema, materialize_result
+from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.outcome import Check, Outcome
+
+pytestmark = pytest.mark.unit
+
+_KEY = dg.AssetKey(["judgements", "elyza"])
+_NO_ROWS = pl.DataFrame({"answer": []}, schema={"answer": pl.String})
+
+
+def _outcome(**changes: object) -> Outcome:
+    facts = {
+        "rows": 5,
+        "planned": 5,
+        "failed": 2,
+        "failures_by_class": {"rate_limit": 2},
+        "prompt_tokens": 120,
+        "completion_tokens": None,
+    }
+    defaults = {"run_id": "m@@t", "stage": "judgements", "benchmark": "elyza", "facts": facts, "preview": _NO_ROWS}
+    return Outcome(**(defaults | changes))
+
+
+def _preview_of(text: str) -> str:
+    result = materialize_result(_KEY, [_outcome(preview=pl.DataFrame({"answer": [text]}))], [])
+    return result.metadata["preview"].value
+
+
+def test_rows_tokens_and_failures_by_class_are_there_and_unknown_facts_are_not() -> None:
+    metadata = materialize_result(_KEY, [_outcome()], []).metadata
+
+    assert metadata["dagster/row_count"] == 5
+    assert metadata["run"] == "m@@t"
+    assert metadata["failures_by_class"] == {"rate_limit": 2}
+    assert metadata["prompt_tokens"] == 120
+    assert "completion_tokens" not in metadata
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "![x](https://evil.example/?leak)",
+        "[click](javascript:alert(1))",
+        "https://evil.example/",
+        "a | b | c",
+        "`code` **bold** _it_ ~~gone~~ # head",
+        "\\| escaped \\<b>",
+        "&lt;b&gt; &#60;b&#62;",
+        "first\n\n| --- |\n# heading\r\n```\n",
+        "nul \x00 escape \x1b[31m back\x08 bidi \u202e end",
+        "line\u2028separator\u2029and\x85next",
+    ],
+)
+def test_hostile_output_is_one_cell_of_plain_text(text: str) -> None:
+    header, rule, *rows = _preview_of(text).split("\n")
+
+    assert (header, rule) == ("| answer |", "| --- |")
+    assert len(rows) == 1
+    cell = re.fullmatch(r"\| (.*) \|", rows[0])[1]
+    # Everything with a meaning in markdown or HTML is a character reference ...
+    assert not set(re.sub(r"&#\d+;", "", cell)) & set("<>|`*_[]()!\\~#&:/")
+    # ... that shows the same text.
+    assert html.unescape(cell) == "".join(char for char in " ".join(text.split()) if char.isprintable())
+
+
+def test_long_texts_are_shortened() -> None:
+    cell = _preview_of("あ" * 5000)
+    assert cell.count("あ") == 120
+    assert cell.endswith("… |")
+
+
+def test_the_score_distribution_is_a_png() -> None:
+    outcome = _outcome(scores={"strict": [1.0, 2.0, 2.5], "mild": [5.0, 5.0]})
+
+    markdown = materialize_result(_KEY, [outcome], []).metadata["score distribution"].value
+
+    encoded = re.fullmatch(r"!\[[a-z ]+\]\(data:image/png;base64,([A-Za-z0-9+/=]+)\)", markdown)[1]
+    png = base64.b64decode(encoded, validate=True)
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    assert len(png) < 50_000
+
+
+def test_without_scores_there_is_no_plot() -> None:
+    assert "score distribution" not in materialize_result(_KEY, [_outcome(scores={"strict": []})], []).metadata
+
+
+def test_several_runs_are_summed_up_with_the_facts_of_each() -> None:
+    outcomes = [_outcome(run_id="m@@a"), _outcome(run_id="m@@b|c")]
+
+    metadata = materialize_result(_KEY, outcomes, []).metadata
+
+    assert metadata["dagster/row_count"] == 10
+    assert metadata["runs"] == 2
+    assert len(metadata["facts by run"].value.split("\n")) == 4
+    assert "m@@b&#124;c" in metadata["facts by run"].value
+
+
+def test_a_benchmark_that_no_run_has_is_noted_and_its_checks_pass() -> None:
+    result = materialize_result(_KEY, [], ["complete"])
+
+    assert result.metadata == {"dagster/row_count": 0, "note": "not one of this run's benchmarks"}
+    assert [check.passed for check in result.check_results] == [True]
+
+
+@pytest.mark.parametrize(
+    ("severe", "severity"), [(True, dg.AssetCheckSeverity.ERROR), (False, dg.AssetCheckSeverity.WARN)]
+)
+def test_a_check_fails_when_it_fails_for_one_run(severe: bool, severity: dg.AssetCheckSeverity) -> None:
+    good = _outcome(checks=(Check("complete", passed=True, description="5 of 5"),))
+    bad = _outcome(checks=(Check("complete", passed=False, description="3 of 5", severe=severe),))
+
+    (check,) = materialize_result(_KEY, [good, bad], ["complete"]).check_results
+
+    assert not check.passed
+    assert check.severity == severity
+    assert check.description == "3 of 5"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_column_says_what_it_means(table: str) -> None:
+    schema = column_schema(table)
+
+    assert [column.name for column in schema.columns] == [column.name for column in TABLES[table].columns]
+    assert all(column.description for column in schema.columns)
+    assert all(re.fullmatch(r"[A-Z][A-Za-z0-9()]*", column.type) for column in schema.columns)

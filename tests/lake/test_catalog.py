@@ -1,0 +1,345 @@
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake import catalog as catalog_module
+from shaberi_dagster.lake.catalog import (
+    CATALOG_NAME,
+    connect,
+    describe_sql,
+    logged_versions,
+    open_catalog,
+    run_query,
+    view_files,
+    view_name,
+    write_catalog,
+)
+from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.lake.store import Lake
+
+pytestmark = pytest.mark.integration
+
+_MACROS = {"leaderboard_under": "leaderboard_under('legacy')", "run_statistics_of": "run_statistics_of(3)"}
+_TYPES = {
+    pl.String(): "VARCHAR",
+    pl.Int64(): "BIGINT",
+    pl.Float64(): "DOUBLE",
+    pl.Boolean(): "BOOLEAN",
+    pl.Datetime("us", "UTC"): "TIMESTAMP WITH TIME ZONE",
+}
+
+
+def _answers(run: str, count: int = 2) -> pl.DataFrame:
+    rows = [
+        {
+            "question_id": f"q{number}",
+            "sample_index": 0,
+            "answer": "答え",
+            "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+        }
+        for number in range(count)
+    ]
+    run_columns = {"run_id": run, "model": "m", "run_tag": "t", "benchmark": "elyza", "status": "ok"}
+    return pl.DataFrame([row | run_columns for row in rows])
+
+
+def _count(connection: duckdb.DuckDBPyConnection, view: str = "answers") -> int:
+    row = run_query(connection, f"select count(*) from {view}").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "warehouse")
+
+
+@pytest.fixture(scope="module")
+def two_answers(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake with two answers and its catalog, which no test changes."""
+    lake = Lake(tmp_path_factory.mktemp("shared") / "warehouse")
+    lake.append("answers", _answers("a"))
+    write_catalog(lake)
+    return lake
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake without rows and its catalog, which no test changes."""
+    lake = Lake(tmp_path_factory.mktemp("empty") / "warehouse")
+    write_catalog(lake)
+    return lake
+
+
+@pytest.fixture
+def catalog(two_answers: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
+    with open_catalog(two_answers.folder) as connection:
+        yield connection
+
+
+def _is_rewritten(lake: Lake) -> bool:
+    """Whether opening the catalog writes its file anew."""
+    before = (lake.folder / CATALOG_NAME).stat().st_ino
+    open_catalog(lake.folder).close()
+    return (lake.folder / CATALOG_NAME).stat().st_ino != before
+
+
+def test_a_folder_without_a_lake_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no lake in"):
+        open_catalog(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_views_of_an_empty_lake_have_the_tables_columns_and_types(name: str, empty: Lake) -> None:
+    with open_catalog(empty.folder) as connection:
+        described = run_query(connection, f"describe {name}").fetchall()
+    types = {column.name: _TYPES.get(column.type) for column in TABLES[name].columns}
+    if "deltas" in types:
+        types["deltas"] = 'STRUCT(pass VARCHAR, "version" VARCHAR, delta DOUBLE, reason VARCHAR)[]'
+    assert {row[0]: row[1] for row in described} == types
+
+
+@pytest.mark.parametrize("path", view_files(), ids=view_name)
+def test_each_view_is_described_and_can_be_selected_on_an_empty_lake(path: Path, empty: Lake) -> None:
+    name = view_name(path)
+    with open_catalog(empty.folder) as connection:
+        assert run_query(connection, f"select * from {_MACROS.get(name, name)}").fetchall() == []
+        source = (
+            "duckdb_functions() where function_name"
+            if name in _MACROS
+            else "duckdb_views() where schema_name = 'main' and view_name"
+        )
+        comments = run_query(connection, f"select comment from {source} = $name", {"name": name}).fetchall()
+    assert comments == [(describe_sql(path),)]
+    assert len(describe_sql(path)) > 20
+
+
+def test_every_column_of_the_lake_has_a_description_that_sql_shows(catalog: duckdb.DuckDBPyConnection) -> None:
+    shown = run_query(catalog, "select table_name, column_name, comment from duckdb_columns() where not internal")
+    comments = {(table, column): comment for table, column, comment in shown.fetchall()}
+    for name, table in TABLES.items():
+        for column in table.columns:
+            assert comments[name, column.name] == column.description
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "copy (select 1) to '{folder}/x.csv'",
+        "explain analyze copy (select 1) to '{folder}/x.csv'",
+        "EXPLAIN /* */ ANALYZE copy (select 1) to '{folder}/x.csv'",
+        "explain (analyze) copy (select 1) to '{folder}/x.csv'",
+        "explain copy (select 1) to '{folder}/x.csv'",
+        "export database '{folder}/x'",
+        "attach '{folder}/x.duckdb'",
+        "detach catalog",
+        "use memory",
+        "install httpfs",
+        "load httpfs",
+        "set threads = 1",
+        "set lock_configuration = false",
+        "reset all",
+        "pragma enable_profiling",
+        "call enable_logging()",
+        "create table x as select 1",
+        "create temp table x as select 1",
+        "create view x as select 1",
+        "create macro x() as 1",
+        "insert into lake.catalog values ('x')",
+        "delete from lake.catalog",
+        "update lake.catalog set description = ''",
+        "drop view answers",
+        "comment on view answers is 'x'",
+        "begin",
+        "checkpoint",
+        "select 1; select 2",
+        "select 1; drop view answers",
+        "",
+        ";",
+        "-- nothing",
+        "selekt",
+        "select * from nowhere",
+        "from query('copy (select 1) to ''{folder}/x.csv''')",
+        "select * from read_csv('/etc/passwd')",
+        "select * from read_text('/etc/passwd')",
+        "select * from read_blob('{folder}/../outside.txt')",
+        "select * from glob('/*')",
+        "from '/etc/passwd'",
+        "select * from read_parquet('https://example.com/x.parquet')",
+        "select * from sqlite_scan('/etc/passwd', 'x')",
+    ],
+)
+def test_what_writes_or_reads_elsewhere_is_refused(
+    sql: str, catalog: duckdb.DuckDBPyConnection, two_answers: Lake
+) -> None:
+    lake = two_answers
+    (lake.folder.parent / "outside.txt").write_text("secret", encoding="utf-8")
+    before = sorted(lake.folder.rglob("*"))
+    with pytest.raises(ConfigurationError):
+        run_query(catalog, sql.format(folder=lake.folder)).fetchall()
+    assert sorted(lake.folder.rglob("*")) == before
+    assert _count(catalog) == 2
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select 1",
+        "-- why\nselect 1;",
+        "values (1)",
+        "with x as (select 1) from x",
+        "from answers",
+        "describe answers",
+        "summarize answers",
+        "show tables",
+        "explain select * from answers",
+        "EXPLAIN ANALYZE select * from answers",
+        "explain\nfrom answers",
+    ],
+)
+def test_what_only_reads_is_run(sql: str, catalog: duckdb.DuckDBPyConnection) -> None:
+    assert run_query(catalog, sql).fetchall()
+
+
+def test_values_of_parameters_are_never_sql(catalog: duckdb.DuckDBPyConnection) -> None:
+    rows = run_query(catalog, "select $x, count(*) from answers where run_id = $x", {"x": "' or 1=1 --"}).fetchall()
+    assert rows == [("' or 1=1 --", 0)]
+
+
+def test_times_are_shown_in_utc(catalog: duckdb.DuckDBPyConnection) -> None:
+    assert run_query(catalog, "select distinct created_at::varchar from answers").fetchone() == (
+        "2026-01-01 00:00:00+00",
+    )
+
+
+def test_the_catalog_is_written_anew_when_a_table_has_a_newer_version(lake: Lake) -> None:
+    lake.append("answers", _answers("a"))
+    open_catalog(lake.folder).close()
+    assert not _is_rewritten(lake)
+    lake.append("answers", _answers("b", 5))
+    assert _is_rewritten(lake)
+    with open_catalog(lake.folder) as connection:
+        assert _count(connection) == 7
+    assert not _is_rewritten(lake)
+
+
+def test_the_catalog_is_written_anew_after_compaction(lake: Lake) -> None:
+    for run in ("a", "b", "c"):
+        lake.append("answers", _answers(run))
+    open_catalog(lake.folder).close()
+    lake.compact(retention_hours=0)
+    with open_catalog(lake.folder) as connection:
+        assert _count(connection) == 6
+
+
+def test_the_catalog_is_written_anew_when_the_warehouse_has_moved(lake: Lake) -> None:
+    lake.append("answers", _answers("a"))
+    open_catalog(lake.folder).close()
+    moved = lake.folder.with_name("moved house")
+    shutil.move(lake.folder, moved)
+    with open_catalog(moved) as connection:
+        assert _count(connection) == 2
+
+
+def test_the_catalog_is_written_anew_when_a_view_changed(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.append("answers", _answers("a"))
+    own = tmp_path / "sql" / "views"
+    shutil.copytree(view_files()[0].parent, own)
+    monkeypatch.setattr(catalog_module, "project_folder", lambda name: tmp_path / name)
+    open_catalog(lake.folder).close()
+    assert not _is_rewritten(lake)
+    view = own / "10_answers.sql"
+    later = view.stat().st_mtime_ns + int(timedelta(seconds=1).total_seconds() * 1e9)
+    view.write_text("-- Only the columns that a test needs.\ncreate view answers as select 42 as n;", encoding="utf-8")
+    os.utime(view, ns=(later, later))
+    with open_catalog(lake.folder) as connection:
+        assert run_query(connection, "from answers").fetchall() == [(42,)]
+
+
+def test_a_catalog_that_is_no_catalog_is_written_anew(lake: Lake) -> None:
+    lake.append("answers", _answers("a"))
+    with duckdb.connect(str(lake.folder / CATALOG_NAME)) as other:
+        other.execute("create table x as select 1")
+    with open_catalog(lake.folder) as connection:
+        assert _count(connection) == 2
+
+
+def test_a_catalog_file_that_is_broken_is_written_anew(lake: Lake) -> None:
+    lake.append("answers", _answers("a"))
+    (lake.folder / CATALOG_NAME).write_bytes(b"no database")
+    with open_catalog(lake.folder) as connection:
+        assert _count(connection) == 2
+
+
+def test_a_reader_goes_on_while_the_catalog_is_swapped_and_a_new_one_sees_the_new(lake: Lake) -> None:
+    lake.append("answers", _answers("a"))
+    with open_catalog(lake.folder) as old:
+        assert _count(old) == 2
+        lake.replace("answers", _answers("a", 5), {"run_id": "a"})
+        write_catalog(lake)
+        assert _count(old) == 2
+        with open_catalog(lake.folder) as new:
+            assert _count(new) == 5
+            assert _count(old) == 2
+        assert _count(old) == 2
+
+
+def test_any_duckdb_client_opens_the_file_by_itself(lake: Lake) -> None:
+    lake.append("answers", _answers("a"))
+    path = write_catalog(lake)
+    with duckdb.connect(str(path), read_only=True) as connection:
+        assert connection.execute("select count(*) from answers").fetchone() == (2,)
+        assert connection.execute("from leaderboard").fetchall() == []
+
+
+def test_swapping_leaves_nothing_behind(lake: Lake) -> None:
+    write_catalog(lake)
+    write_catalog(lake)
+    assert {path.name for path in lake.folder.iterdir()} == {*TABLES, CATALOG_NAME}
+
+
+def test_versions_are_read_from_the_names_of_the_logs(lake: Lake) -> None:
+    assert logged_versions(lake.folder) == {}
+    lake.append("answers", _answers("a"))
+    lake.append("answers", _answers("b"))
+    lake.delta("runs")
+    assert logged_versions(lake.folder) == {"answers": 2, "runs": 0} == lake.versions()
+    lake.compact(retention_hours=0)
+    assert logged_versions(lake.folder) == lake.versions()
+
+
+@pytest.mark.parametrize("view", ["leaderboard", "leaderboard_under('zero')", "run_statistics"])
+def test_the_leaderboard_reads_the_metrics_and_no_text(view: str, lake: Lake) -> None:
+    """No other table's files are touched: they may be gone."""
+    answers = _answers("a").with_columns(judge=pl.lit("j"), superseded=pl.lit(value=False))
+    lake.append("answers", _answers("a"))
+    lake.append("judgements", answers.drop("answer"))
+    metrics = {"run_id": "a", "model": "m", "run_tag": "t", "base_tag": "t", "benchmark": "elyza", "judge": "j"}
+    metrics |= {"question_set": "elyza@5", "pipeline": "baseline", "created_at": datetime.now(UTC), "score": 7.5}
+    metrics |= {"n_planned": 2, "n_scored": 2, "n_failed": 0, "n_excluded": 0}
+    policies = pl.DataFrame({"null_policy": ["legacy", "zero", "strict"]})
+    lake.append("metrics", pl.DataFrame([metrics]).join(policies, how="cross"))
+    with open_catalog(lake.folder) as connection:
+        plan = str(run_query(connection, f"explain analyze select * from {view}").fetchall())
+        assert "judgements" not in plan
+        for name in ("answers", "judgements"):
+            for path in lake.path(name).rglob("*.parquet"):
+                path.unlink()
+        assert run_query(connection, f"from {view}").fetchall()
+
+
+def test_stages_see_the_versions_of_now(lake: Lake) -> None:
+    for count in (1, 4):
+        lake.replace("answers", _answers("a", count), {"run_id": "a"})
+        with connect(lake) as connection:
+            assert connection.execute("select count(*) from answers").fetchone() == (count,)

@@ -1,0 +1,258 @@
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import connect
+from shaberi_dagster.lake.schemas import ANSWERS, RUNS, TABLES, Table
+from shaberi_dagster.lake.store import Lake, conform
+
+pytestmark = pytest.mark.integration
+
+_ROOT = Path(__file__).parents[2]
+_AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+_TEXTS = ["日本語 🗾\r\n", "o'brien/模型 %2F", "nul\0 esc\x1b[31m", "", "'; drop table x --", "NULL", '"\\', "\u2028"]
+
+
+def _value(dtype: pl.DataType, number: int) -> Any:
+    text = _TEXTS[number % len(_TEXTS)]
+    if dtype == pl.String:
+        return text
+    if dtype == pl.Int64:
+        return (-1) ** number * (2**62 + number)
+    if dtype == pl.Float64:
+        return 0.1 * number
+    if dtype == pl.Boolean:
+        return number % 2 == 0
+    if dtype == pl.Datetime:
+        return _AT
+    deltas: list[list[dict[str, Any]]] = [
+        [],
+        [{"pass": "lang_mixing", "version": "1", "delta": -0.5, "reason": text}] * 2,
+        [{"pass": "repetition", "version": None, "delta": None, "reason": None}],
+    ]
+    return deltas[number % len(deltas)]
+
+
+def _rows(table: Table, count: int = 9) -> pl.DataFrame:
+    """Rows with all kinds of values, and one in which everything is null that may be."""
+    rows = [{column.name: _value(column.type, number) for column in table.columns} for number in range(count)]
+    rows.append({column.name: _value(column.type, 0) if column.required else None for column in table.columns})
+    return pl.DataFrame(rows, schema=table.schema)
+
+
+def _answers(run: str, count: int = 3, benchmark: str = "elyza", text: str = "答え") -> pl.DataFrame:
+    return pl.DataFrame(
+        [
+            {
+                "run_id": run,
+                "model": "m",
+                "run_tag": "t",
+                "benchmark": benchmark,
+                "question_id": f"q{number}",
+                "sample_index": 0,
+                "answer": text,
+                "status": "ok",
+                "created_at": _AT,
+            }
+            for number in range(count)
+        ]
+    )
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "warehouse")
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_every_value_of_every_type_comes_back_as_it_was_written(table: Table, lake: Lake) -> None:
+    rows = _rows(table)
+    lake.append(table.name, rows)
+    assert sorted(lake.read(table.name).rows(), key=repr) == sorted(rows.rows(), key=repr)
+    assert lake.read(table.name).schema == table.schema
+    with connect(lake) as connection:
+        seen = pl.DataFrame(connection.sql(f"from lake.{table.name}").to_arrow_table())
+    assert sorted(seen.rows(), key=repr) == sorted(rows.rows(), key=repr)
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_an_empty_table_is_read_with_its_columns_and_types(table: Table, lake: Lake) -> None:
+    assert lake.read(table.name).schema == table.schema
+    assert lake.read(table.name).is_empty()
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_every_delta_column_carries_its_description(table: Table, lake: Lake) -> None:
+    fields = {field.name: field.metadata for field in lake.delta(table.name).schema().fields}
+    assert {name: data["comment"] for name, data in fields.items()} == {
+        column.name: column.description for column in table.columns
+    }
+    assert all(column.meaning for column in table.columns)
+
+
+def test_replace_touches_only_the_rows_of_its_keys(lake: Lake) -> None:
+    for run in ("a", "b"):
+        for benchmark in ("elyza", "tengu", "rakuda"):
+            lake.replace("answers", _answers(run, benchmark=benchmark), {"run_id": run, "benchmark": benchmark})
+    fresh = pl.concat([_answers("a", 2, "elyza", "新"), _answers("a", 1, "tengu", "新")])
+    lake.replace("answers", fresh, {"run_id": "a", "benchmark": ["elyza", "tengu"]})
+    counts = lake.read("answers").group_by("run_id", "benchmark", "answer").len().sort(pl.all()).rows()
+    assert counts == [
+        ("a", "elyza", "新", 2),
+        ("a", "rakuda", "答え", 3),
+        ("a", "tengu", "新", 1),
+        ("b", "elyza", "答え", 3),
+        ("b", "rakuda", "答え", 3),
+        ("b", "tengu", "答え", 3),
+    ]
+
+
+def test_replacing_by_nothing_deletes(lake: Lake) -> None:
+    lake.append("answers", pl.concat([_answers("a"), _answers("b")]))
+    lake.replace("answers", _answers("a").clear(), {"run_id": "a"})
+    assert lake.read("answers")["run_id"].unique().to_list() == ["b"]
+
+
+def test_rows_that_do_not_match_the_keys_are_refused_and_nothing_changes(lake: Lake) -> None:
+    lake.append("answers", _answers("a"))
+    with pytest.raises(DeltaError, match="3 rows failed validation"):
+        lake.replace("answers", _answers("b"), {"run_id": "a"})
+    assert lake.read("answers")["run_id"].to_list() == ["a"] * 3
+
+
+@pytest.mark.parametrize(
+    "judge", [*(text for text in _TEXTS if "\0" not in text), "a=b", "a*?[x]", "12", "a b", "模" * 22]
+)
+def test_hostile_partition_values_are_kept_replaced_and_found(judge: str, lake: Lake) -> None:
+    def row(score: float, name: str) -> pl.DataFrame:
+        columns = {"judge": pl.lit(name), "score": pl.lit(score), "superseded": pl.lit(value=False)}
+        return _answers("a", 1).drop("answer").with_columns(**columns)
+
+    lake.replace("judgements", row(1.0, "other"), {"run_id": "a", "judge": "other"})
+    lake.replace("judgements", row(2.0, judge), {"run_id": "a", "judge": judge})
+    lake.replace("judgements", row(3.0, judge), {"run_id": "a", "judge": judge})
+    assert lake.read("judgements", {"judge": judge}, ["judge", "score"]).rows() == [(judge, 3.0)]
+    with connect(lake) as connection:
+        found = connection.execute("select judge, score from judgements where judge = $1", [judge]).fetchall()
+        assert found == [(judge, 3.0)]
+        assert connection.execute("select count(*) from judgements").fetchone() == (2,)
+
+
+@pytest.mark.parametrize("folder", ["with space", "評価 結果", "a#b?c&d;e", "o'x", "~x"])
+def test_the_warehouse_may_lie_in_an_unusual_folder(folder: str, tmp_path: Path) -> None:
+    lake = Lake(tmp_path / folder / "warehouse")
+    lake.append("answers", _answers("a"))
+    lake.replace("answers", _answers("a"), {"run_id": "a"})
+    assert lake.read("answers").height == 3
+    assert all(Path(uri).is_file() for uri in lake.delta("answers").file_uris())
+    with connect(lake) as connection:
+        assert connection.execute("select count(*) from answers").fetchone() == (3,)
+
+
+@pytest.mark.parametrize("folder", ["[x]", "a%20b", "a^b", "a|b", "a\\b"])
+def test_a_folder_that_delta_lake_cannot_use_is_refused_with_the_variable_to_set(folder: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="SHABERI_WAREHOUSE"):
+        Lake(tmp_path / folder)
+
+
+def test_no_write_of_several_processes_is_lost(lake: Lake) -> None:
+    """Each process makes its tables with the others and replaces its own runs over and over."""
+    script = """
+import sys
+from pathlib import Path
+import polars as pl
+from shaberi_dagster.lake.store import Lake
+lake, own = Lake(Path(sys.argv[1])), sys.argv[2]
+rows = pl.read_parquet(sys.argv[3])
+for turn in range(4):
+    for run in ("x", "y"):
+        name = f"{own}-{run}"
+        frame = rows.with_columns(run_id=pl.lit(name), answer=pl.lit(f"turn {turn}"))
+        lake.replace("answers", frame, {"run_id": name, "benchmark": "elyza"})
+    calls = pl.DataFrame({"request_hash": [f"{own}{turn}"], "run_id": own, "stage": "answers", "model": "m",
+        "base_url": "u", "status": "ok", "created_at": rows["created_at"][0]})
+    lake.append("calls", calls, transaction=f"{own}-{turn}")
+"""
+    rows = lake.folder.parent / "rows.parquet"
+    _answers("any").write_parquet(rows)
+    command = [sys.executable, "-c", script, str(lake.folder)]
+    writers = [
+        subprocess.Popen([*command, f"w{number}", str(rows)], cwd=_ROOT, stderr=subprocess.PIPE) for number in range(8)
+    ]
+    failures = [writer.communicate()[1].decode() for writer in writers if writer.wait()]
+    assert not failures, failures[0][-2000:]
+    counts = lake.read("answers").group_by("run_id", "answer").len()
+    assert sorted(counts.rows()) == sorted((f"w{number}-{run}", "turn 3", 3) for number in range(8) for run in "xy")
+    assert sorted(lake.read("calls")["request_hash"]) == sorted(f"w{n}{turn}" for n in range(8) for turn in range(4))
+    assert all(lake.committed("calls", f"w{n}-{turn}") for n in range(8) for turn in range(4))
+
+
+def test_a_transaction_is_known_once_its_rows_are_in(lake: Lake) -> None:
+    assert not lake.committed("answers", "one")
+    lake.append("answers", _answers("a"), transaction="one")
+    lake.append("answers", _answers("b"))
+    assert lake.committed("answers", "one")
+    assert not lake.committed("answers", "two")
+    lake.compact()
+    assert lake.committed("answers", "one")
+
+
+def test_a_column_that_the_table_has_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="answers has no columns.*surprise"):
+        conform(ANSWERS, _answers("a").with_columns(surprise=pl.lit(1)))
+
+
+@pytest.mark.parametrize("column", [column.name for column in ANSWERS.columns if column.required])
+def test_null_in_a_required_column_is_refused(column: str) -> None:
+    with pytest.raises(ValueError, match=f"needs values in.*{column}"):
+        conform(ANSWERS, _answers("a").with_columns(pl.lit(None).alias(column)))
+    with pytest.raises(ValueError, match=f"needs values in.*{column}"):
+        conform(ANSWERS, _answers("a").drop(column))
+
+
+def test_columns_that_are_missing_become_null_and_types_are_the_tables() -> None:
+    row = {"run_id": "r", "model": "m", "run_tag": "t", "spec": "{}", "spec_hash": "h", "status": "running"}
+    conformed = conform(RUNS, pl.DataFrame([row | {"created_at": _AT, "updated_at": _AT, "run_number": 3}]))
+    assert conformed.schema == RUNS.schema
+    assert conformed.select("run_number", "finished_at").row(0) == (3, None)
+
+
+def test_compaction_keeps_all_rows_in_fewer_files(lake: Lake) -> None:
+    for number in range(6):
+        lake.append("answers", _answers(f"r{number}"))
+    lake.replace("answers", _answers("r0", 1), {"run_id": "r0"})
+    before = sorted(lake.read("answers").rows(), key=repr)
+    report = lake.compact(retention_hours=0)
+    assert set(report) == {"answers"}
+    counts = report["answers"]
+    assert (counts["files_before"], counts["files_after"]) == (6, 1)
+    assert counts["files_deleted"] >= 6
+    assert sorted(lake.read("answers").rows(), key=repr) == before
+    assert len(list(lake.path("answers").rglob("*.parquet"))) == 1 + len(
+        list((lake.path("answers") / "_delta_log").glob("*.parquet"))
+    )
+
+
+def test_compaction_keeps_files_that_younger_readers_may_need(lake: Lake) -> None:
+    for number in range(3):
+        lake.append("answers", _answers(f"r{number}"))
+    old = lake.delta("answers").file_uris()
+    assert lake.compact()["answers"]["files_deleted"] == 0
+    assert all(Path(uri).is_file() for uri in old)
+
+
+def test_an_older_version_can_still_be_read(lake: Lake) -> None:
+    lake.append("answers", _answers("a", text="旧"))
+    version = lake.versions()["answers"]
+    lake.replace("answers", _answers("a", text="新"), {"run_id": "a"})
+    assert lake.versions()["answers"] > version
+    old = pl.DataFrame(DeltaTable(lake.path("answers"), version=version).to_pyarrow_table(columns=["answer"]))
+    assert old["answer"].to_list() == ["旧"] * 3

@@ -1,0 +1,77 @@
+"""Runs against the mock endpoint, for the tests of the stages."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from shaberi_dagster import workspace as workspace_module
+from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.llm.engine import Engine, RetrySettings
+from shaberi_dagster.outcome import STAGES, Outcome
+from shaberi_dagster.planning import plan_run, store_run
+from shaberi_dagster.runspec import RunRequest, RunSpec
+from shaberi_dagster.workspace import EngineThread, Workspace
+from tests.mock_endpoint import MockEndpoint
+
+
+@contextmanager
+def own_engine(environment: Mapping[str, str]) -> Iterator[None]:
+    """Within this context the process has an engine with these keys, which soon gives up."""
+    thread = EngineThread(environment)
+    thread.engine = Engine(environment, retry=RetrySettings(transient_attempts=2, first_delay_seconds=0.01))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workspace_module, "_threads", {os.getpid(): thread})
+        try:
+            yield
+        finally:
+            thread.close()
+
+
+def ask(mock: MockEndpoint, **values: Any) -> RunRequest:
+    """A request for a run of `mock-model` on tengu with `judge-a`, both at the mock endpoint."""
+    settings: dict[str, Any] = {
+        "model": "mock-model",
+        "base_url": mock.base_url,
+        "judge_models": ["judge-a"],
+        "judge_base_url": mock.base_url,
+        "benchmarks": ["tengu"],
+    }
+    return RunRequest(**settings | values)
+
+
+def stored_run(workspace: Workspace, request: RunRequest) -> RunSpec:
+    """The planned and stored run."""
+    spec = plan_run(request, workspace)
+    store_run(spec, workspace)
+    return spec
+
+
+def materialized(spec: RunSpec, workspace: Workspace, *stages: str, judges: tuple[str, ...] = ()) -> dict[str, Outcome]:
+    """The outcomes of the stages (all, if none is named) for the run's first benchmark."""
+    outcomes = {
+        stage: materialize(stage, spec.run_id, list(spec.benchmarks), workspace, judges) for stage in stages or STAGES
+    }
+    return {stage: made[0] for stage, made in outcomes.items()}
+
+
+def checks(outcome: Outcome) -> dict[str, bool]:
+    """The checks' names and whether they passed."""
+    return {check.name: check.passed for check in outcome.checks}
+
+
+def asked_of(mock: MockEndpoint, model: str) -> int:
+    """How many requests for this model the endpoint got."""
+    return sum(body["model"] == model for body in mock.bodies)
+
+
+def write_questions(folder: Path, count: int, benchmark: str = "rakuda") -> Path:
+    """A folder with that many questions."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [{"question": f"質問{number}は何ですか。", "category": "地理"} for number in range(1, count + 1)]
+    (folder / f"{benchmark}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    return folder

@@ -1,0 +1,144 @@
+from collections.abc import Iterator
+
+import polars as pl
+import pytest
+
+from shaberi_dagster.errors import ConfigurationError, EndpointError, PartitionBusyError
+from shaberi_dagster.evaluation import check_endpoints, materialize, stored_spec
+from shaberi_dagster.lake.catalog import open_catalog, run_query
+from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.outcome import CHECKS, STAGES
+from shaberi_dagster.progress import LogReporter
+from shaberi_dagster.workspace import Workspace, reporting_to
+from tests.mock_endpoint import MockEndpoint, running_mock
+from tests.runs import ask, materialized, own_engine, stored_run
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(autouse=True)
+def engine() -> Iterator[None]:
+    with own_engine({}):
+        yield
+
+
+def test_a_run_goes_from_its_spec_to_a_leaderboard_that_sql_shows(workspace: Workspace, mock: MockEndpoint) -> None:
+    spec = stored_run(workspace, ask(mock, benchmarks=["all"], judge_models=["judge-a", "judge-b"]))
+    for stage in STAGES:
+        outcomes = materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
+        assert [outcome.benchmark for outcome in outcomes] == ["elyza", "tengu", "mt_bench", "rakuda"]
+        for outcome in outcomes:
+            assert (outcome.run_id, outcome.stage) == (spec.run_id, stage)
+            assert {check.name for check in outcome.checks} == set(CHECKS[stage])
+            assert all(check.passed for check in outcome.checks)
+    judgements = workspace.lake.read("judgements")
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        shown = run_query(catalog, "select benchmark, judge, score, n_planned, n_scored from leaderboard").fetchall()
+        assert run_query(catalog, "select status, finished_at is not null from runs").fetchall() == [("complete", True)]
+        assert run_query(catalog, "select count(*) from stale").fetchone() == (0,)
+        assert run_query(catalog, "select count(*) from orphan").fetchone() == (0,)
+    assert len(shown) == 8
+    for benchmark, judge, score, planned, scored in shown:
+        own = judgements.filter(benchmark=benchmark, judge=judge)["score"]
+        assert score == pytest.approx(own.mean() * (2 if benchmark == "elyza" else 1))
+        assert planned == scored == len(own)
+
+
+def test_a_whole_run_a_second_time_asks_nothing(workspace: Workspace, mock: MockEndpoint) -> None:
+    spec = stored_run(workspace, ask(mock))
+    materialized(spec, workspace)
+    requests = mock.stats()["requests"]
+    materialized(stored_run(workspace, ask(mock)), workspace)
+    assert mock.stats()["requests"] == requests == 10
+
+
+def test_a_run_with_failures_is_partial_and_becomes_complete(workspace: Workspace) -> None:
+    with running_mock(p_500=1.0) as mock:
+        spec = stored_run(workspace, ask(mock))
+        outcomes = materialized(spec, workspace)
+        assert outcomes["metrics"].facts["n_failed"] == 5
+        assert workspace.lake.read("runs")["status"].to_list() == ["partial"]
+        mock.options.p_500 = 0.0
+        outcomes = materialized(spec, workspace)
+        assert outcomes["metrics"].facts["n_failed"] == 0
+    assert workspace.lake.read("runs")["status"].to_list() == ["complete"]
+
+
+def test_benchmarks_that_the_run_has_not_are_left_out(workspace: Workspace, mock: MockEndpoint) -> None:
+    spec = stored_run(workspace, ask(mock))
+    assert materialize("answers", spec.run_id, ["rakuda"], workspace) == []
+    assert [each.benchmark for each in materialize("answers", spec.run_id, ["rakuda", "tengu"], workspace)] == ["tengu"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_run_that_nobody_registered_is_refused(stage: str, workspace: Workspace) -> None:
+    with pytest.raises(ConfigurationError, match="run x@@y has no RunSpec"):
+        materialize(stage, "x@@y", ["tengu"], workspace)
+    with pytest.raises(ConfigurationError, match="run x@@y has no RunSpec"):
+        stored_spec("x@@y", workspace)
+
+
+def test_an_error_becomes_the_state_of_the_run(
+    workspace: Workspace, mock: MockEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = stored_run(workspace, ask(mock))
+    for error, status, text in [
+        (ConfigurationError("one clear line"), "error", '"error: one clear line"'),
+        (ZeroDivisionError("may hold anything"), "error", '"error: ZeroDivisionError"'),
+        (KeyboardInterrupt(), "partial", '"partial"'),
+    ]:
+
+        def fails(*_: object, error: BaseException = error) -> None:
+            raise error
+
+        monkeypatch.setattr("shaberi_dagster.evaluation.answer", fails)
+        with pytest.raises(type(error)):
+            materialize("answers", spec.run_id, ["tengu"], workspace)
+        row = workspace.lake.read("runs").row(0, named=True)
+        assert row["status"] == status
+        assert text in row["status_by_benchmark"]
+
+
+def test_a_busy_run_keeps_its_state(workspace: Workspace, mock: MockEndpoint) -> None:
+    spec = stored_run(workspace, ask(mock))
+    path = workspace.journal_path(spec.run_id, "judgements")
+    with Journal.open(path, spec.run_id, "judgements"):
+        with pytest.raises(PartitionBusyError):
+            materialize("judgements", spec.run_id, ["tengu"], workspace)
+        assert workspace.lake.read("runs")["status"].to_list() == ["running"]
+        materialize("answers", spec.run_id, ["tengu"], workspace)
+    assert workspace.lake.read("answers").height == 5
+
+
+def test_endpoints_are_checked_before_anything_is_paid(workspace: Workspace) -> None:
+    with running_mock(key="secret") as guarded, running_mock() as open_to_all:
+        spec = stored_run(workspace, ask(open_to_all, judge_base_url=guarded.base_url))
+        check_endpoints(spec, workspace, answers=True, judges=[])
+        with pytest.raises(EndpointError, match=guarded.base_url):
+            check_endpoints(spec, workspace, answers=False, judges=["judge-a"])
+        assert open_to_all.stats()["requests"] == guarded.stats()["requests"] == 0
+
+
+def test_a_key_variable_that_was_named_must_be_set(workspace: Workspace, mock: MockEndpoint) -> None:
+    spec = stored_run(workspace, ask(mock, api_key_variable="MY_OWN_KEY"))
+    with pytest.raises(ConfigurationError, match="set MY_OWN_KEY to the API key for"):
+        check_endpoints(spec, workspace, answers=True, judges=[])
+
+
+def test_progress_is_told_for_every_benchmark_and_judge(workspace: Workspace, mock: MockEndpoint) -> None:
+    lines: list[str] = []
+    spec = stored_run(workspace, ask(mock, judge_models=["judge-a", "judge-b"]))
+    with reporting_to(LogReporter(lines.append)):
+        materialized(spec, workspace, "answers", "judgements")
+    for start in ("answers tengu 5/5", "judgements tengu (judge-a) 5/5", "judgements tengu (judge-b) 5/5"):
+        assert any(line.startswith(f"{start}, 0 failed") for line in lines), lines
+
+
+def test_all_rows_of_a_run_carry_its_name(workspace: Workspace, mock: MockEndpoint) -> None:
+    spec = stored_run(workspace, ask(mock, model="org/モデル 7B", tag="t-run2"))
+    materialized(spec, workspace)
+    for table in ("answers", "judgements", "scores", "metrics"):
+        names = workspace.lake.read(table).select("run_id", "model", "run_tag").unique().rows()
+        assert names == [(spec.run_id, "org/モデル 7B", "t-run2")], table
+    metrics = workspace.lake.read("metrics").select(pl.col("base_tag", "run_number")).unique().rows()
+    assert metrics == [("t", 2)]

@@ -1,0 +1,272 @@
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.planning import (
+    judged_anew,
+    load_questions,
+    load_run,
+    plan_run,
+    store_question_set,
+    store_run,
+    stored_question_set,
+)
+from shaberi_dagster.runspec import RunRequest, RunSpec
+from shaberi_dagster.workspace import Workspace
+from tests.runs import write_questions
+
+pytestmark = pytest.mark.integration
+
+_URL = "http://127.0.0.1:9/v1"
+
+
+def _ask(**values: Any) -> RunRequest:
+    settings = {"model": "m", "base_url": _URL, "judge_models": ["j"], "judge_base_url": _URL, "benchmarks": ["rakuda"]}
+    return RunRequest.model_validate(settings | values)
+
+
+def _stored(workspace: Workspace, **values: Any) -> RunSpec:
+    spec = plan_run(_ask(**values), workspace)
+    store_run(spec, workspace)
+    return spec
+
+
+def _with(workspace: Workspace, **folders: Path | None) -> Workspace:
+    """The same lake, with other folders."""
+    return Workspace(replace(workspace.settings, **folders), environment={})
+
+
+@pytest.fixture
+def prompts(workspace: Workspace, tmp_path: Path) -> Path:
+    """A copy of the prompts to change."""
+    return shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")
+
+
+def test_a_request_without_settings_gets_the_defaults(workspace: Workspace) -> None:
+    spec = plan_run(RunRequest(model="embedded/smollm2-135m"), workspace)
+    assert (spec.run_id, spec.limit, spec.passes) == ("embedded__smollm2-135m@@default", None, ())
+    assert (spec.endpoint.name, spec.endpoint.base_url) == ("embedded", "embedded:")
+    assert {name: each.question_set for name, each in spec.benchmarks.items()} == {
+        "elyza": "elyza@5",
+        "tengu": "tengu@5",
+        "mt_bench": "mt_bench@6",
+        "rakuda": "rakuda@5",
+    }
+    tengu = spec.benchmarks["tengu"]
+    assert (tengu.temperature, tengu.max_tokens, tengu.frequency_penalty, tengu.source) == (0.2, 6000, 0.0, "starter")
+    judge = spec.judges[0]
+    assert (judge.model, judge.temperature, judge.max_tokens, judge.score_rounding, judge.rounds) == (
+        "embedded/smollm2-135m",
+        0.0,
+        4096,
+        "none",
+        {},
+    )
+    assert load_run(workspace.lake, spec.run_id) is None, "planning stores nothing"
+
+
+def test_a_stored_run_is_what_is_not_asked_for_again(workspace: Workspace) -> None:
+    spec = _stored(
+        workspace,
+        temperature=0.7,
+        max_tokens=77,
+        frequency_penalty=0.5,
+        judge_models=["j", "k"],
+        judge_temperature=0.3,
+        judge_max_tokens=99,
+        score_rounding="legacy",
+        api_key_variable="MY_KEY",
+        judge_api_key_variable="JUDGE_KEY",
+    )
+    assert plan_run(RunRequest(model="m", benchmarks=["rakuda"]), workspace) == spec
+    assert plan_run(_ask(judge_models=["k"]), workspace) == spec, "the same URL is no other endpoint"
+
+
+def test_a_stored_run_keeps_its_questions_when_none_are_asked_for(workspace: Workspace, tmp_path: Path) -> None:
+    folder = write_questions(tmp_path / "own", 3)
+    spec = _stored(workspace, questions=str(folder))
+    assert spec.benchmarks["rakuda"].question_set.startswith("rakuda@3-")
+    assert plan_run(_ask(), workspace) == spec
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"temperature": 0.5}, ["temperature 0.2, not 0.5"]),
+        ({"max_tokens": 5}, ["max tokens 6000, not 5"]),
+        ({"frequency_penalty": 1.0}, ["frequency penalty 0.0, not 1.0"]),
+        ({"base_url": "http://127.0.0.1:8/v1"}, [f"base url {_URL}, not http://127.0.0.1:8/v1"]),
+        ({"temperature": 0.5, "max_tokens": 5}, ["temperature 0.2, not 0.5", "max tokens 6000, not 5"]),
+    ],
+)
+def test_a_contradiction_is_refused_with_both_values_and_what_to_do(
+    asked: dict[str, Any], named: list[str], workspace: Workspace
+) -> None:
+    spec = _stored(workspace)
+    with pytest.raises(ConfigurationError) as refusal:
+        plan_run(_ask(**asked), workspace)
+    for text in [*named, "--tag", spec.run_id]:
+        assert text in str(refusal.value)
+    assert plan_run(_ask(tag="other", **asked), workspace).run_tag == "other"
+
+
+def test_other_questions_under_the_same_tag_are_refused_naming_both_sets(workspace: Workspace, tmp_path: Path) -> None:
+    _stored(workspace)
+    elsewhere = _with(workspace, datasets=write_questions(tmp_path / "own", 3))
+    with pytest.raises(ConfigurationError, match=r"question set rakuda@5, not rakuda@3-[0-9a-f]{8}.*--tag"):
+        plan_run(_ask(), elsewhere)
+    other = plan_run(_ask(tag="other"), elsewhere)
+    assert other.benchmarks["rakuda"].n_questions == 3
+    store_run(other, elsewhere)
+    with pytest.raises(ConfigurationError, match=r"question set rakuda@3-[0-9a-f]{8}, not rakuda@5.*--tag"):
+        plan_run(_ask(tag="other", questions="starter"), elsewhere)
+
+
+def test_a_question_file_that_was_edited_is_another_set(workspace: Workspace, tmp_path: Path) -> None:
+    folder = write_questions(tmp_path / "own", 3)
+    elsewhere = _with(workspace, datasets=folder)
+    _stored(elsewhere)
+    file = folder / "rakuda.jsonl"
+    file.write_text(file.read_text(encoding="utf-8").replace("質問1", "質問１"), encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"question set rakuda@3-\w+, not rakuda@3-\w+"):
+        plan_run(_ask(), elsewhere)
+
+
+def test_a_changed_generation_prompt_is_refused(workspace: Workspace, prompts: Path) -> None:
+    _stored(workspace)
+    (prompts / "generation" / "system.jinja").write_text("別の指示です。\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="rakuda prompt hash [0-9a-f]{12}, not [0-9a-f]{12}.*--tag"):
+        plan_run(_ask(), _with(workspace, prompts=prompts))
+
+
+def test_benchmarks_judges_and_questions_within_the_limit_can_be_added(workspace: Workspace) -> None:
+    first = _stored(workspace, limit=2)
+    wider = plan_run(_ask(benchmarks=["tengu"], judge_models=["k"], limit=3), workspace)
+    assert list(wider.benchmarks) == ["tengu", "rakuda"]
+    assert wider.benchmarks["rakuda"] == first.benchmarks["rakuda"]
+    assert [judge.model for judge in wider.judges] == ["j", "k"]
+    assert (wider.limit, wider.n_planned("rakuda")) == (3, 3)
+    store_run(wider, workspace)
+    assert load_run(workspace.lake, first.run_id) == wider
+
+
+def test_a_smaller_limit_takes_nothing_away(workspace: Workspace) -> None:
+    _stored(workspace, limit=4)
+    assert plan_run(_ask(limit=2), workspace).limit == 4
+
+
+def test_another_setting_of_a_judge_is_taken_without_naming_it_again(workspace: Workspace) -> None:
+    _stored(workspace, judge_models=["j", "k"])
+    changed = plan_run(RunRequest(model="m", benchmarks=["rakuda"], judge_temperature=0.5), workspace)
+    assert [(judge.model, judge.temperature) for judge in changed.judges] == [("j", 0.5), ("k", 0.5)]
+    assert [judge.endpoint.base_url for judge in changed.judges] == [_URL, _URL]
+
+
+def test_the_key_of_a_judge_is_never_sent_to_its_new_address(workspace: Workspace) -> None:
+    _stored(workspace, judge_models=["gpt-5.1"], judge_base_url=None)
+    moved = plan_run(_ask(judge_models=["gpt-5.1"]), workspace)
+    assert (moved.judges[0].endpoint.base_url, moved.judges[0].endpoint.api_key_variable) == (_URL, "SHABERI_API_KEY")
+
+
+def test_an_embedded_judge_stays_embedded_beside_others(workspace: Workspace) -> None:
+    spec = plan_run(_ask(judge_models=["embedded/smollm2-135m", "j", "j"]), workspace)
+    assert [(judge.model, judge.endpoint.base_url) for judge in spec.judges] == [
+        ("embedded/smollm2-135m", "embedded:"),
+        ("j", _URL),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"benchmarks": ["elyza", "nonsense"]}, "unknown benchmark 'nonsense'; known: elyza"),
+        ({"benchmarks": []}, "no benchmark named"),
+        ({"judge_models": ["unknown-judge"], "judge_base_url": None}, "no known endpoint serves model 'unknown-judge'"),
+        ({"judge_models": ["../j"]}, "judge name"),
+        ({"model": "../m"}, "model name"),
+        ({"tag": "../t"}, "run tag"),
+        ({"passes": ["lang_mixing"]}, "unknown pass 'lang_mixing'"),
+        ({"base_url": "ftp://x"}, "base URL 'ftp://x'"),
+        ({"questions": "nowhere"}, "question source 'nowhere' must be starter, hub or an existing folder"),
+        ({"question_sets": ["rakuda@7"]}, "the starter set has no question set rakuda@7; it has rakuda@5"),
+    ],
+)
+def test_a_request_that_cannot_work_is_refused(asked: dict[str, Any], message: str, workspace: Workspace) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        plan_run(_ask(**asked), workspace)
+
+
+def test_a_question_file_with_a_bad_line_is_refused_with_its_place(workspace: Workspace, tmp_path: Path) -> None:
+    folder = write_questions(tmp_path / "own", 2)
+    with (folder / "rakuda.jsonl").open("a", encoding="utf-8") as file:
+        file.write("{oops\n")
+    with pytest.raises(ConfigurationError, match=r"rakuda\.jsonl:3"):
+        plan_run(_ask(questions=str(folder)), workspace)
+
+
+def test_a_rejudge_raises_the_round_of_these_judges_and_benchmarks_only(workspace: Workspace) -> None:
+    spec = plan_run(_ask(benchmarks=["rakuda", "tengu"], judge_models=["j", "k"]), workspace)
+    again = judged_anew(judged_anew(spec, ["j"], ["tengu"]), ["j"], ["tengu", "rakuda"])
+    assert [judge.rounds for judge in again.judges] == [{"tengu": 2, "rakuda": 1}, {}]
+    assert again.spec_hash != spec.spec_hash
+    store_run(again, workspace)
+    assert plan_run(_ask(benchmarks=["rakuda"], judge_models=["j"]), workspace) == again, "rounds are kept"
+
+
+def test_storing_a_run_twice_changes_nothing(workspace: Workspace) -> None:
+    spec = _stored(workspace)
+    before = workspace.lake.versions(), workspace.lake.read("runs").rows()
+    store_run(spec, workspace)
+    assert (workspace.lake.versions(), workspace.lake.read("runs").rows()) == before
+    assert workspace.lake.read("runs", columns=["status", "model", "run_tag", "base_tag"]).rows() == [
+        ("running", "m", "default", "default")
+    ]
+
+
+def test_a_widened_run_keeps_the_time_of_its_making(workspace: Workspace) -> None:
+    _stored(workspace)
+    made = workspace.lake.read("runs")["created_at"][0]
+    _stored(workspace, judge_models=["k"])
+    row = workspace.lake.read("runs")
+    assert (row.height, row["created_at"][0]) == (1, made)
+    assert row["updated_at"][0] > made
+
+
+def test_question_sets_are_stored_once_and_versions_stand_side_by_side(workspace: Workspace, tmp_path: Path) -> None:
+    for tag in ("a", "b"):
+        _stored(workspace, tag=tag)
+    small = _stored(workspace, tag="c", questions=str(write_questions(tmp_path / "own", 3)))
+    rows = workspace.lake.read("questions", {"benchmark": "rakuda"}).group_by("question_set").len().rows()
+    assert sorted(rows) == sorted([("rakuda@5", 5), (small.benchmarks["rakuda"].question_set, 3)])
+
+
+def test_a_question_set_comes_back_from_the_lake_as_it_was_stored(workspace: Workspace, tmp_path: Path) -> None:
+    folder = write_questions(tmp_path / "own", 12)
+    spec = _stored(workspace, questions=str(folder))
+    stored = load_questions(spec, "rakuda", workspace)
+    assert [question.position for question in stored.questions] == list(range(1, 13))
+    (folder / "rakuda.jsonl").unlink()
+    assert load_questions(spec, "rakuda", workspace) == stored
+    assert stored_question_set(workspace.lake, "rakuda", name=stored.name) == stored
+    assert stored_question_set(workspace.lake, "rakuda", name="rakuda@99") is None
+    store_question_set(workspace.lake, stored)
+    assert workspace.lake.read("questions", {"benchmark": "rakuda"}).height == 12
+
+
+def test_questions_that_are_gone_before_they_were_stored_are_missed(workspace: Workspace, tmp_path: Path) -> None:
+    folder = write_questions(tmp_path / "own", 3)
+    spec = plan_run(_ask(questions=str(folder)), workspace)
+    write_questions(folder, 4)
+    with pytest.raises(ConfigurationError, match="rakuda@3-"):
+        load_questions(spec, "rakuda", workspace)
+
+
+def test_a_stored_version_is_found_by_its_name(workspace: Workspace, tmp_path: Path) -> None:
+    spec = _stored(workspace, questions=str(write_questions(tmp_path / "own", 3)))
+    name = spec.benchmarks["rakuda"].question_set
+    again = plan_run(_ask(tag="other", question_sets=[name]), workspace)
+    assert again.benchmarks["rakuda"].question_set_sha256 == spec.benchmarks["rakuda"].question_set_sha256
