@@ -5,6 +5,7 @@ import warnings
 import dagster as dg
 
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
+warnings.filterwarnings("ignore", category=dg.PreviewWarning)
 
 from shaberi_dagster.defs.assets import ASSETS  # noqa: E402
 from shaberi_dagster.defs.jobs import JOBS, nightly_compaction  # noqa: E402

@@ -9,7 +9,7 @@ from shaberi_dagster.outcome import Outcome
 from shaberi_dagster.planning import load_run
 from shaberi_dagster.runspec import RunSpec
 from shaberi_dagster.scoring import measure, score, set_status
-from shaberi_dagster.workspace import Workspace, engine_thread
+from shaberi_dagster.workspace import Workspace
 
 
 def stored_spec(run_id: str, workspace: Workspace) -> RunSpec:
@@ -71,6 +71,6 @@ def check_endpoints(spec: RunSpec, workspace: Workspace, *, answers: bool, judge
     needed = {(judge.endpoint, judge.model) for judge in spec.judges if judge.model in judges}
     if answers:
         needed.add((spec.endpoint, spec.model))
-    thread = engine_thread(workspace.environment)
+    thread = workspace.engine_thread()
     for endpoint, model in sorted(needed, key=lambda pair: pair[1]):
         thread.run(thread.engine.check(endpoint.to_endpoint(), model))

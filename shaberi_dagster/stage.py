@@ -9,14 +9,14 @@ import polars as pl
 from shaberi_dagster.lake.catalog import write_catalog
 from shaberi_dagster.lake.schemas import CALLS
 from shaberi_dagster.lake.store import Keys
-from shaberi_dagster.llm.engine import run_all
 from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.llm.prices import cost_usd
 from shaberi_dagster.llm.session import CallSession
 from shaberi_dagster.llm.types import Call, ChatRequest
+from shaberi_dagster.llm.workers import run_all
 from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.runspec import RunSpec
-from shaberi_dagster.workspace import EngineThread, Workspace, engine_thread
+from shaberi_dagster.workspace import EngineThread, Workspace
 
 
 class Item(Protocol):
@@ -73,7 +73,7 @@ class CallingStage:
             reporter.changed(line)
         if not items:
             return []
-        thread = engine_thread(self._workspace.environment)
+        thread = self._workspace.engine_thread()
         return thread.run(self._work_on(items, work, line_of, thread))
 
     async def _work_on(

@@ -4,7 +4,7 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ import uvloop
 
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.llm.engine import Engine
+from shaberi_dagster.llm.embedded import start_embedded
 from shaberi_dagster.llm.types import Call
 from shaberi_dagster.progress import LogReporter, Reporter
 from shaberi_dagster.prompting import PromptLibrary
@@ -48,13 +48,21 @@ class EngineThread:
 
     Args:
         environment: Where API keys are read from.
+
+    Attributes:
+        engine: The engine; only to be used on its own loop, through `run`.
+        announce: Told when a model was loaded.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="llm-engine", daemon=True)
         self._thread.start()
-        self.engine = Engine(environment)
+        # The SDK costs a second of start-up that only calls need.
+        from shaberi_dagster.llm.engine import Engine  # noqa: PLC0415
+
+        self.announce: Callable[[str], object] = lambda _: None
+        self.engine = Engine(environment, embedded=lambda model: start_embedded(model, self.announce))
         self.run(self.engine.__aenter__())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -125,14 +133,14 @@ class Workspace:
         rows = self.lake.read("calls", {"status": "ok", "request_hash": request_hashes})
         return {row["request_hash"]: Call.from_record(row) for row in rows.iter_rows(named=True)}
 
+    def engine_thread(self) -> EngineThread:
+        """The engine of this process, started at first use; it ends with the process."""
+        pid = os.getpid()  # a forked child must not use its parent's thread
+        if pid not in _threads:
+            _threads[pid] = EngineThread(self.environment)
+            atexit.register(_threads[pid].close)
+        _threads[pid].announce = self.reporter.note
+        return _threads[pid]
+
 
 _threads: dict[int, EngineThread] = {}
-
-
-def engine_thread(environment: Mapping[str, str]) -> EngineThread:
-    """The engine of this process, started at first use; it ends with the process."""
-    pid = os.getpid()  # a forked child must not use its parent's thread
-    if pid not in _threads:
-        _threads[pid] = EngineThread(environment)
-        atexit.register(_threads[pid].close)
-    return _threads[pid]

@@ -139,7 +139,7 @@ def test_a_question_file_that_was_edited_is_another_set(workspace: Workspace, tm
 def test_a_changed_generation_prompt_is_refused(workspace: Workspace, prompts: Path) -> None:
     _stored(workspace)
     (prompts / "generation" / "system.jinja").write_text("別の指示です。\n", encoding="utf-8")
-    with pytest.raises(ConfigurationError, match="rakuda prompt hash [0-9a-f]{12}, not [0-9a-f]{12}.*--tag"):
+    with pytest.raises(ConfigurationError, match=r"rakuda prompt hash [0-9a-f]{12}, not [0-9a-f]{12}.*--tag"):
         plan_run(_ask(), _with(workspace, prompts=prompts))
 
 

@@ -89,8 +89,14 @@ def test_the_judges_config_hash_changes_with_settings_and_prompts_but_not_with_r
 
 @pytest.mark.parametrize(
     "values",
-    [{"temperature": 2.1}, {"max_tokens": 0}, {"limit": 0}, {"frequency_penalty": -3}, {"score_rounding": "up"}]
-    + [{"unknown": 1}],
+    [
+        {"temperature": 2.1},
+        {"max_tokens": 0},
+        {"limit": 0},
+        {"frequency_penalty": -3},
+        {"score_rounding": "up"},
+        {"unknown": 1},
+    ],
 )
 def test_a_request_with_a_senseless_setting_is_refused(values: dict[str, object]) -> None:
     with pytest.raises(ValidationError):

@@ -8,7 +8,7 @@ import pytest
 
 from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.workspace import EngineThread, Workspace, engine_thread, reporting_to
+from shaberi_dagster.workspace import EngineThread, Workspace, reporting_to
 
 pytestmark = pytest.mark.integration
 
@@ -111,8 +111,8 @@ def test_an_interrupt_cancels_the_work_and_waits_for_its_clean_up(monkeypatch: p
     thread.close()
 
 
-def test_a_process_has_one_engine() -> None:
-    assert engine_thread({}) is engine_thread({})
+def test_a_process_has_one_engine(settings: Settings) -> None:
+    assert Workspace(settings).engine_thread() is Workspace(settings).engine_thread()
 
 
 def test_folders_are_where_the_environment_says(tmp_path: Any) -> None:

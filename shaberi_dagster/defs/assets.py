@@ -62,7 +62,7 @@ def specs_of(stage: str) -> list[dg.AssetSpec]:
 
 def _checks_of(stage: str) -> list[dg.AssetCheckSpec]:
     return [
-        dg.AssetCheckSpec(check, asset=dg.AssetKey([stage, name]), description=description)
+        dg.AssetCheckSpec(check, asset=dg.AssetKey([stage, name]), description=description, partitions_def=runs)
         for name in BENCHMARKS
         for check, description in CHECKS[stage].items()
     ]

@@ -1,6 +1,11 @@
 """How outcomes and tables look in the Dagster UI."""
 
 import base64
+import math
+import re
+import struct
+import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +16,7 @@ from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.outcome import Outcome
 
 _PREVIEW_CHARACTERS = 120
+_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")  # of sha256 the first 12 digits tell rows apart
 _NOT_IN_RUN = "not one of this run's benchmarks"
 
 
@@ -95,7 +101,7 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.3f}"
-    text = " ".join(str(value).split())
+    text = _HASH.sub(r"\1", " ".join(str(value).split()))
     short = text[:_PREVIEW_CHARACTERS] + ("…" if len(text) > _PREVIEW_CHARACTERS else "")
     # Model output is data: neither markdown nor HTML of it may take effect.
     return "".join(f"&#{ord(char)};" if char in "&<>|`*_[]()!\\~#:/" else char for char in short if char.isprintable())
@@ -106,6 +112,9 @@ def _histogram(outcome: Outcome) -> str:
     import vl_convert  # noqa: PLC0415  (loads a JavaScript engine)
 
     values = [{"judge": judge, "score": value} for judge, scores in outcome.scores.items() for value in scores]
+    scores = {value["score"] for value in values}
+    axis = sorted(scores | set(range(math.floor(min(scores)), math.ceil(max(scores)) + 1)))
+    most = max(Counter((value["judge"], value["score"]) for value in values).values())
     chart = {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "title": f"{outcome.benchmark} - {outcome.run_id}",
@@ -114,11 +123,39 @@ def _histogram(outcome: Outcome) -> str:
         "data": {"values": values},
         "mark": "bar",
         "encoding": {
-            "x": {"field": "score", "type": "ordinal", "title": "score on the judge's scale"},
-            "y": {"aggregate": "count", "title": "samples", "axis": {"tickMinStep": 1}},
+            "x": {
+                "field": "score",
+                "type": "ordinal",
+                "title": "score on the judge's scale",
+                "scale": {"domain": axis},
+                "axis": {"labelAngle": 0},
+            },
+            "y": {
+                "aggregate": "count",
+                "title": "samples",
+                "axis": {"values": list(range(0, most + 1, math.ceil(most / 5))), "format": "d"},
+            },
             "color": {"field": "judge", "type": "nominal"},
             "xOffset": {"field": "judge"},
         },
     }
-    png = vl_convert.vegalite_to_png(chart)
+    png = _packed(vl_convert.vegalite_to_png(chart))
     return f"![score distribution](data:image/png;base64,{base64.b64encode(png).decode()})"
+
+
+def _packed(png: bytes) -> bytes:
+    """The same picture in a quarter of the bytes: the renderer favours speed, but every event stores its plot."""
+    header, pixels, start = b"", b"", 8  # after the signature
+    while start < len(png):
+        (size,) = struct.unpack_from(">I", png, start)
+        kind, content = png[start + 4 : start + 8], png[start + 8 : start + 8 + size]
+        header += content if kind == b"IHDR" else b""
+        pixels += content if kind == b"IDAT" else b""
+        start += size + 12
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(zlib.decompress(pixels), 9)), (b"IEND", b""))
+    chunks = (struct.pack(">I", len(part)) + kind + part + _checksum(kind + part) for kind, part in parts)
+    return png[:8] + b"".join(chunks)
+
+
+def _checksum(chunk: bytes) -> bytes:
+    return struct.pack(">I", zlib.crc32(chunk))

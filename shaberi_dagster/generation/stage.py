@@ -10,10 +10,10 @@ import polars as pl
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.generation.thinking import answer_state, split_thinking
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.lake.schemas import ANSWERS
 from shaberi_dagster.llm.session import CallSession
+from shaberi_dagster.llm.thinking import answer_state, split_thinking
 from shaberi_dagster.llm.types import Call, ChatRequest, Sampling
 from shaberi_dagster.outcome import Outcome, by_class, complete_check, failures_check, total
 from shaberi_dagster.planning import load_questions

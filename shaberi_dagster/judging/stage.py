@@ -10,10 +10,10 @@ import polars as pl
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark, get_benchmark
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.generation.thinking import split_thinking
 from shaberi_dagster.judging.parse import ParsedScore, is_out_of_scale, parse_score
 from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.llm.session import CallSession
+from shaberi_dagster.llm.thinking import split_thinking
 from shaberi_dagster.llm.types import Call, ChatRequest, Sampling, ScoreLine
 from shaberi_dagster.outcome import Check, Outcome, by_class, complete_check, failures_check, total
 from shaberi_dagster.planning import load_questions

@@ -3,10 +3,13 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from shaberi_dagster.llm.engine import Engine
 from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.llm.types import Call, ChatRequest
+
+if TYPE_CHECKING:  # the engine brings the SDK, a second of start-up that only calls need
+    from shaberi_dagster.llm.engine import Engine
 
 Lookup = Callable[[Sequence[str]], Mapping[str, Call]]
 
@@ -50,7 +53,7 @@ class CallSession:
         tally: What was done so far.
     """
 
-    def __init__(self, engine: Engine, journal: Journal, stage: str, lookup: Lookup) -> None:
+    def __init__(self, engine: "Engine", journal: Journal, stage: str, lookup: Lookup) -> None:
         self._engine, self._journal, self._stage, self._lookup = engine, journal, stage, lookup
         self._paid: dict[str, Call] = {}
         self._in_flight: dict[str, asyncio.Future[Call]] = {}

@@ -97,7 +97,7 @@ def test_a_second_time_nothing_is_asked_and_nothing_is_written(workspace: Worksp
 
 
 def test_failures_are_rows_and_are_tried_again(workspace: Workspace) -> None:
-    def script(body: dict[str, Any], number: int) -> Any:
+    def script(_: dict[str, Any], number: int) -> Any:
         if number == 0:
             return web.json_response({"error": {"message": f"no such thing, {_KEY}"}}, status=400)
         return "答え"
@@ -230,7 +230,7 @@ def test_a_changed_generation_prompt_stops_the_stage(workspace: Workspace, mock:
     prompts = shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")
     (prompts / "generation" / "user.jinja").write_text("{{ question }}！", encoding="utf-8")
     elsewhere = Workspace(replace(workspace.settings, prompts=prompts), environment={})
-    with pytest.raises(ConfigurationError, match="generation prompt of tengu has changed.*--tag"):
+    with pytest.raises(ConfigurationError, match=r"generation prompt of tengu has changed.*--tag"):
         _answer(spec, elsewhere)
     assert _requests(mock) == 0
 
@@ -300,17 +300,23 @@ def _crash_once(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, *, afte
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "after"),
-    [(Lake, "append", False), (Lake, "append", True), (Lake, "replace", False), (Lake, "replace", True)]
-    + [(Journal, "remove", False)],
+    "crash",
+    [
+        (Lake, "append", False),
+        (Lake, "append", True),
+        (Lake, "replace", False),
+        (Lake, "replace", True),
+        (Journal, "remove", False),
+    ],
 )
 def test_a_crash_anywhere_in_the_commit_neither_loses_nor_doubles_a_call(
-    owner: type, name: str, after: bool, workspace: Workspace, mock: MockEndpoint, monkeypatch: pytest.MonkeyPatch
+    crash: tuple[type, str, bool], workspace: Workspace, mock: MockEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = stored_run(workspace, ask(mock))
     with monkeypatch.context() as patch:
         # The state of the run is no part of what is crashed.
         patch.setattr("shaberi_dagster.evaluation.set_status", lambda *_, **__: None)
+        owner, name, after = crash
         _crash_once(patch, owner, name, after=after)
         with pytest.raises(_Crash):
             _answer(spec, workspace)

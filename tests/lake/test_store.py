@@ -206,7 +206,7 @@ def test_a_transaction_is_known_once_its_rows_are_in(lake: Lake) -> None:
 
 
 def test_a_column_that_the_table_has_not_is_refused() -> None:
-    with pytest.raises(ValueError, match="answers has no columns.*surprise"):
+    with pytest.raises(ValueError, match=r"answers has no columns.*surprise"):
         conform(ANSWERS, _answers("a").with_columns(surprise=pl.lit(1)))
 
 

@@ -11,9 +11,10 @@ from mock_endpoint import running_mock
 from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.llm.client import ClientSettings
 from shaberi_dagster.llm.embedded import SLOTS
-from shaberi_dagster.llm.engine import Engine, RetrySettings, run_all
+from shaberi_dagster.llm.engine import Engine, RetrySettings
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.types import Endpoint
+from shaberi_dagster.llm.workers import run_all
 
 pytestmark = pytest.mark.integration
 

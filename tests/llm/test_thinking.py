@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shaberi_dagster.generation.thinking import Split, answer_state, split_thinking
+from shaberi_dagster.llm.thinking import Split, answer_state, split_thinking
 
 pytestmark = pytest.mark.unit
 

@@ -1,0 +1,53 @@
+"""Many items at once, but not too many: workers that pull from one iterator."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+async def run_all(
+    items: Iterable[Item], work: Callable[[Item], Awaitable[Result]], workers: int
+) -> AsyncIterator[Result]:
+    """Work on all items with a bounded number of workers, which take them from one iterator as they get free.
+
+    Args:
+        items: What to work on; taken one by one, so a generator keeps memory flat.
+        work: Makes an item's result.
+        workers: Items in work at once; results wait to be taken, so the next ones are not begun too early.
+
+    Yields:
+        Results as they are finished.
+
+    Raises:
+        Exception: The first one that `work` or `items` raise; all other work is cancelled before.
+    """
+    source = iter(items)
+    finished: asyncio.Queue[tuple[bool, Result | BaseException | None]] = asyncio.Queue(maxsize=workers)
+
+    async def worker() -> None:
+        try:
+            for item in source:
+                await finished.put((True, await work(item)))
+        except Exception as error:  # noqa: BLE001 - handed to whoever takes the results
+            await finished.put((False, error))
+        else:
+            await finished.put((False, None))
+
+    tasks = [asyncio.create_task(worker()) for _ in range(workers)]
+    try:
+        working = workers
+        while working:
+            has_result, outcome = await finished.get()
+            if has_result:
+                yield outcome  # type: ignore[misc]
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            else:
+                working -= 1
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,349 @@
+"""`run-evals` as a user meets it: what is asked of whom, what is kept, and what is said."""
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from shaberi_dagster.llm.embedded import DEFAULT_MODEL
+from tests.commands import SCRIPTS, Finished, lake_of, run
+from tests.e2e.conftest import JUDGES, MODEL, Evaluated, target
+from tests.mock_endpoint import MockEndpoint, Scripted, content_for
+
+pytestmark = pytest.mark.e2e
+
+_STARTER_QUESTIONS = {"elyza": 5, "tengu": 5, "mt_bench": 6, "rakuda": 5}
+_N_QUESTIONS = sum(_STARTER_QUESTIONS.values())
+_CANARY = "sk-canary-0123456789abcdefghij"
+_PATIENCE_SECONDS = 60
+
+
+def test_two_judges_score_all_four_benchmarks(first_run: Evaluated) -> None:
+    finished = first_run.first.succeeded
+
+    (counts,) = first_run.rows("select (select count(*) from answers) as a, (select count(*) from judgements) as j")
+    scored = first_run.rows("select benchmark, judge, n_scored, n_planned from leaderboard")
+    assert counts == {"a": _N_QUESTIONS, "j": 2 * _N_QUESTIONS}
+    assert {(row["benchmark"], row["judge"]): row["n_scored"] for row in scored} == {
+        (name, judge): n for name, n in _STARTER_QUESTIONS.items() for judge in JUDGES
+    }
+    assert all(row["n_scored"] == row["n_planned"] for row in scored)
+    assert finished.out.count("mean of 4") == len(JUDGES)
+    assert f"{_N_QUESTIONS}/{_N_QUESTIONS}" in finished.out
+    assert "judgements rakuda (judge-b) 5/5" in finished.err
+    assert "no call was made" not in finished.err
+
+
+def test_the_same_command_again_makes_no_call_says_so_and_shows_the_same_scores(evaluated: Evaluated) -> None:
+    again = evaluated.run_evals(judges=JUDGES).succeeded
+
+    assert evaluated.asked == []
+    assert again.err.splitlines()[-1] == "nothing left to do: no call was made"
+    assert again.out == evaluated.first.out
+
+
+def test_rejudging_with_another_judge_asks_only_that_judge(evaluated: Evaluated) -> None:
+    evaluated.run_evals("--rejudge", judges=("judge-c",)).succeeded
+
+    assert evaluated.asked == ["judge-c"] * _N_QUESTIONS
+    rows = evaluated.rows("select judge, count(*) as n, bool_or(superseded) as old from judgements group by 1 order by 1")
+    assert rows == [{"judge": judge, "n": _N_QUESTIONS, "old": False} for judge in (*JUDGES, "judge-c")]
+
+
+def test_rejudging_with_the_same_judge_keeps_the_old_judgements_as_superseded(evaluated: Evaluated) -> None:
+    evaluated.run_evals("--rejudge", "--benchmark", "rakuda", judges=("judge-a",)).succeeded
+
+    assert evaluated.asked == ["judge-a"] * 5
+    rows = evaluated.rows(
+        "select superseded, count(*) as n from judgements where benchmark = 'rakuda' and judge = 'judge-a' group by 1"
+    )
+    assert sorted((row["superseded"], row["n"]) for row in rows) == [(False, 5), (True, 5)]
+    (others,) = evaluated.rows("select count(*) filter (superseded) as old, count(*) as n from judgements")
+    assert others == {"old": 5, "n": 2 * _N_QUESTIONS + 5}
+    assert evaluated.run_evals(judges=JUDGES).succeeded.err.endswith("no call was made\n")
+
+
+def test_benchmarks_judges_and_questions_can_be_added_to_a_run_later(evaluated: Evaluated) -> None:
+    tagged = ("--tag", "growing")
+    evaluated.run_evals(*tagged, "--benchmark", "tengu", "--limit", "2", judges=("judge-x",)).succeeded
+    assert Counter(evaluated.asked) == {"judge-x": 2}  # the answers were paid for by the other run
+
+    evaluated.run_evals(*tagged, "--benchmark", "rakuda", "--limit", "3", "--temperature", "0.9").succeeded
+    assert Counter(evaluated.asked) == {MODEL: 3, "judge-x": 3}
+
+    evaluated.run_evals(*tagged, "--limit", "3", "--benchmark", "tengu", judges=("judge-y",)).succeeded
+    assert Counter(evaluated.asked) == {"judge-x": 1, "judge-y": 3}
+    scored = evaluated.rows(f"select benchmark, judge, n_scored from leaderboard where run_id = '{_run_id('growing')}'")
+    assert {(row["benchmark"], row["judge"], row["n_scored"]) for row in scored} >= {
+        ("tengu", "judge-x", 3),
+        ("tengu", "judge-y", 3),
+        ("rakuda", "judge-x", 3),
+    }
+
+
+def test_json_is_one_document_on_stdout_and_progress_is_on_stderr(evaluated: Evaluated) -> None:
+    finished = evaluated.run_evals("--json", "--tag", "json", "--benchmark", "elyza", "--limit", "2", judges=JUDGES)
+
+    document = json.loads(finished.succeeded.out)
+    assert [(row["judge"], row["n_scored"]) for row in document["rows"]] == [("judge-a", 2), ("judge-b", 2)]
+    assert "judgements elyza (judge-a) 2/2" in finished.err
+    assert document == json.loads(evaluated.view_scores("--tag", "json", "--format", "json").succeeded.out)
+
+
+def test_a_dry_run_shows_the_plan_and_makes_no_call(evaluated: Evaluated) -> None:
+    plan = evaluated.run_evals("--dry-run", "--json", "--limit", "3", judges=("judge-a", "judge-c")).succeeded
+    table = evaluated.run_evals("--dry-run", "--tag", "new", "--benchmark", "elyza", judges=("judge-a",)).succeeded
+
+    rows = json.loads(plan.out)
+    missing = {(row["benchmark"], row["with"]): row["rows_planned"] - row["rows_there"] for row in rows}
+    assert {judge: missing["elyza", judge] for judge in ("judge-a", "judge-b", "judge-c")} == {
+        "judge-a": 0,
+        "judge-b": 0,
+        "judge-c": 5,
+    }
+    assert sum(row["stage"] == "answers" for row in rows) == 4
+    assert re.search(r"judgements\W+judge-a\W+5\W+0\W+5", table.out)
+    assert "no call is made" in table.out
+    assert evaluated.asked == []
+    assert evaluated.rows("select run_tag from runs") == [{"run_tag": "default"}]
+    assert evaluated.rows("select distinct judge from judgements order by 1") == [{"judge": judge} for judge in JUDGES]
+
+
+def test_runs_are_independent_samples_under_numbered_tags(evaluated: Evaluated) -> None:
+    options = ("--runs", "3", "--tag", "thrice", "--benchmark", "rakuda", "--limit", "2")
+    finished = evaluated.run_evals(*options, judges=("judge-a",)).succeeded
+
+    answered = evaluated.rows("select run_tag, request_hash from answers where run_tag like 'thrice%'")
+    assert Counter(row["run_tag"] for row in answered) == {f"thrice-run{number}": 2 for number in (1, 2, 3)}
+    assert len({row["request_hash"] for row in answered}) == 6
+    assert evaluated.asked.count(MODEL) == 6
+    assert "95 % CI" in finished.out
+    assert evaluated.run_evals(*options, judges=("judge-a",)).succeeded.err.endswith("no call was made\n")
+    assert evaluated.asked == []
+
+
+def test_failed_parts_end_with_3_and_the_next_run_asks_only_those_again(evaluated: Evaluated) -> None:
+    (refused,) = evaluated.rows("select question from questions where benchmark = 'tengu' and position = 2")
+
+    def script(body: dict[str, Any], number: int) -> Scripted:
+        if body["model"] == MODEL and body["messages"][-1]["content"] == refused["question"]:
+            return web.json_response({"error": {"message": "content not allowed"}}, status=400)
+        return content_for(body)
+
+    options = ("--tag", "failing", "--benchmark", "tengu,rakuda", "--temperature", "0.7")
+    evaluated.mock.options.script = script
+    try:
+        failing = evaluated.run_evals(*options, judges=("judge-a",))
+    finally:
+        evaluated.mock.options.script = None
+
+    assert failing.code == 3, failing.err
+    assert "answers tengu 5/5, 1 failed" in failing.err
+    assert "some parts failed" in failing.err.splitlines()[-1]
+    assert "Traceback" not in failing.err
+    assert evaluated.asked.count("judge-a") == 9
+    scored = evaluated.rows("select benchmark, n_scored, n_failed from leaderboard where run_tag = 'failing' order by 1")
+    assert scored == [
+        {"benchmark": "rakuda", "n_scored": 5, "n_failed": 0},
+        {"benchmark": "tengu", "n_scored": 4, "n_failed": 1},
+    ]
+    (row,) = evaluated.rows("select error_class, error_message from answers where status = 'error'")
+    assert "content not allowed" in row["error_message"]
+    failures = evaluated.rows("failures")
+    assert ("answers", row["error_class"], 1) in {(one["stage"], one["error_class"], one["n"]) for one in failures}
+
+    evaluated.run_evals(*options, judges=("judge-a",)).succeeded
+    assert Counter(evaluated.asked) == {MODEL: 1, "judge-a": 1}
+    assert evaluated.rows("select status from runs where run_tag = 'failing'") == [{"status": "complete"}]
+
+
+@pytest.mark.corpus
+def test_the_real_questions_are_answered_and_judged_by_two_judges_and_never_paid_for_twice(
+    mock: MockEndpoint, corpus: Path, tmp_path: Path
+) -> None:
+    everything = Evaluated(Finished(0, "", ""), mock, tmp_path)
+    options = ("--questions", corpus / "questions")
+
+    everything.run_evals(*options, judges=JUDGES).succeeded
+
+    counts = everything.rows("select benchmark, count(*) as n from answers where status = 'ok' group by 1 order by 1")
+    assert {row["benchmark"]: row["n"] for row in counts} == {"elyza": 100, "mt_bench": 60, "rakuda": 40, "tengu": 120}
+    judged = everything.rows("select judge, count(score) as n, count(*) as rows from judgements group by 1 order by 1")
+    assert judged == [{"judge": judge, "n": 320, "rows": 320} for judge in JUDGES]
+    assert mock.stats()["requests"] == 320 + 640
+    assert mock.stats()["repeated"] == 0
+
+    again = everything.run_evals(*options, judges=JUDGES).succeeded
+    assert everything.asked == []
+    assert again.err.endswith("no call was made\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--benchmark", "elyza,nonsense"], "unknown benchmark 'nonsense'; known: elyza, tengu, mt_bench, rakuda"),
+        (["--tag", "../x"], "run tag '../x' must be"),
+        (["--model", "../../etc/x"], "model name '../../etc/x' must not have '.', '..'"),
+        (["--judge-model", "../judge"], "judge name '../judge' must not have '.', '..'"),
+        (["--base-url", "localhost:8000"], "base URL 'localhost:8000' must be like http://localhost:8000/v1"),
+        (["--model", "embedded/huge"], f"no embedded model 'embedded/huge': there is {DEFAULT_MODEL}"),
+        (["--questions", "nowhere"], "question source 'nowhere' must be starter, hub or an existing folder"),
+        (["--score-rounding", "up"], "--score-rounding must be none or legacy, not 'up'"),
+        (["--passes", "nonsense"], "unknown pass 'nonsense'"),
+        (["--rejudge"], "run org__model@@default has no answers to rejudge"),
+        (["--runs", "0"], "'--runs'"),
+        (["--nonsense"], "--nonsense"),
+        (["--api-key-variable", "NO_SUCH_KEY"], "set NO_SUCH_KEY to the API key for http://127.0.0.1"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_done_is_refused_in_one_line_before_any_call(
+    options: list[str], expected: str, mock: MockEndpoint
+) -> None:
+    at_mock = target(mock, ("judge-a",))
+    if options[0] in {"--model", "--base-url"}:  # in its place
+        at = at_mock.index(options[0])
+        del at_mock[at : at + 2]
+    if options[-1] == "embedded/huge":
+        del at_mock[at_mock.index("--base-url") :][:2]
+        at_mock = at_mock[2:]
+
+    assert expected in run("run-evals", *at_mock, *options).complaint
+    assert mock.stats()["requests"] == 0
+
+
+def test_a_judge_that_no_known_endpoint_serves_is_refused_before_any_call(mock: MockEndpoint) -> None:
+    finished = run("run-evals", "--model", MODEL, "--base-url", mock.base_url, "--judge-model", "unheard-of")
+
+    assert "no known endpoint serves model 'unheard-of'" in finished.complaint
+    assert "--judge-base-url" in finished.complaint
+    assert mock.stats()["requests"] == 0
+
+
+@pytest.mark.parametrize("unreachable", ["--base-url", "--judge-base-url"])
+def test_an_endpoint_that_is_not_there_is_found_before_any_call(unreachable: str, mock: MockEndpoint) -> None:
+    nowhere = "http://127.0.0.1:9/v1"  # the discard port
+    urls = {"--base-url": mock.base_url, "--judge-base-url": mock.base_url} | {unreachable: nowhere}
+
+    finished = run(
+        "run-evals", "--model", MODEL, "--judge-model", "judge-a", *(part for pair in urls.items() for part in pair)
+    )
+
+    assert f"endpoint {nowhere} cannot be reached" in finished.complaint
+    assert mock.stats()["requests"] == 0
+
+
+@pytest.mark.parametrize("debug", [[], ["--debug"]], ids=["", "--debug"])
+def test_an_endpoint_that_refuses_the_key_is_found_before_any_call_and_the_key_is_written_nowhere(
+    debug: list[str], mock: MockEndpoint, tmp_path: Path
+) -> None:
+    mock.options.key = "another key"
+
+    finished = run(
+        "run-evals", *target(mock, ("judge-a",)), *debug, environment=lake_of(tmp_path) | {"SHABERI_API_KEY": _CANARY}
+    )
+
+    assert finished.code == 2
+    assert f"endpoint {mock.base_url} refuses us" in finished.err.splitlines()[-1]
+    assert mock.stats()["requests"] == 0
+    _assert_not_written(_CANARY, finished, tmp_path)
+    if not debug:
+        assert finished.complaint
+
+
+def test_a_key_that_is_used_is_written_nowhere(mock: MockEndpoint, tmp_path: Path) -> None:
+    mock.options.key = _CANARY
+
+    def script(body: dict[str, Any], number: int) -> Scripted:
+        if number % 3 == 0:
+            return web.json_response({"error": {"message": f"key {_CANARY} has no access to this"}}, status=400)
+        return content_for(body)
+
+    mock.options.script = script
+    environment = lake_of(tmp_path) | {"SHABERI_API_KEY": _CANARY}
+    finished = run("run-evals", *target(mock, ("judge-a",)), "--limit", "2", environment=environment)
+
+    assert finished.code == 3, finished.err
+    assert mock.stats()["requests"] > 0
+    _assert_not_written(_CANARY, finished, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "reason"),
+    [
+        ('{"question": "一つ目。", "category": "地理"}\n{"question": \n', 2, "is not JSON"),
+        ('{"question": "一つ目。", "category": "地理"}\n\n{"category": "地理"}\n', 3, "question"),
+        ("[1]\n", 1, "not an object"),
+    ],
+    ids=["broken JSON", "no question", "an array"],
+)
+def test_a_malformed_question_file_is_named_with_line_and_reason_before_any_call(
+    content: str, line: int, reason: str, mock: MockEndpoint, tmp_path: Path
+) -> None:
+    file = tmp_path / "questions" / "rakuda.jsonl"
+    file.parent.mkdir()
+    file.write_text(content, encoding="utf-8")
+
+    finished = run(
+        "run-evals", *target(mock, ("judge-a",)), "--benchmark", "rakuda", environment={"SHABERI_DATASETS": file.parent}
+    )
+
+    assert f"question file {file}:{line}: " in finished.complaint
+    assert reason in finished.complaint
+    assert mock.stats()["requests"] == 0
+
+
+def test_the_command_that_an_interrupted_one_prints_goes_on_where_it_stopped(mock: MockEndpoint, tmp_path: Path) -> None:
+    answered = 4
+
+    def script(body: dict[str, Any], number: int) -> Scripted:
+        if number == answered - 1:
+            mock.options.p_hang = 1.0  # from the next request on
+        return content_for(body)
+
+    mock.options.script = script
+    arguments = [*target(mock, ("judge of 'all'",)), "--limit", "3", "--benchmark", "elyza,tengu"]
+    process = subprocess.Popen(
+        [SCRIPTS / "run-evals", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    journals = tmp_path / "warehouse" / "_journal"
+    _wait_until(lambda: sum(path.read_text().count("request_hash") for path in journals.glob("*.jsonl")) == answered)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=_PATIENCE_SECONDS)
+    assert (process.returncode, out) == (130, ""), err
+    assert "Traceback" not in err
+
+    before, again = err.rstrip("\n").split("\n")[-2:]
+    assert before == "interrupted; finished calls are saved. Go on with:"
+    command, *rest = shlex.split(again)
+    assert rest == arguments
+    mock.options.p_hang, mock.options.script = 0.0, None
+    run(command, *rest).succeeded
+    assert mock.stats()["answered"] == 6 + 6
+    assert mock.stats()["repeated"] == 0
+
+
+def _run_id(tag: str) -> str:
+    return f"org__model@@{tag}"
+
+
+def _assert_not_written(secret: str, finished: Finished, folder: Path) -> None:
+    assert secret not in finished.out + finished.err
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    assert [path for path in files if secret.encode() in path.read_bytes()] == []
+
+
+def _wait_until(condition: Any) -> None:
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
