@@ -130,6 +130,15 @@ class CallingStage:
             write_catalog(lake)
         self._journal.remove()
 
+    def costs(self) -> dict[str, float | None]:
+        """What the run's calls of this stage cost so far by benchmark, in US dollars; None where a price is unknown."""
+        keys = {"run_id": self.run_id, "stage": self.name, "status": "ok"}
+        calls = self._workspace.lake.read("calls", keys, ["benchmark", "cost_usd"])
+        summed = calls.group_by("benchmark").agg(
+            pl.when(pl.col("cost_usd").has_nulls()).then(None).otherwise(pl.col("cost_usd").sum()).alias("cost_usd")
+        )
+        return dict(summed.iter_rows())
+
 
 @contextmanager
 def calling(run_id: str, name: str, workspace: Workspace) -> Iterator[CallingStage]:

@@ -57,16 +57,18 @@ def test_a_request_without_settings_gets_the_defaults(workspace: Workspace) -> N
         "rakuda": "rakuda@5",
     }
     tengu = spec.benchmarks["tengu"]
-    assert (tengu.temperature, tengu.max_tokens, tengu.frequency_penalty, tengu.source) == (0.2, 6000, 0.0, "starter")
-    judge = spec.judges[0]
-    assert (judge.model, judge.temperature, judge.max_tokens, judge.score_rounding, judge.rounds) == (
-        "embedded/smollm2-135m",
-        0.0,
-        4096,
-        "none",
-        {},
-    )
+    assert (tengu.temperature, tengu.frequency_penalty, tengu.source) == (0.2, 0.0, "starter")
+    assert [(judge.model, judge.endpoint.base_url) for judge in spec.judges] == [("embedded/smollm2-135m", "embedded:")]
+    assert tengu.max_tokens < 1000, "the tiny model is not asked for long texts"
+    assert spec.judges[0].max_tokens < 1000
     assert load_run(workspace.lake, spec.run_id) is None, "planning stores nothing"
+
+
+def test_a_real_model_and_judge_get_the_settings_of_the_suite(workspace: Workspace) -> None:
+    spec = plan_run(_ask(), workspace)
+    rakuda, judge = spec.benchmarks["rakuda"], spec.judges[0]
+    assert (rakuda.temperature, rakuda.max_tokens, rakuda.frequency_penalty, rakuda.samples) == (0.2, 6000, 0.0, 1)
+    assert (judge.temperature, judge.max_tokens, judge.score_rounding, judge.rounds) == (0.0, 4096, "none", {})
 
 
 def test_a_stored_run_is_what_is_not_asked_for_again(workspace: Workspace) -> None:

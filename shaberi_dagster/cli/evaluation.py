@@ -49,7 +49,7 @@ class Evaluation:
         """Materialize all runs, one after the other.
 
         Returns:
-            `complete`, or the first other state.
+            `complete`, or the first other state of a benchmark.
         """
         reporter = reporter_for(sys.stderr)
         workspace = self._workspace
@@ -76,7 +76,7 @@ class Evaluation:
         states = [self._state(spec) for spec in self._specs]
         status = next((state for state in states if state != "complete"), "complete")
         if status != "complete":
-            reporter.note("some parts failed: `shaberi sql failures` shows them, the same command tries them again")
+            reporter.note("some parts failed: `shaberi sql failures` tells why, the same command tries them again")
         elif self._n_calls() == calls_before:
             reporter.note("nothing left to do: no call was made")
         return status
@@ -139,14 +139,17 @@ class Evaluation:
         return self._judges_asked if self._rejudge else []
 
     def _is_complete(self, spec: RunSpec) -> bool:
-        rows = self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["status", "spec_hash"])
-        return rows.rows() == [("complete", spec.spec_hash)]
+        stored = self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["spec_hash"])["spec_hash"].to_list()
+        return stored == [spec.spec_hash] and self._state(spec) == "complete"
 
     def _n_calls(self) -> int:
         return self._workspace.lake.read("calls", {"run_id": [spec.run_id for spec in self._specs]}, ["status"]).height
 
     def _state(self, spec: RunSpec) -> str:
-        return str(self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["status"])["status"][0])
+        """Of the benchmarks that this command is about; the run may have others."""
+        (text,) = self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["status_by_benchmark"]).row(0)
+        states: dict[str, str] = orjson.loads(text)
+        return next((states[name] for name in self._benchmarks if states[name] != "complete"), "complete")
 
     def _there(self, spec: RunSpec, benchmark: str) -> list[tuple[str, str, int]]:
         keys = {"run_id": spec.run_id, "benchmark": benchmark, "status": "ok"}

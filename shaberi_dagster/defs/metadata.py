@@ -1,17 +1,13 @@
 """How outcomes and tables look in the Dagster UI."""
 
-import base64
-import math
 import re
-import struct
-import zlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 import polars as pl
 
+from shaberi_dagster.defs.plot import score_distribution
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.outcome import Outcome
 
@@ -69,7 +65,7 @@ def _metadata(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
     metadata: dict[str, Any] = {"dagster/row_count": rows, "run": outcome.run_id} | known
     metadata["preview"] = dg.MetadataValue.md(_table(outcome.preview))
     if any(outcome.scores.values()):
-        metadata["score distribution"] = dg.MetadataValue.md(_histogram(outcome))
+        metadata["score distribution"] = dg.MetadataValue.md(score_distribution(outcome))
     return metadata
 
 
@@ -105,57 +101,3 @@ def _cell(value: object) -> str:
     short = text[:_PREVIEW_CHARACTERS] + ("…" if len(text) > _PREVIEW_CHARACTERS else "")
     # Model output is data: neither markdown nor HTML of it may take effect.
     return "".join(f"&#{ord(char)};" if char in "&<>|`*_[]()!\\~#:/" else char for char in short if char.isprintable())
-
-
-def _histogram(outcome: Outcome) -> str:
-    """The scores by judge as an inline PNG."""
-    import vl_convert  # noqa: PLC0415  (loads a JavaScript engine)
-
-    values = [{"judge": judge, "score": value} for judge, scores in outcome.scores.items() for value in scores]
-    scores = {value["score"] for value in values}
-    axis = sorted(scores | set(range(math.floor(min(scores)), math.ceil(max(scores)) + 1)))
-    most = max(Counter((value["judge"], value["score"]) for value in values).values())
-    chart = {
-        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "title": f"{outcome.benchmark} - {outcome.run_id}",
-        "width": 360,
-        "height": 140,
-        "data": {"values": values},
-        "mark": "bar",
-        "encoding": {
-            "x": {
-                "field": "score",
-                "type": "ordinal",
-                "title": "score on the judge's scale",
-                "scale": {"domain": axis},
-                "axis": {"labelAngle": 0},
-            },
-            "y": {
-                "aggregate": "count",
-                "title": "samples",
-                "axis": {"values": list(range(0, most + 1, math.ceil(most / 5))), "format": "d"},
-            },
-            "color": {"field": "judge", "type": "nominal"},
-            "xOffset": {"field": "judge"},
-        },
-    }
-    png = _packed(vl_convert.vegalite_to_png(chart))
-    return f"![score distribution](data:image/png;base64,{base64.b64encode(png).decode()})"
-
-
-def _packed(png: bytes) -> bytes:
-    """The same picture in a quarter of the bytes: the renderer favours speed, but every event stores its plot."""
-    header, pixels, start = b"", b"", 8  # after the signature
-    while start < len(png):
-        (size,) = struct.unpack_from(">I", png, start)
-        kind, content = png[start + 4 : start + 8], png[start + 8 : start + 8 + size]
-        header += content if kind == b"IHDR" else b""
-        pixels += content if kind == b"IDAT" else b""
-        start += size + 12
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(zlib.decompress(pixels), 9)), (b"IEND", b""))
-    chunks = (struct.pack(">I", len(part)) + kind + part + _checksum(kind + part) for kind, part in parts)
-    return png[:8] + b"".join(chunks)
-
-
-def _checksum(chunk: bytes) -> bytes:
-    return struct.pack(">I", zlib.crc32(chunk))

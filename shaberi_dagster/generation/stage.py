@@ -77,7 +77,8 @@ def answer(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> li
         fresh = pl.DataFrame(rows, schema=ANSWERS.schema)
         frame = pl.concat([kept, fresh])
         stage.commit("answers", frame, {"run_id": spec.run_id, "benchmark": benchmarks}, changed=bool(rows))
-    return [_outcome(spec, name, frame.filter(benchmark=name), lines[name]) for name in benchmarks]
+        costs = stage.costs()
+    return [_outcome(spec, name, frame.filter(benchmark=name), lines[name], costs.get(name)) for name in benchmarks]
 
 
 def _items(spec: RunSpec, benchmark: str, workspace: Workspace) -> list[_Item]:
@@ -148,7 +149,7 @@ def _row(spec: RunSpec, item: _Item, call: Call) -> dict[str, Any]:
     }
 
 
-def _outcome(spec: RunSpec, benchmark: str, frame: pl.DataFrame, line: StageProgress) -> Outcome:
+def _outcome(spec: RunSpec, benchmark: str, frame: pl.DataFrame, line: StageProgress, cost: float | None) -> Outcome:
     planned, failed = spec.n_planned(benchmark), frame.filter(pl.col("status") == "error").height
     return Outcome(
         run_id=spec.run_id,
@@ -166,6 +167,7 @@ def _outcome(spec: RunSpec, benchmark: str, frame: pl.DataFrame, line: StageProg
             "truncated": int(frame["truncated"].sum()),
             "prompt_tokens": total(frame, "answer_prompt_tokens"),
             "completion_tokens": total(frame, "answer_completion_tokens"),
+            "cost_usd": cost,
         },
         preview=frame.head(5).select("question_id", "status", "answer"),
         checks=(complete_check(frame.height, planned), failures_check(failed, planned)),

@@ -109,8 +109,12 @@ def judge(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace, judges
         fresh = pl.DataFrame(rows, schema=JUDGEMENTS.schema)
         frame = pl.concat([_kept(stored, fresh), fresh])
         stage.commit("judgements", frame, keys, changed=bool(rows))
+        costs = stage.costs()
     return [
-        _outcome(spec, name, frame.filter(benchmark=name), answers.filter(benchmark=name), lines) for name in benchmarks
+        _outcome(
+            spec, name, frame.filter(benchmark=name), answers.filter(benchmark=name), lines=lines, cost=costs.get(name)
+        )
+        for name in benchmarks
     ]
 
 
@@ -276,7 +280,9 @@ def _outcome(
     benchmark: str,
     frame: pl.DataFrame,
     answers: pl.DataFrame,
+    *,
     lines: dict[tuple[str, str], StageProgress],
+    cost: float | None,
 ) -> Outcome:
     own = [line for (name, _), line in lines.items() if name == benchmark]
     standing = frame.filter(~pl.col("superseded"))
@@ -305,6 +311,7 @@ def _outcome(
             "truncated": standing.filter(pl.col("finish_reason") == "length").height,
             "prompt_tokens": total(standing, "judge_prompt_tokens"),
             "completion_tokens": total(standing, "judge_completion_tokens"),
+            "cost_usd": cost,
         },
         preview=standing.head(5).select("judge", "question_id", "status", "score", "judge_output"),
         scores={str(name): part["score"].to_list() for (name,), part in scored.group_by("judge")},

@@ -1,4 +1,4 @@
-"""A run that was evaluated once for all tests of a module, of which each test gets a copy of its own."""
+"""A run that was evaluated once for all tests, of which each test gets a copy of its own."""
 
 import json
 import shutil
@@ -52,7 +52,7 @@ def target(mock: MockEndpoint, judges: tuple[str, ...] = ()) -> list[str]:
     return ["--model", MODEL, "--base-url", mock.base_url, "--judge-base-url", mock.base_url, *named]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def first_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluated]:
     """All four benchmarks, judged by two judges. No test may change it."""
     folder = tmp_path_factory.mktemp("first")

@@ -1,0 +1,316 @@
+"""`shaberi ui` in a real browser: the graph, launching from the UI alone, and seeing what was started elsewhere.
+
+With SHABERI_SCREENSHOT=docs/images/asset-graph.png the picture of the documentation is taken anew.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+import yaml
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.defs.execution import open_instance
+from shaberi_dagster.defs.jobs import register
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.outcome import STAGES
+from shaberi_dagster.runspec import RunRequest
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.workspace import JOURNAL_FOLDER, Workspace
+from tests.conftest import BROWSER
+from tests.mock_endpoint import MockEndpoint, content_for, running_mock
+
+pytestmark = [pytest.mark.e2e, pytest.mark.browser]
+
+_LOCATION = "shaberi_dagster.definitions"
+_FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+_PATIENCE = 90.0
+_CLICK_MILLISECONDS = 45_000
+_RUNS = """query { runsOrError { ... on Runs { results { runId jobName status tags { key value } } } } }"""
+_LOADED = """query { locationStatusesOrError { ... on WorkspaceLocationStatusEntries { entries { loadStatus } } } }"""
+
+
+@dataclass
+class Ui:
+    """The running server, its lake, and a browser."""
+
+    settings: Settings
+    environment: dict[str, str]
+    url: str
+    server: subprocess.Popen[bytes]
+    log: Path
+    mock: MockEndpoint
+    browser: Browser
+
+    @contextmanager
+    def page(self, path: str) -> Iterator[Page]:
+        """A page in a fresh profile; what goes wrong on it is shown with a screenshot and the server's log."""
+        context = self.browser.new_context(viewport={"width": 1500, "height": 950})
+        context.set_default_timeout(_CLICK_MILLISECONDS)
+        page = context.new_page()
+        try:
+            page.goto(self.url + path)
+            yield page
+        except Exception as error:
+            picture = self.log.with_name(f"failure-{time.time():.0f}.png")
+            page.screenshot(path=picture)
+            raise AssertionError(f"{error}\nscreenshot: {picture}\n{self.log_tail()}") from error
+        finally:
+            context.close()
+
+    def log_tail(self) -> str:
+        return "server log:\n" + self.log.read_text(errors="replace")[-3000:]
+
+    def ask(self, query: str) -> Any:
+        request = urllib.request.Request(
+            f"{self.url}/graphql", json.dumps({"query": query}).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return next(iter(json.load(response)["data"].values()))
+
+    def runs(self, **wanted: str) -> list[dict[str, Any]]:
+        """Dagster's runs with these tags (`__` for a slash), newest first."""
+        tags = {name.replace("__", "/"): value for name, value in wanted.items()}
+        return [
+            run
+            for run in self.ask(_RUNS)["results"]
+            if tags.items() <= {tag["key"]: tag["value"] for tag in run["tags"]}.items()
+        ]
+
+    def wait_for_status(self, status: str, **wanted: str) -> dict[str, Any]:
+        """The newest run with these tags when it has the status; a run that ends otherwise is an error."""
+
+        def found() -> dict[str, Any] | None:
+            newest = next(iter(self.runs(**wanted)), None)
+            if newest and newest["status"] != status:
+                assert newest["status"] not in {"FAILURE", "SUCCESS", "CANCELED"}, newest
+                return None
+            return newest
+
+        return self.wait_for(found)
+
+    def wait_for(self, condition: Callable[[], Any]) -> Any:
+        end = time.monotonic() + _PATIENCE
+        while not (found := condition()):
+            assert self.server.poll() is None, self.log_tail()
+            assert time.monotonic() < end, self.log_tail()
+            time.sleep(0.5)
+        return found
+
+    def rows(self, table: str, run_id: str) -> list[dict[str, Any]]:
+        return list(Lake(self.settings.warehouse).read(table, {"run_id": run_id}).iter_rows(named=True))
+
+    def request(self, **changes: Any) -> dict[str, Any]:
+        """A small run on the mock endpoint."""
+        urls = {"base_url": self.mock.base_url, "judge_base_url": self.mock.base_url}
+        return urls | {"model": "model", "judge_models": ["judge"], "limit": 2} | changes
+
+    def register(self, **changes: Any) -> str:
+        """A run that is registered, with nothing made of it yet."""
+        request = RunRequest.model_validate(self.request(**changes))
+        with open_instance(self.settings.dagster_home) as instance:
+            return register(request, Workspace(self.settings, environment={}), instance).run_id
+
+
+@pytest.fixture(scope="module")
+def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
+    """One server for all tests of this file, ready when its code location is loaded."""
+    place = tmp_path_factory.mktemp("ui")
+    own = {"SHABERI_WAREHOUSE": place / "warehouse", "DAGSTER_HOME": place / "dagster", "SHABERI_RUN_SPECS": place / "in"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SHABERI_")}
+    environment |= {name: str(path) for name, path in own.items()}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = [Path(sys.executable).with_name("shaberi"), "ui", "--port", port]
+    log = place / "server.log"
+    with running_mock() as mock, sync_playwright() as playwright, log.open("wb") as output:
+        server = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
+        try:
+            browser = playwright.chromium.launch(executable_path=BROWSER, args=_FLAGS)
+            settings = Settings.from_environment(environment)
+            running = Ui(settings, environment, f"http://127.0.0.1:{port}", server, log, mock, browser)
+            running.wait_for(lambda: _is_loaded(running))
+            yield running
+            browser.close()
+        finally:
+            _stop(server)
+
+
+def _is_loaded(ui: Ui) -> bool:
+    try:
+        entries = ui.ask(_LOADED).get("entries")
+    except OSError:
+        return False
+    return bool(entries) and all(entry["loadStatus"] == "LOADED" for entry in entries)
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    """The server and all its children: they are one process group."""
+    with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(20)
+    with suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
+
+
+@pytest.fixture(scope="module")
+def command_line_run(ui: Ui) -> str:
+    """The run of a `run-evals` command on the instance that the server shows."""
+    command = [Path(sys.executable).with_name("run-evals"), "--model", "typed", "--judge-model", "judge", "--limit", "2"]
+    urls = ["--base-url", ui.mock.base_url, "--judge-base-url", ui.mock.base_url]
+    done = subprocess.run([*command, *urls], env=ui.environment, capture_output=True, text=True, timeout=_PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return "typed@@default"
+
+
+@pytest.fixture(autouse=True)
+def an_answering_endpoint(ui: Ui) -> Iterator[None]:
+    """A test that lets the endpoint hang does so for itself."""
+    yield
+    ui.mock.options.script, ui.mock.options.p_hang = None, 0.0
+
+
+def test_the_graph_shows_every_stage_and_benchmark(ui: Ui, command_line_run: str) -> None:
+    groups = ["questions", *STAGES]
+    expanded = urlencode({"expanded": ",".join(f"global@global:{group}" for group in groups)})
+    with ui.page(f"/asset-groups?{expanded}") as page:
+        graph = page.locator("svg foreignObject")
+        for group in groups:
+            expect(graph.get_by_text(group, exact=True).first).to_be_visible()
+        for name in BENCHMARKS:
+            expect(graph.get_by_text(name, exact=True).filter(visible=True)).to_have_count(len(groups))
+        if picture := os.environ.get("SHABERI_SCREENSHOT"):
+            _take_picture(page, Path(picture))
+    assert ui.rows("metrics", command_line_run)
+
+
+def test_a_registered_run_is_materialized_by_clicking_and_shows_its_metadata(ui: Ui) -> None:
+    run_id = ui.register(tag="clicked")
+
+    with ui.page(f"/locations/{_LOCATION}/jobs/evaluate") as page:
+        page.get_by_role("button", name="Materialize all").click()
+        page.get_by_text("Select a partition or create one").click()
+        page.keyboard.type(run_id)
+        page.get_by_text(run_id, exact=True).filter(visible=True).first.click()
+        page.get_by_text("Launch runs to materialize").click()
+        page.get_by_role("button", name="Launch 1 run").click()
+        ui.wait_for_status("SUCCESS", dagster__partition=run_id)
+
+    assert [row["status"] for row in ui.rows("runs", run_id)] == ["complete"]
+    with ui.page(f"/assets/judgements/elyza?{urlencode({'view': 'partitions', 'partition': run_id})}") as page:
+        metadata = page.locator("table").filter(has_text="prompt_tokens")
+        for name in ("dagster/row_count", "planned", "failures_by_class", "completion_tokens", "score_sources"):
+            expect(metadata.get_by_text(name, exact=True)).to_be_visible()
+        expect(page.get_by_text("FINAL SCORE").first).to_be_visible()  # the preview
+        metadata.get_by_text("Show Markdown").click()
+        picture = page.get_by_role("img", name="score distribution")
+        expect(picture).to_be_visible()
+        assert picture.evaluate("image => image.naturalWidth") > 300
+    with ui.page("/assets/judgements/elyza") as page:
+        expect(page.get_by_text("Row count").first).to_be_visible()
+        expect(page.get_by_text("The score as given, never clamped").first).to_be_visible()  # a column's meaning
+    with ui.page("/assets/judgements/elyza?view=checks") as page:
+        for check in ("complete", "few_failures", "fresh", "within_scale"):
+            expect(page.get_by_text(check, exact=True).first).to_be_visible()
+
+
+def test_a_new_run_is_started_from_the_launchpad_alone(ui: Ui) -> None:
+    asked = ui.request(model="launched", tag="july", benchmarks=["elyza", "rakuda"], judge_models=["judge", "second"])
+    config = yaml.safe_dump({"ops": {"evaluate_new_run": {"config": asked}}}, default_flow_style=None, width=1000)
+
+    with ui.page(f"/locations/{_LOCATION}/jobs/new_run/playground") as page:
+        editor = page.locator(".CodeMirror").first
+        expect(editor).to_contain_text("evaluate_new_run")
+        editor.click()
+        page.keyboard.press("Control+A")
+        page.keyboard.insert_text(config)
+        expect(editor).to_contain_text("launched")
+        page.get_by_role("button", name="Launch Run").click()
+        ui.wait_for_status("SUCCESS", dagster__partition="launched@@july")
+
+    judged = {(row["benchmark"], row["judge"]) for row in ui.rows("judgements", "launched@@july")}
+    assert judged == {(name, judge) for name in ("elyza", "rakuda") for judge in ("judge", "second")}
+    with ui.page("/assets/metrics/rakuda?view=partitions&partition=launched%40%40july") as page:
+        expect(page.get_by_text("launched@@july", exact=True).filter(visible=True).first).to_be_visible()
+        expect(page.get_by_text("n_scored", exact=True).filter(visible=True).first).to_be_visible()
+
+
+def test_a_run_started_in_the_command_line_is_on_the_runs_page(ui: Ui, command_line_run: str) -> None:
+    run = ui.wait_for_status("SUCCESS", shaberi__command="run-evals", dagster__partition=command_line_run)
+
+    with ui.page("/runs") as page:
+        row = page.locator("tr, [data-index]").filter(has_text=run["runId"][:8]).first
+        expect(row).to_contain_text("evaluate")
+        expect(row).to_contain_text("Success")
+        expect(row).to_contain_text(command_line_run)
+
+
+def test_a_file_in_the_folder_of_run_specs_is_evaluated_without_a_click(ui: Ui) -> None:
+    path = ui.settings.run_specs / "night.yaml"
+    path.write_text(yaml.safe_dump(ui.request(model="dropped", benchmarks=["tengu"])), encoding="utf-8")
+
+    run = ui.wait_for_status("SUCCESS", dagster__partition="dropped@@default")
+
+    assert {tag["key"]: tag["value"] for tag in run["tags"]}["dagster/sensor_name"] == "run_spec_folder"
+    assert [row["status"] for row in ui.rows("runs", "dropped@@default")] == ["complete"]
+    assert len(ui.rows("scores", "dropped@@default")) == 2
+
+
+def test_a_terminated_run_is_canceled_and_its_finished_calls_are_kept(ui: Ui) -> None:
+    run_id = ui.register(model="stopped", benchmarks=["mt_bench"], limit=3)
+    already = ui.mock.stats()["answered"]
+
+    def answer_one(body: dict[str, Any], _: int) -> str:
+        ui.mock.options.p_hang = 1.0
+        return content_for(body)
+
+    ui.mock.options.script = answer_one
+    with ui.page(f"/assets/answers/mt_bench?{urlencode({'view': 'partitions', 'partition': run_id})}") as page:
+        page.get_by_role("button", name="Materialize").first.click()
+        page.get_by_text("Launch runs to materialize").or_(page.get_by_text("Launch 1 run")).first.wait_for()
+        page.get_by_role("button", name="Launch 1 run").click()
+        run = ui.wait_for_status("STARTED", dagster__partition=run_id)
+        ui.wait_for(lambda: ui.mock.stats()["answered"] == already + 1 and ui.mock.stats()["in_flight"] == 2)
+    with ui.page(f"/runs/{run['runId']}") as page:
+        page.get_by_role("button", name="Terminate").click()
+        page.get_by_role("dialog").or_(page.locator(".bp5-dialog, .bp4-dialog")).first.get_by_role(
+            "button", name="Terminate"
+        ).click()
+        ui.wait_for(lambda: ui.runs(dagster__partition=run_id)[0]["status"] == "CANCELED")
+
+    journal = ui.settings.warehouse / JOURNAL_FOLDER / f"{run_id}.answers.jsonl"
+    assert journal.read_text(encoding="utf-8").count('"request_hash"') == 1
+
+
+def _take_picture(page: Page, path: Path) -> None:
+    """The whole graph without the side bars."""
+    page.get_by_role("button", name="Hide navigation").click()
+    page.locator("[data-tooltip='Hide sidebar'], [aria-label='Hide sidebar']").or_(
+        page.get_by_role("button").filter(has=page.locator("[aria-label='panel_show_right'], [aria-label='panel_show_left']"))
+    ).first.click()
+    page.reload()
+    page.wait_for_load_state("networkidle")
+    time.sleep(3)  # the picture of a graph that moves into its place
+    page.screenshot(path=path)
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="")

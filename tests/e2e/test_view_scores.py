@@ -1,0 +1,145 @@
+"""`view-scores` as a user meets it: the numbers, their spread over runs, and what it refuses."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.commands import Finished, lake_of, run
+from tests.e2e.conftest import Evaluated, target
+from tests.mock_endpoint import content_for, running_mock
+
+pytestmark = pytest.mark.e2e
+
+_RUNS, _BENCHMARKS, _JUDGE = 4, ("elyza", "rakuda"), "judge-a"
+
+
+@pytest.fixture(scope="session")
+def multi_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluated]:
+    """Four runs of a model that answers differently each time."""
+    folder = tmp_path_factory.mktemp("multi")
+
+    def script(body: dict[str, Any], number: int) -> str:
+        return content_for(body) if body["model"] == _JUDGE else f"{number}番目の答え"
+
+    with running_mock(script=script) as mock:
+        options = ["--runs", str(_RUNS), "--tag", "july", "--benchmark", ",".join(_BENCHMARKS), "--limit", "3"]
+        finished = run("run-evals", *target(mock, (_JUDGE,)), *options, environment=lake_of(folder))
+        yield Evaluated(finished, mock, folder)
+
+
+@pytest.fixture(scope="session")
+def scores_by_run(multi_run: Evaluated) -> dict[str, list[float]]:
+    """Each benchmark's score in each run, from the single judgements, and each run's mean of them."""
+    rows = multi_run.rows("select run_tag, benchmark, score from judgements")
+    scores = {
+        name: [
+            float(np.mean([row["score"] for row in rows if (row["run_tag"], row["benchmark"]) == (tag, name)])) * factor
+            for tag in (f"july-run{number}" for number in range(1, _RUNS + 1))
+        ]
+        for name, factor in zip(_BENCHMARKS, (2, 1), strict=True)
+    }
+    return scores | {"overall": list(np.mean([scores[name] for name in _BENCHMARKS], axis=0))}
+
+
+@pytest.mark.parametrize("n_runs", [_RUNS, 3, 2, 1])
+def test_statistics_over_runs_are_those_of_scipy(
+    n_runs: int, multi_run: Evaluated, scores_by_run: dict[str, list[float]]
+) -> None:
+    multi_run.first.succeeded
+    document = json.loads(
+        multi_run.view_scores("--tag", "july", "--runs", str(n_runs), "--format", "json").succeeded.out
+    )
+
+    shown = {row["benchmark"]: row for row in document["statistics"]}
+    assert shown.keys() == scores_by_run.keys()
+    for name, all_values in scores_by_run.items():
+        row, values = shown[name], np.array(all_values[:n_runs])
+        assert row["values"] == pytest.approx(values)
+        assert (row["n_runs"], row["mean"]) == (n_runs, pytest.approx(values.mean()))
+        assert (row["minimum"], row["maximum"]) == pytest.approx((values.min(), values.max()))
+        if n_runs == 1:
+            assert (row["sd"], row["margin_of_error"]) == (None, None)
+            continue
+        assert row["sd"] == pytest.approx(values.std(ddof=1))
+        low, high = stats.t.interval(0.95, n_runs - 1, loc=values.mean(), scale=stats.sem(values))
+        assert row["margin_of_error"] == pytest.approx((high - low) / 2)
+    assert len({row["run_tag"] for row in document["rows"]}) == n_runs
+    spread = [row["sd"] for row in shown.values()]
+    assert n_runs < _RUNS or max(spread) > 0  # else this would compare zeros
+
+
+def test_the_table_shows_mean_sd_margin_and_range_over_runs(
+    multi_run: Evaluated, scores_by_run: dict[str, list[float]]
+) -> None:
+    table = multi_run.view_scores("--tag", "july").succeeded.out
+
+    values = np.array(scores_by_run["rakuda"])
+    margin = stats.t.ppf(0.975, _RUNS - 1) * values.std(ddof=1) / np.sqrt(_RUNS)
+    numbers = f"{values.mean():.2f}", f"{values.std(ddof=1):.2f}", f"±{margin:.2f}", f"{values.min():.2f}–{values.max():.2f}"
+    (line,) = (line.split() for line in table.splitlines() if line.startswith("rakuda"))
+    assert line == ["rakuda", _JUDGE, *numbers, str(_RUNS)]
+    assert "judgements" in table.splitlines()[-1]
+
+
+def test_one_run_of_a_multi_run_is_shown_without_statistics(multi_run: Evaluated) -> None:
+    document = json.loads(multi_run.view_scores("--tag", "july-run2", "--format", "json").succeeded.out)
+
+    assert {row["run_tag"] for row in document["rows"]} == {"july-run2"}
+    assert document["statistics"] == []
+
+
+def test_every_format_has_the_same_scores(first_run: Evaluated) -> None:
+    document = json.loads(first_run.view_scores("--format", "json").succeeded.out)
+    rows = list(csv.DictReader(io.StringIO(first_run.view_scores("--format", "csv").succeeded.out)))
+    markdown = first_run.view_scores("--format", "md").succeeded.out
+
+    expected = {(row["judge"], row["benchmark"]): row["score"] for row in document["rows"]}
+    assert len(expected) == 8
+    assert {(row["judge"], row["benchmark"]): float(row["score"]) for row in rows} == expected
+    assert markdown.startswith("| model ")
+    for (judge, benchmark), score in expected.items():
+        (line,) = (one for one in markdown.splitlines() if f"| {benchmark}@" in one and judge in one)
+        assert f" {score:.2f} |" in line
+
+
+def test_only_the_judge_that_is_asked_for_is_shown(first_run: Evaluated) -> None:
+    table = first_run.view_scores("--judge", "judge-b").succeeded.out
+
+    assert "judge-b" in table
+    assert "judge-a" not in table
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--format", "xml"], "--format must be one of table, json, csv, md, not 'xml'"),
+        (["--null-policy", "kind"], "--null-policy must be one of legacy, zero, strict, not 'kind'"),
+        (["--tag", "august"], "no scores match"),
+        (["--model", "unheard-of"], "no scores match"),
+        (["--runs", "many"], "'--runs'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_shown_is_refused_in_one_line(options: list[str], expected: str, first_run: Evaluated) -> None:
+    assert expected in first_run.view_scores(*options).complaint
+
+
+def test_without_a_lake_it_names_the_folder_and_what_to_do(tmp_path: Path) -> None:
+    complaint = run("view-scores").complaint
+
+    assert str(tmp_path / "warehouse") in complaint
+    assert "run run-evals first" in complaint
+    assert not (tmp_path / "warehouse").exists()
+
+
+def test_output_goes_into_a_pipe_that_is_closed_early_without_a_word(first_run: Evaluated) -> None:
+    finished: Finished = first_run.view_scores("--format", "csv").succeeded
+
+    assert finished.err == ""
