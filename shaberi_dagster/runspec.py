@@ -42,7 +42,9 @@ class RunRequest(BaseModel):
     score_rounding: Annotated[
         Literal["none", "legacy"] | None, Field(description="legacy rounds scores half to even")
     ] = None
-    limit: Annotated[int | None, Field(ge=1, description="Only the first N questions of each benchmark")] = None
+    limit: Annotated[
+        int | None, Field(ge=1, description="Only the first N questions of each benchmark; none: all of them")
+    ] = None
     questions: Annotated[
         str | None, Field(description="Question source: starter, hub, or a folder with JSONL or Parquet files")
     ] = None

@@ -1,6 +1,7 @@
 """What all stages that make calls share: the journal, the engine, progress, and the commit to the lake."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -56,6 +57,7 @@ class CallingStage:
         *,
         line_of: Callable[[ItemT], StageProgress],
         lines: Sequence[StageProgress],
+        not_again: AbstractSet[str] = frozenset(),
     ) -> list[dict[str, Any]]:
         """Work on all items on the process's engine.
 
@@ -64,6 +66,7 @@ class CallingStage:
             work: Makes one item's row and says which calls that took.
             line_of: The progress line of an item.
             lines: All progress lines.
+            not_again: Request hashes of paid calls that were of no use: they are made again.
 
         Returns:
             The rows, in the order in which they were finished.
@@ -74,7 +77,7 @@ class CallingStage:
         if not items:
             return []
         thread = self._workspace.engine_thread()
-        return thread.run(self._work_on(items, work, line_of, thread))
+        return thread.run(self._work_on(items, work, line_of, thread, not_again))
 
     async def _work_on(
         self,
@@ -82,9 +85,14 @@ class CallingStage:
         work: Work[ItemT],
         line_of: Callable[[ItemT], StageProgress],
         thread: EngineThread,
+        not_again: AbstractSet[str],
     ) -> list[dict[str, Any]]:
         reporter = self._workspace.reporter
-        session = CallSession(thread.engine, self._journal, self.name, self._workspace.paid_calls)
+
+        def lookup(request_hashes: Sequence[str]) -> dict[str, Call]:
+            return self._workspace.paid_calls([name for name in request_hashes if name not in not_again])
+
+        session = CallSession(thread.engine, self._journal, self.name, lookup)
         requests = [item.request for item in items if item.request]
         session.prefetch([request.request_hash for request in requests])
         for endpoint, model in {(request.endpoint, request.model) for request in session.unpaid(requests)}:

@@ -127,10 +127,10 @@ class Workspace:
         return self.settings.warehouse / JOURNAL_FOLDER / f"{run_id}.{stage}.jsonl"
 
     def paid_calls(self, request_hashes: Sequence[str]) -> dict[str, Call]:
-        """The finished calls of any run and stage that answer these requests."""
+        """The finished calls of any run and stage that answer these requests; the last one where it was made again."""
         if not request_hashes:
             return {}
-        rows = self.lake.read("calls", {"status": "ok", "request_hash": request_hashes})
+        rows = self.lake.read("calls", {"status": "ok", "request_hash": request_hashes}).sort("created_at")
         return {row["request_hash"]: Call.from_record(row) for row in rows.iter_rows(named=True)}
 
     def engine_thread(self) -> EngineThread:

@@ -19,7 +19,6 @@ class Finished:
     out: str
     err: str
 
-    @property
     def succeeded(self) -> "Finished":
         """Itself, if the exit code is 0."""
         assert self.code == 0, f"exit code {self.code}\n{self.out}\n{self.err}"

@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         pytest.exit(f"CI has no {' and no '.join(left_out)}: these tests must run there", returncode=1)
     deselected = [item for item in items if any(item.get_closest_marker(name) for name in left_out)]
     if deselected:
-        config.hook.pytest_deselected(deselected)
+        config.hook.pytest_deselected(items=deselected)
         items[:] = [item for item in items if item not in deselected]
 
 

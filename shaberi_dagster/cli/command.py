@@ -16,21 +16,23 @@ _DEBUG_FLAG = "--debug"
 
 
 def run_command(app: Callable[..., Any]) -> NoReturn:
-    """Run a typer app; errors become one line on stderr and exit code 2, Ctrl-C exit code 130."""
+    """Run a typer app; errors become one line on stderr and exit code 2, and typer makes Ctrl-C exit code 130."""
     # `kill PID` ends a command as cleanly as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    code: Any = FINE
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
     except ShaberiError as error:
         code = error.exit_code
         _report(error, str(error))
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)  # noqa: T201
-        code = INTERRUPTED
     except BrokenPipeError:
         # The reader of our output (`head`, `less`) has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = FINE
+    except SystemExit as stop:
+        # Typer's answer when that happens in the middle.
+        if not isinstance(stop.__context__, BrokenPipeError):
+            raise
     except typer.Exit as stop:
         code = stop.exit_code
     except Exception as error:  # noqa: BLE001

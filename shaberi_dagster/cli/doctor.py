@@ -5,6 +5,8 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import duckdb
+
 from shaberi_dagster.defs.execution import close_dead_runs, open_instance
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
@@ -57,8 +59,8 @@ def _lake(settings: Settings) -> Iterator[Finding]:
             for view in ("stale", "orphan"):
                 (count,) = catalog.execute(f"select count(*) from {view}").fetchone() or (0,)
                 yield Finding(f"{view} judgements", count == 0, f"{count} rows; materialize judgements to renew them")
-    except ShaberiError as error:
-        yield Finding("catalog", fine=False, detail=str(error))
+    except (ShaberiError, duckdb.Error) as error:
+        yield Finding("catalog", fine=False, detail=str(error).splitlines()[0])
 
 
 def _journals(settings: Settings) -> Finding:

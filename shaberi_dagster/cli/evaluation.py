@@ -1,7 +1,7 @@
 """What `run-evals` does: plan, check, materialize in this process, show the scores."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import orjson
 import polars as pl
@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from shaberi_dagster.benchmarks.registry import parse_benchmarks
 from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.cli.text import printable
 from shaberi_dagster.cli.view_scores import Selection, show
@@ -16,6 +17,7 @@ from shaberi_dagster.defs.execution import close_dead_runs, open_instance, run_i
 from shaberi_dagster.defs.jobs import add_partition
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import check_endpoints
+from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.outcome import STAGES
 from shaberi_dagster.planning import judged_anew, load_run, plan_run, store_run
@@ -36,14 +38,8 @@ class Evaluation:
         self._workspace = Workspace(Settings.from_environment())
         self._rejudge = rejudge
         self._judges_asked = list(requests[0].judge_models or [])
-        self._benchmarks: list[str] = []
-        self._before = [load_run(self._workspace.lake, _run_id(request)) for request in requests]
-        self._specs = [self._planned(request) for request in requests]
-        self._benchmarks = _asked_benchmarks(requests[0], self._specs[0])
-        if rejudge:
-            self._specs = [
-                self._with_new_round(spec, before) for spec, before in zip(self._specs, self._before, strict=True)
-            ]
+        self._benchmarks = [one.name for one in parse_benchmarks(",".join(requests[0].benchmarks))]
+        self._specs = [self._judged_anew(one) if rejudge else plan_run(one, self._workspace) for one in requests]
 
     def run(self) -> str:
         """Materialize all runs, one after the other.
@@ -55,11 +51,11 @@ class Evaluation:
         workspace = self._workspace
         calls_before = self._n_calls()
         with reporting_to(reporter):
-            self._announce(reporter.note)
             if any(not self._is_complete(spec) for spec in self._specs):
                 stages = self._stages()
                 judges = self._judges() or [judge.model for judge in self._specs[0].judges]
                 check_endpoints(self._specs[0], workspace, answers="answers" in stages, judges=judges)
+            self._announce(reporter.note)
             instance = open_instance(workspace.settings.dagster_home)
             close_dead_runs(instance)
             for spec in self._specs:
@@ -120,13 +116,14 @@ class Evaluation:
         # A file or a pipe has no width.
         Console(width=None if sys.stdout.isatty() else 1000).print(table)
 
-    def _planned(self, request: RunRequest) -> RunSpec:
-        return plan_run(request, self._workspace)
-
-    def _with_new_round(self, spec: RunSpec, before: RunSpec | None) -> RunSpec:
+    def _judged_anew(self, request: RunRequest) -> RunSpec:
         """Judges that judged the run before get a new round; a judge that is new to it needs none."""
+        run_id = run_id_of(check_model_name(request.model), check_run_tag(request.tag))
+        before = load_run(self._workspace.lake, run_id)
         if before is None:
-            raise ConfigurationError(f"run {spec.run_id} has no answers to rejudge: leave --rejudge out")
+            raise ConfigurationError(f"run {run_id} has no answers to rejudge: leave --rejudge out")
+        # No answer is made, so a limited run stays limited.
+        spec = plan_run(request.model_copy(update={"limit": request.limit or before.limit}), self._workspace)
         old = {judge.model for judge in before.judges}
         asked = self._judges_asked or [judge.model for judge in spec.judges]
         return judged_anew(spec, [name for name in asked if name in old], self._benchmarks)
@@ -166,8 +163,7 @@ class Evaluation:
             rows.append(("judgements", judge.model, own.height))
         return rows
 
-    def _announce(self, note: object) -> None:
-        assert callable(note)  # noqa: S101
+    def _announce(self, note: Callable[[str], object]) -> None:
         spec = self._specs[0]
         for name in self._benchmarks:
             settings = spec.benchmarks[name]
@@ -177,16 +173,3 @@ class Evaluation:
                 f"judge {DEFAULT_MODEL} is a tiny model that shows the pipeline at work; its scores mean little. "
                 "Name a real one with --judge-model."
             )
-
-
-def _run_id(request: RunRequest) -> str:
-    from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of  # noqa: PLC0415
-
-    return run_id_of(check_model_name(request.model), check_run_tag(request.tag))
-
-
-def _asked_benchmarks(request: RunRequest, spec: RunSpec) -> list[str]:
-    from shaberi_dagster.benchmarks.registry import parse_benchmarks  # noqa: PLC0415
-
-    asked = {benchmark.name for benchmark in parse_benchmarks(",".join(request.benchmarks))}
-    return [name for name in spec.benchmarks if name in asked]

@@ -3,6 +3,7 @@
 import csv
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -127,7 +128,9 @@ def _plain(value: Any) -> float | str:
 def _write_parquet(result: duckdb.DuckDBPyConnection, output: Path) -> None:
     import pyarrow.parquet as pq  # noqa: PLC0415  (costs start-up time)
 
-    table = result.to_arrow_table()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that the rows are copied once more
+        table = result.to_arrow_table()
     with _opened(output, "wb") as file:
         pq.write_table(table, file)
 

@@ -105,6 +105,7 @@ def judge(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace, judges
             lambda session, item: _judge_one(spec, session, item, workspace),
             line_of=lambda item: lines[item.benchmark.name, item.judge.model],
             lines=list(lines.values()),
+            not_again=_without_score(stored),
         )
         fresh = pl.DataFrame(rows, schema=JUDGEMENTS.schema)
         frame = pl.concat([_kept(stored, fresh), fresh])
@@ -180,21 +181,25 @@ async def _judge_one(
     if first.status == "error":
         return _row(spec, item) | _judged(first, None, None, item), calls
     parsed = _parsed(first, item)
-    if parsed is not None or not (first.content or "").strip():
+    if parsed is not None or not _verdict(first).strip():
         return _row(spec, item) | _judged(first, None, parsed, item), calls
-    messages = fallback_messages(workspace.prompts, item.benchmark, first.content or "")
+    messages = fallback_messages(workspace.prompts, item.benchmark, _verdict(first))
     request = _chat(item.benchmark, item.judge, messages)
     second, again = await session.call(request, labels | {"purpose": "fallback"}, lookup=reused)
     calls.append((second, again))
     return _row(spec, item) | _judged(first, second, _parsed(second, item), item), calls
 
 
+def _verdict(call: Call) -> str:
+    """What a judge says when it has thought: a score in its thinking is not yet its score."""
+    return split_thinking(call.content or "").answer
+
+
 def _parsed(call: Call, item: _Item) -> ParsedScore | None:
     if call.content is None:
         return None
     return parse_score(
-        # A judge thinks aloud too; a score in its thinking is not its verdict.
-        split_thinking(call.content).answer,
+        _verdict(call),
         legacy_forms=item.benchmark.judging.legacy_score_forms,
         answer=item.answer["answer"],
         finish_reason=call.finish_reason,
@@ -246,7 +251,7 @@ def _judged(first: Call, second: Call | None, parsed: ParsedScore | None, item: 
         }
     if last.status == "error":
         return row | {"status": "error", "error_class": last.error_class, "error_message": last.error_message}
-    if not (first.content or "").strip():
+    if not _verdict(first).strip():
         return row | {"status": "error", "error_class": "empty_output", "error_message": "the judge wrote nothing"}
     return row | {"status": "error", "error_class": "no_score", "error_message": "no score in the judge's output"}
 
@@ -265,6 +270,12 @@ def _usage(first: Call, second: Call | None) -> dict[str, int | None]:
 
 def _key(item: _Item) -> tuple[str, str, str, int]:
     return item.benchmark.name, item.judge.model, item.answer["question_id"], item.answer["sample_index"]
+
+
+def _without_score(stored: pl.DataFrame) -> set[str]:
+    """The calls that brought no score; asking again means making them again."""
+    failed = stored.filter(pl.col("error_class").is_in(["no_score", "empty_output"]))
+    return set(pl.concat([failed["request_hash"], failed["fallback_request_hash"]]).drop_nulls())
 
 
 def _kept(stored: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:

@@ -24,7 +24,7 @@ _retry_conflicts = retry(
 )
 
 Keys = Mapping[str, str | Iterable[str]]
-_NOT_IN_PATHS = frozenset("[]^|%\\")  # delta-rs takes the path for a URL and stumbles over these
+_NOT_IN_PATHS = frozenset("[]^|%\\=")  # delta-rs takes the path for a URL; `a=b` reads as a partition
 
 
 class _LocalTable(DeltaTable):

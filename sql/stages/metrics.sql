@@ -19,11 +19,12 @@ own as (
 by_question as (
     select
         run_id, model, run_tag, benchmark, question_set, strategy, judge, pipeline, null_policy, question_id,
-        n_planned, reported_multiplier,
+        n_planned, scale_minimum, reported_multiplier,
         max(judge_config_hash) as judge_config_hash,
-        avg(counted_score) as mean,
+        avg(counted_score) as question_mean,
         sum(counted_score) as total,
         count(counted_score) as n_counted,
+        count(*) as n_rows,
         count(score) as n_scored,
         count(*) filter (status = 'excluded') as n_excluded,
         count(*) filter (score < scale_minimum or score > scale_maximum) as n_out_of_scale
@@ -33,15 +34,26 @@ by_question as (
 counted as (
     select
         run_id, model, run_tag, benchmark, question_set, strategy, judge, pipeline, null_policy,
-        n_planned, reported_multiplier,
+        n_planned, scale_minimum, reported_multiplier,
         max(judge_config_hash) as judge_config_hash,
-        sum(total) / sum(n_counted) as mean,
-        stddev_samp(mean) as sd,
+        sum(total) as total,
+        sum(n_counted) as n_counted,
+        any_value(n_planned) - sum(n_rows) as n_without_row,
+        stddev_samp(question_mean) as sd,
         sum(n_scored) as n_scored,
         sum(n_excluded) as n_excluded,
         sum(n_out_of_scale) as n_out_of_scale
     from by_question
     group by all
+),
+averaged as (
+    select
+        *,
+        -- A planned sample without a row is a missing score as well.
+        case when null_policy = 'zero'
+            then (total + n_without_row * scale_minimum) / n_planned
+            else total / n_counted end as mean
+    from counted
 )
 select
     run_id, model, run_tag, $base_tag::varchar as base_tag, $run_number::bigint as run_number,
@@ -54,5 +66,5 @@ select
     n_excluded,
     n_out_of_scale,
     reported_multiplier
-from counted
+from averaged
 order by benchmark, judge, pipeline, null_policy;

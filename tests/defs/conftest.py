@@ -19,9 +19,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 @pytest.fixture
-def registered(
-    workspace: Workspace, instance: dg.DagsterInstance, mock: MockEndpoint
-) -> Callable[..., RunSpec]:
+def registered(workspace: Workspace, instance: dg.DagsterInstance, mock: MockEndpoint) -> Callable[..., RunSpec]:
     """Registers a run on the mock endpoint: three questions a benchmark, unless the request says otherwise."""
 
     def make(**request: object) -> RunSpec:

@@ -102,5 +102,7 @@ def _job(job: dg.JobDefinition) -> dict[str, Any]:
     return {
         "ops": sorted(node.name for node in job.nodes),
         "assets": len(layer.executable_asset_keys) if layer else 0,
-        "partitions": job.partitions_def.name if isinstance(job.partitions_def, dg.DynamicPartitionsDefinition) else None,
+        "partitions": job.partitions_def.name
+        if isinstance(job.partitions_def, dg.DynamicPartitionsDefinition)
+        else None,
     }

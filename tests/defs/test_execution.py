@@ -12,7 +12,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from shaberi_dagster.defs.execution import PROCESS_TAG, close_dead_runs, open_instance, prepare_home, process_name, run_in_process
+from shaberi_dagster.defs.execution import (
+    PROCESS_TAG,
+    close_dead_runs,
+    open_instance,
+    prepare_home,
+    process_name,
+    run_in_process,
+)
 from shaberi_dagster.errors import EndpointError
 from shaberi_dagster.runspec import RunSpec
 from shaberi_dagster.settings import Settings
@@ -164,7 +171,7 @@ def _answering_a_few() -> Iterator[MockEndpoint]:
     """An endpoint that answers some requests and lets all others wait."""
     with running_mock() as mock:
 
-        def script(body: dict, number: int) -> str:
+        def script(body: dict, _: int) -> str:
             if mock.stats()["answered"] == _FINISHED - 1:
                 mock.options.p_hang = 1.0
             return content_for(body)
@@ -176,7 +183,9 @@ def _answering_a_few() -> Iterator[MockEndpoint]:
 def _run_evals(mock: MockEndpoint) -> subprocess.Popen[str]:
     command = [Path(sys.executable).with_name("run-evals"), "--model", "model", "--judge-model", "judge"]
     urls = ["--base-url", mock.base_url, "--judge-base-url", mock.base_url]
-    return subprocess.Popen([*command, *urls, "--limit", "5"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [*command, *urls, "--limit", "5"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def _journaled(settings: Settings) -> int:

@@ -7,9 +7,9 @@ import pytest
 from aiohttp import web
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs.jobs import EVALUATE, RunRequestConfig
 from shaberi_dagster.defs.partitions import RUNS_NAME
-from shaberi_dagster.definitions import defs
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.outcome import STAGES
 from shaberi_dagster.runspec import RunRequest, RunSpec
@@ -22,9 +22,7 @@ pytestmark = pytest.mark.integration
 def _materialized(result: dg.ExecuteInProcessResult) -> dict[tuple[str, str], dict[str, object]]:
     """Metadata values by (stage, benchmark)."""
     return {
-        tuple(event.asset_key.path): {
-            name: value.value for name, value in event.materialization.metadata.items()
-        }
+        tuple(event.asset_key.path): {name: value.value for name, value in event.materialization.metadata.items()}
         for event in result.get_asset_materialization_events()
     }
 
@@ -43,6 +41,7 @@ def test_evaluate_brings_all_stages_of_a_partition_up_to_date(
         (stage, name): 3 for stage in STAGES if stage != "metrics" for name in BENCHMARKS
     }
     checks = result.get_asset_check_evaluations()
+    assert {check.partition for check in checks} == {spec.run_id}
     assert {check.check_name for check in checks if check.passed} >= {"complete", "few_failures", "fresh", "all_scored"}
     assert workspace.lake.read("runs", {"run_id": spec.run_id})["status"].to_list() == ["complete"]
     assert len(workspace.lake.read("scores", {"run_id": spec.run_id})) == 3 * len(BENCHMARKS)
@@ -153,7 +152,10 @@ def test_new_run_registers_the_partition_and_materializes_it(
     run_id = result.output_for_node("evaluate_new_run")
     assert instance.get_dynamic_partitions(RUNS_NAME) == [run_id]
     assert {body["temperature"] for body in mock.bodies if body["model"] == "fresh"} == {0.5}
-    assert workspace.lake.read("metrics", {"run_id": run_id})["benchmark"].unique().sort().to_list() == ["elyza", "tengu"]
+    assert workspace.lake.read("metrics", {"run_id": run_id})["benchmark"].unique().sort().to_list() == [
+        "elyza",
+        "tengu",
+    ]
     started = instance.get_runs(dg.RunsFilter(tags={"shaberi/started_by": result.run_id}))
     assert [run.tags["dagster/partition"] for run in started] == [run_id]
 

@@ -1,7 +1,6 @@
 """The folder of run specs: each content of a file is evaluated once, and a bad file disturbs no other."""
 
 import logging
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -150,7 +149,7 @@ def test_what_is_no_readable_file_is_logged_and_stops_no_other(put, tick, settin
 
 
 def test_without_a_folder_there_is_nothing_to_do(tick, settings: Settings) -> None:
-    assert not os.path.exists(settings.run_specs)
+    assert not settings.run_specs.exists()
     assert tick() == ([], [], f"nothing new among 0 YAML files in {settings.run_specs}")
 
 

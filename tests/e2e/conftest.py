@@ -38,7 +38,7 @@ class Evaluated:
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """What `shaberi sql` has to say."""
-        return json.loads(self.shaberi("sql", sql, "--format", "json").succeeded.out)
+        return json.loads(self.shaberi("sql", sql, "--format", "json").succeeded().out)
 
     @property
     def asked(self) -> list[str]:

@@ -1,6 +1,5 @@
 """`shaberi doctor` as a user meets it."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ pytestmark = pytest.mark.e2e
 
 
 def test_a_new_installation_is_fine_and_its_lake_empty() -> None:
-    finished = run("shaberi", "doctor").succeeded
+    finished = run("shaberi", "doctor").succeeded()
 
     assert "ok    lake: empty; run run-evals" in finished.out
     assert "ok    Dagster instance" in finished.out
@@ -21,7 +20,7 @@ def test_a_new_installation_is_fine_and_its_lake_empty() -> None:
 
 def test_a_lake_in_order_is_fine_and_keys_are_only_said_to_be_set(evaluated: Evaluated) -> None:
     environment = lake_of(evaluated.folder) | {"OPENAI_API_KEY": "sk-canary-0123456789"}
-    finished = run("shaberi", "doctor", environment=environment).succeeded
+    finished = run("shaberi", "doctor", environment=environment).succeeded()
 
     assert "ok    table judgements: version" in finished.out
     assert "ok    stale judgements: 0 rows" in finished.out
@@ -48,14 +47,3 @@ def test_a_folder_without_prompts_is_found(tmp_path: Path) -> None:
 
     assert finished.code == 3
     assert f"FAIL  prompts: 0 templates in {tmp_path}" in finished.out
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_is_found(tmp_path: Path) -> None:
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o500)
-
-    finished = run("shaberi", "doctor", environment={"SHABERI_WAREHOUSE": closed / "warehouse"})
-
-    assert finished.code == 3
-    assert "not writable" in finished.out

@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 60
 
 
 def test_two_judges_score_all_four_benchmarks(first_run: Evaluated) -> None:
-    finished = first_run.first.succeeded
+    finished = first_run.first.succeeded()
 
     (counts,) = first_run.rows("select (select count(*) from answers) as a, (select count(*) from judgements) as j")
     scored = first_run.rows("select benchmark, judge, n_scored, n_planned from leaderboard")
@@ -43,7 +43,7 @@ def test_two_judges_score_all_four_benchmarks(first_run: Evaluated) -> None:
 
 
 def test_the_same_command_again_makes_no_call_says_so_and_shows_the_same_scores(evaluated: Evaluated) -> None:
-    again = evaluated.run_evals(judges=JUDGES).succeeded
+    again = evaluated.run_evals(judges=JUDGES).succeeded()
 
     assert evaluated.asked == []
     assert again.err.splitlines()[-1] == "nothing left to do: no call was made"
@@ -51,15 +51,17 @@ def test_the_same_command_again_makes_no_call_says_so_and_shows_the_same_scores(
 
 
 def test_rejudging_with_another_judge_asks_only_that_judge(evaluated: Evaluated) -> None:
-    evaluated.run_evals("--rejudge", judges=("judge-c",)).succeeded
+    evaluated.run_evals("--rejudge", judges=("judge-c",)).succeeded()
 
     assert evaluated.asked == ["judge-c"] * _N_QUESTIONS
-    rows = evaluated.rows("select judge, count(*) as n, bool_or(superseded) as old from judgements group by 1 order by 1")
+    rows = evaluated.rows(
+        "select judge, count(*) as n, bool_or(superseded) as old from judgements group by 1 order by 1"
+    )
     assert rows == [{"judge": judge, "n": _N_QUESTIONS, "old": False} for judge in (*JUDGES, "judge-c")]
 
 
 def test_rejudging_with_the_same_judge_keeps_the_old_judgements_as_superseded(evaluated: Evaluated) -> None:
-    evaluated.run_evals("--rejudge", "--benchmark", "rakuda", judges=("judge-a",)).succeeded
+    evaluated.run_evals("--rejudge", "--benchmark", "rakuda", judges=("judge-a",)).succeeded()
 
     assert evaluated.asked == ["judge-a"] * 5
     rows = evaluated.rows(
@@ -68,18 +70,18 @@ def test_rejudging_with_the_same_judge_keeps_the_old_judgements_as_superseded(ev
     assert sorted((row["superseded"], row["n"]) for row in rows) == [(False, 5), (True, 5)]
     (others,) = evaluated.rows("select count(*) filter (superseded) as old, count(*) as n from judgements")
     assert others == {"old": 5, "n": 2 * _N_QUESTIONS + 5}
-    assert evaluated.run_evals(judges=JUDGES).succeeded.err.endswith("no call was made\n")
+    assert evaluated.run_evals(judges=JUDGES).succeeded().err.endswith("no call was made\n")
 
 
 def test_benchmarks_judges_and_questions_can_be_added_to_a_run_later(evaluated: Evaluated) -> None:
     tagged = ("--tag", "growing")
-    evaluated.run_evals(*tagged, "--benchmark", "tengu", "--limit", "2", judges=("judge-x",)).succeeded
+    evaluated.run_evals(*tagged, "--benchmark", "tengu", "--limit", "2", judges=("judge-x",)).succeeded()
     assert Counter(evaluated.asked) == {"judge-x": 2}  # the answers were paid for by the other run
 
-    evaluated.run_evals(*tagged, "--benchmark", "rakuda", "--limit", "3", "--temperature", "0.9").succeeded
+    evaluated.run_evals(*tagged, "--benchmark", "rakuda", "--limit", "3", "--temperature", "0.9").succeeded()
     assert Counter(evaluated.asked) == {MODEL: 3, "judge-x": 3}
 
-    evaluated.run_evals(*tagged, "--limit", "3", "--benchmark", "tengu", judges=("judge-y",)).succeeded
+    evaluated.run_evals(*tagged, "--limit", "3", "--benchmark", "tengu", judges=("judge-y",)).succeeded()
     assert Counter(evaluated.asked) == {"judge-x": 1, "judge-y": 3}
     scored = evaluated.rows(f"select benchmark, judge, n_scored from leaderboard where run_id = '{_run_id('growing')}'")
     assert {(row["benchmark"], row["judge"], row["n_scored"]) for row in scored} >= {
@@ -92,15 +94,15 @@ def test_benchmarks_judges_and_questions_can_be_added_to_a_run_later(evaluated: 
 def test_json_is_one_document_on_stdout_and_progress_is_on_stderr(evaluated: Evaluated) -> None:
     finished = evaluated.run_evals("--json", "--tag", "json", "--benchmark", "elyza", "--limit", "2", judges=JUDGES)
 
-    document = json.loads(finished.succeeded.out)
+    document = json.loads(finished.succeeded().out)
     assert [(row["judge"], row["n_scored"]) for row in document["rows"]] == [("judge-a", 2), ("judge-b", 2)]
     assert "judgements elyza (judge-a) 2/2" in finished.err
-    assert document == json.loads(evaluated.view_scores("--tag", "json", "--format", "json").succeeded.out)
+    assert document == json.loads(evaluated.view_scores("--tag", "json", "--format", "json").succeeded().out)
 
 
 def test_a_dry_run_shows_the_plan_and_makes_no_call(evaluated: Evaluated) -> None:
-    plan = evaluated.run_evals("--dry-run", "--json", "--limit", "3", judges=("judge-a", "judge-c")).succeeded
-    table = evaluated.run_evals("--dry-run", "--tag", "new", "--benchmark", "elyza", judges=("judge-a",)).succeeded
+    plan = evaluated.run_evals("--dry-run", "--json", "--limit", "3", judges=("judge-a", "judge-c")).succeeded()
+    table = evaluated.run_evals("--dry-run", "--tag", "new", "--benchmark", "elyza", judges=("judge-a",)).succeeded()
 
     rows = json.loads(plan.out)
     missing = {(row["benchmark"], row["with"]): row["rows_planned"] - row["rows_there"] for row in rows}
@@ -119,21 +121,21 @@ def test_a_dry_run_shows_the_plan_and_makes_no_call(evaluated: Evaluated) -> Non
 
 def test_runs_are_independent_samples_under_numbered_tags(evaluated: Evaluated) -> None:
     options = ("--runs", "3", "--tag", "thrice", "--benchmark", "rakuda", "--limit", "2")
-    finished = evaluated.run_evals(*options, judges=("judge-a",)).succeeded
+    finished = evaluated.run_evals(*options, judges=("judge-a",)).succeeded()
 
     answered = evaluated.rows("select run_tag, request_hash from answers where run_tag like 'thrice%'")
     assert Counter(row["run_tag"] for row in answered) == {f"thrice-run{number}": 2 for number in (1, 2, 3)}
     assert len({row["request_hash"] for row in answered}) == 6
     assert evaluated.asked.count(MODEL) == 6
     assert "95 % CI" in finished.out
-    assert evaluated.run_evals(*options, judges=("judge-a",)).succeeded.err.endswith("no call was made\n")
+    assert evaluated.run_evals(*options, judges=("judge-a",)).succeeded().err.endswith("no call was made\n")
     assert evaluated.asked == []
 
 
 def test_failed_parts_end_with_3_and_the_next_run_asks_only_those_again(evaluated: Evaluated) -> None:
     (refused,) = evaluated.rows("select question from questions where benchmark = 'tengu' and position = 2")
 
-    def script(body: dict[str, Any], number: int) -> Scripted:
+    def script(body: dict[str, Any], _: int) -> Scripted:
         if body["model"] == MODEL and body["messages"][-1]["content"] == refused["question"]:
             return web.json_response({"error": {"message": "content not allowed"}}, status=400)
         return content_for(body)
@@ -141,7 +143,7 @@ def test_failed_parts_end_with_3_and_the_next_run_asks_only_those_again(evaluate
     options = ("--tag", "failing", "--benchmark", "tengu,rakuda", "--temperature", "0.7")
     evaluated.mock.options.script = script
     try:
-        failing = evaluated.run_evals(*options, judges=("judge-a",))
+        failing = evaluated.run_evals(*options, judges=("judge-z",))
     finally:
         evaluated.mock.options.script = None
 
@@ -149,8 +151,10 @@ def test_failed_parts_end_with_3_and_the_next_run_asks_only_those_again(evaluate
     assert "answers tengu 5/5, 1 failed" in failing.err
     assert "some parts failed" in failing.err.splitlines()[-1]
     assert "Traceback" not in failing.err
-    assert evaluated.asked.count("judge-a") == 9
-    scored = evaluated.rows("select benchmark, n_scored, n_failed from leaderboard where run_tag = 'failing' order by 1")
+    assert evaluated.asked.count("judge-z") == 9
+    scored = evaluated.rows(
+        "select benchmark, n_scored, n_failed from leaderboard where run_tag = 'failing' order by 1"
+    )
     assert scored == [
         {"benchmark": "rakuda", "n_scored": 5, "n_failed": 0},
         {"benchmark": "tengu", "n_scored": 4, "n_failed": 1},
@@ -160,8 +164,8 @@ def test_failed_parts_end_with_3_and_the_next_run_asks_only_those_again(evaluate
     failures = evaluated.rows("failures")
     assert ("answers", row["error_class"], 1) in {(one["stage"], one["error_class"], one["n"]) for one in failures}
 
-    evaluated.run_evals(*options, judges=("judge-a",)).succeeded
-    assert Counter(evaluated.asked) == {MODEL: 1, "judge-a": 1}
+    evaluated.run_evals(*options, judges=("judge-z",)).succeeded()
+    assert Counter(evaluated.asked) == {MODEL: 1, "judge-z": 1}
     assert evaluated.rows("select status from runs where run_tag = 'failing'") == [{"status": "complete"}]
 
 
@@ -172,7 +176,7 @@ def test_the_real_questions_are_answered_and_judged_by_two_judges_and_never_paid
     everything = Evaluated(Finished(0, "", ""), mock, tmp_path)
     options = ("--questions", corpus / "questions")
 
-    everything.run_evals(*options, judges=JUDGES).succeeded
+    everything.run_evals(*options, judges=JUDGES).succeeded()
 
     counts = everything.rows("select benchmark, count(*) as n from answers where status = 'ok' group by 1 order by 1")
     assert {row["benchmark"]: row["n"] for row in counts} == {"elyza": 100, "mt_bench": 60, "rakuda": 40, "tengu": 120}
@@ -181,7 +185,7 @@ def test_the_real_questions_are_answered_and_judged_by_two_judges_and_never_paid
     assert mock.stats()["requests"] == 320 + 640
     assert mock.stats()["repeated"] == 0
 
-    again = everything.run_evals(*options, judges=JUDGES).succeeded
+    again = everything.run_evals(*options, judges=JUDGES).succeeded()
     assert everything.asked == []
     assert again.err.endswith("no call was made\n")
 
@@ -301,7 +305,9 @@ def test_a_malformed_question_file_is_named_with_line_and_reason_before_any_call
     assert mock.stats()["requests"] == 0
 
 
-def test_the_command_that_an_interrupted_one_prints_goes_on_where_it_stopped(mock: MockEndpoint, tmp_path: Path) -> None:
+def test_the_command_that_an_interrupted_one_prints_goes_on_where_it_stopped(
+    mock: MockEndpoint, tmp_path: Path
+) -> None:
     answered = 4
 
     def script(body: dict[str, Any], number: int) -> Scripted:
@@ -326,7 +332,7 @@ def test_the_command_that_an_interrupted_one_prints_goes_on_where_it_stopped(moc
     command, *rest = shlex.split(again)
     assert rest == arguments
     mock.options.p_hang, mock.options.script = 0.0, None
-    run(command, *rest).succeeded
+    run(command, *rest).succeeded()
     assert mock.stats()["answered"] == 6 + 6
     assert mock.stats()["repeated"] == 0
 

@@ -24,9 +24,9 @@ _HEAVY = {"dagster", "openai", "polars", "scipy", "deltalake", "pyarrow", "xllam
 def test_a_select_is_answered_as_a_table_csv_json_and_parquet(first_run: Evaluated, tmp_path: Path) -> None:
     file = tmp_path / "counts.parquet"
 
-    table = first_run.shaberi("sql", _JUDGEMENTS).succeeded.out
-    text = first_run.shaberi("sql", _JUDGEMENTS, "--format", "csv").succeeded.out
-    first_run.shaberi("sql", _JUDGEMENTS, "--format", "parquet", "--output", file).succeeded
+    table = first_run.shaberi("sql", _JUDGEMENTS).succeeded().out
+    text = first_run.shaberi("sql", _JUDGEMENTS, "--format", "csv").succeeded().out
+    first_run.shaberi("sql", _JUDGEMENTS, "--format", "parquet", "--output", file).succeeded()
 
     assert all(f"│ {name:9} │ {n} │" in table for name, n in _COUNTS.items())
     assert {row["benchmark"]: int(row["n"]) for row in csv.DictReader(io.StringIO(text))} == _COUNTS
@@ -37,13 +37,13 @@ def test_a_select_is_answered_as_a_table_csv_json_and_parquet(first_run: Evaluat
 def test_a_named_query_takes_parameters(first_run: Evaluated) -> None:
     finished = first_run.shaberi("sql", "hardest_questions", "--param", "benchmark=elyza", "--format", "json")
 
-    rows = json.loads(finished.succeeded.out)
+    rows = json.loads(finished.succeeded().out)
     assert len(rows) == 5
     assert [row["mean_score"] for row in rows] == sorted(row["mean_score"] for row in rows)
 
 
 def test_without_a_query_the_views_and_queries_are_listed() -> None:
-    listed = run("shaberi", "sql").succeeded.out
+    listed = run("shaberi", "sql").succeeded().out
 
     assert all(name in listed for name in ("leaderboard_under", "run_statistics", "hardest_questions", "what it tells"))
 
@@ -88,7 +88,9 @@ def test_without_a_lake_it_names_the_folder_and_what_to_do(tmp_path: Path) -> No
 def test_a_reader_that_has_seen_enough_is_no_error(first_run: Evaluated) -> None:
     command = [SCRIPTS / "shaberi", "sql", "select range, repeat('x', 100) from range(200000)", "--format", "csv"]
     environment = os.environ | lake_of(first_run.folder)
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline().startswith("range,")
@@ -98,7 +100,9 @@ def test_a_reader_that_has_seen_enough_is_no_error(first_run: Evaluated) -> None
 
 
 @pytest.mark.parametrize(
-    "command", [["view-scores"], ["shaberi", "sql", _JUDGEMENTS], ["shaberi", "sql"]], ids=lambda command: " ".join(command)
+    "command",
+    [["view-scores"], ["shaberi", "sql", _JUDGEMENTS], ["shaberi", "sql"]],
+    ids=" ".join,
 )
 def test_reading_commands_import_nothing_heavy_while_the_catalog_is_fresh(
     command: list[str], first_run: Evaluated

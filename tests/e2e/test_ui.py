@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import pytest
 import yaml
@@ -36,10 +36,15 @@ from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 pytestmark = [pytest.mark.e2e, pytest.mark.browser]
 
 _LOCATION = "shaberi_dagster.definitions"
-_FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 _PATIENCE = 90.0
 _CLICK_MILLISECONDS = 45_000
 _RUNS = """query { runsOrError { ... on Runs { results { runId jobName status tags { key value } } } } }"""
@@ -132,7 +137,11 @@ class Ui:
 def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
     """One server for all tests of this file, ready when its code location is loaded."""
     place = tmp_path_factory.mktemp("ui")
-    own = {"SHABERI_WAREHOUSE": place / "warehouse", "DAGSTER_HOME": place / "dagster", "SHABERI_RUN_SPECS": place / "in"}
+    own = {
+        "SHABERI_WAREHOUSE": place / "warehouse",
+        "DAGSTER_HOME": place / "dagster",
+        "SHABERI_RUN_SPECS": place / "in",
+    }
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SHABERI_")}
     environment |= {name: str(path) for name, path in own.items()}
     with socket.socket() as free:
@@ -174,9 +183,19 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
 @pytest.fixture(scope="module")
 def command_line_run(ui: Ui) -> str:
     """The run of a `run-evals` command on the instance that the server shows."""
-    command = [Path(sys.executable).with_name("run-evals"), "--model", "typed", "--judge-model", "judge", "--limit", "2"]
+    command = [
+        Path(sys.executable).with_name("run-evals"),
+        "--model",
+        "typed",
+        "--judge-model",
+        "judge",
+        "--limit",
+        "2",
+    ]
     urls = ["--base-url", ui.mock.base_url, "--judge-base-url", ui.mock.base_url]
-    done = subprocess.run([*command, *urls], env=ui.environment, capture_output=True, text=True, timeout=_PATIENCE)
+    done = subprocess.run(
+        [*command, *urls], env=ui.environment, check=False, capture_output=True, text=True, timeout=_PATIENCE
+    )
     assert done.returncode == 0, done.stderr
     return "typed@@default"
 
@@ -302,15 +321,16 @@ def test_a_terminated_run_is_canceled_and_its_finished_calls_are_kept(ui: Ui) ->
 
 def _take_picture(page: Page, path: Path) -> None:
     """The whole graph without the side bars."""
+    page.set_viewport_size({"width": 1500, "height": 1080})
     page.get_by_role("button", name="Hide navigation").click()
-    page.locator("[data-tooltip='Hide sidebar'], [aria-label='Hide sidebar']").or_(
-        page.get_by_role("button").filter(has=page.locator("[aria-label='panel_show_right'], [aria-label='panel_show_left']"))
-    ).first.click()
-    page.reload()
-    page.wait_for_load_state("networkidle")
-    time.sleep(3)  # the picture of a graph that moves into its place
+    # The only button beside the field that narrows the list of assets.
+    page.get_by_placeholder("Jump to").locator("xpath=following::button[1]").click()
+    page.mouse.dblclick(900, 1060)  # an empty spot: fit the graph into the window
+    page.wait_for_timeout(3_000)  # it glides into its place
+    page.mouse.move(760, 180)  # another empty spot: pull the top below the search field
+    page.mouse.down()
+    page.mouse.move(760, 270, steps=10)
+    page.mouse.up()
+    expect(page.get_by_text("Loading…").or_(page.get_by_text("Loading..."))).to_have_count(0)
+    path.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=path)
-
-
-def _quoted(text: str) -> str:
-    return quote(text, safe="")

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.commands import Finished, lake_of, run
+from tests.commands import lake_of, run
 from tests.e2e.conftest import Evaluated, target
 from tests.mock_endpoint import content_for, running_mock
 
 pytestmark = pytest.mark.e2e
 
-_RUNS, _BENCHMARKS, _JUDGE = 4, ("elyza", "rakuda"), "judge-a"
+_RUNS, _BENCHMARKS, _JUDGE = 3, ("elyza", "rakuda"), "judge-a"
 
 
 @pytest.fixture(scope="session")
 def multi_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluated]:
-    """Four runs of a model that answers differently each time."""
+    """Three runs of a model that answers differently each time."""
     folder = tmp_path_factory.mktemp("multi")
 
     def script(body: dict[str, Any], number: int) -> str:
@@ -48,13 +48,13 @@ def scores_by_run(multi_run: Evaluated) -> dict[str, list[float]]:
     return scores | {"overall": list(np.mean([scores[name] for name in _BENCHMARKS], axis=0))}
 
 
-@pytest.mark.parametrize("n_runs", [_RUNS, 3, 2, 1])
+@pytest.mark.parametrize("n_runs", [_RUNS, 2, 1])
 def test_statistics_over_runs_are_those_of_scipy(
     n_runs: int, multi_run: Evaluated, scores_by_run: dict[str, list[float]]
 ) -> None:
-    multi_run.first.succeeded
+    multi_run.first.succeeded()
     document = json.loads(
-        multi_run.view_scores("--tag", "july", "--runs", str(n_runs), "--format", "json").succeeded.out
+        multi_run.view_scores("--tag", "july", "--runs", str(n_runs), "--format", "json").succeeded().out
     )
 
     shown = {row["benchmark"]: row for row in document["statistics"]}
@@ -78,27 +78,32 @@ def test_statistics_over_runs_are_those_of_scipy(
 def test_the_table_shows_mean_sd_margin_and_range_over_runs(
     multi_run: Evaluated, scores_by_run: dict[str, list[float]]
 ) -> None:
-    table = multi_run.view_scores("--tag", "july").succeeded.out
+    table = multi_run.view_scores("--tag", "july").succeeded().out
 
     values = np.array(scores_by_run["rakuda"])
     margin = stats.t.ppf(0.975, _RUNS - 1) * values.std(ddof=1) / np.sqrt(_RUNS)
-    numbers = f"{values.mean():.2f}", f"{values.std(ddof=1):.2f}", f"±{margin:.2f}", f"{values.min():.2f}–{values.max():.2f}"
+    numbers = (
+        f"{values.mean():.2f}",
+        f"{values.std(ddof=1):.2f}",
+        f"±{margin:.2f}",
+        f"{values.min():.2f}–{values.max():.2f}",
+    )
     (line,) = (line.split() for line in table.splitlines() if line.startswith("rakuda"))
     assert line == ["rakuda", _JUDGE, *numbers, str(_RUNS)]
     assert "judgements" in table.splitlines()[-1]
 
 
 def test_one_run_of_a_multi_run_is_shown_without_statistics(multi_run: Evaluated) -> None:
-    document = json.loads(multi_run.view_scores("--tag", "july-run2", "--format", "json").succeeded.out)
+    document = json.loads(multi_run.view_scores("--tag", "july-run2", "--format", "json").succeeded().out)
 
     assert {row["run_tag"] for row in document["rows"]} == {"july-run2"}
     assert document["statistics"] == []
 
 
 def test_every_format_has_the_same_scores(first_run: Evaluated) -> None:
-    document = json.loads(first_run.view_scores("--format", "json").succeeded.out)
-    rows = list(csv.DictReader(io.StringIO(first_run.view_scores("--format", "csv").succeeded.out)))
-    markdown = first_run.view_scores("--format", "md").succeeded.out
+    document = json.loads(first_run.view_scores("--format", "json").succeeded().out)
+    rows = list(csv.DictReader(io.StringIO(first_run.view_scores("--format", "csv").succeeded().out)))
+    markdown = first_run.view_scores("--format", "md").succeeded().out
 
     expected = {(row["judge"], row["benchmark"]): row["score"] for row in document["rows"]}
     assert len(expected) == 8
@@ -110,7 +115,7 @@ def test_every_format_has_the_same_scores(first_run: Evaluated) -> None:
 
 
 def test_only_the_judge_that_is_asked_for_is_shown(first_run: Evaluated) -> None:
-    table = first_run.view_scores("--judge", "judge-b").succeeded.out
+    table = first_run.view_scores("--judge", "judge-b").succeeded().out
 
     assert "judge-b" in table
     assert "judge-a" not in table
@@ -137,9 +142,3 @@ def test_without_a_lake_it_names_the_folder_and_what_to_do(tmp_path: Path) -> No
     assert str(tmp_path / "warehouse") in complaint
     assert "run run-evals first" in complaint
     assert not (tmp_path / "warehouse").exists()
-
-
-def test_output_goes_into_a_pipe_that_is_closed_early_without_a_word(first_run: Evaluated) -> None:
-    finished: Finished = first_run.view_scores("--format", "csv").succeeded
-
-    assert finished.err == ""

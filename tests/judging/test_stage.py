@@ -247,6 +247,28 @@ def test_a_judgement_that_has_no_score_at_all_is_a_failure_row(workspace: Worksp
     assert not checks(outcome)["few_failures"]
 
 
+def test_a_judgement_without_a_score_is_asked_for_again_and_then_stands(workspace: Workspace) -> None:
+    with running_mock(script=_judging("良いです", fallback="FINAL SCORE: なし")) as mock:
+        spec = _answered(workspace, mock)
+        _judge(spec, workspace)
+        mock.options.script = _judging("FINAL SCORE: 6")
+        before = asked_of(mock, "judge-a")
+        rows, _ = _judge(spec, workspace)
+        assert asked_of(mock, "judge-a") == before + 5
+        _judge(spec, workspace)
+        assert asked_of(mock, "judge-a") == before + 5
+    assert rows.select("status", "score").unique().rows() == [("ok", 6.0)]
+
+
+def test_a_score_in_a_judges_thinking_is_not_its_score(workspace: Workspace) -> None:
+    with running_mock(script=_judging("<think>FINAL SCORE: 9 かもしれない</think>\nよい回答です。\nFINAL SCORE: 4")) as mock:
+        rows, _ = _judge(_answered(workspace, mock), workspace)
+    assert rows.select("score", "score_source").unique().rows() == [(4.0, "final_score")]
+    with running_mock(script=_judging("<think>FINAL SCORE: 9 かもしれない", fallback="FINAL SCORE: 9")) as mock:
+        rows, _ = _judge(_answered(workspace, mock, tag="second"), workspace)
+    assert rows.select("status", "error_class").unique().rows() == [("error", "empty_output")]
+
+
 def test_a_judge_that_writes_nothing_is_a_failure_row_without_a_second_call(workspace: Workspace) -> None:
     with running_mock(script=_judging(" \n")) as mock:
         rows, _ = _judge(_answered(workspace, mock), workspace)

@@ -9,7 +9,7 @@ from email.utils import format_datetime
 
 import pytest
 from aiohttp import web
-from mock_endpoint import completion, running_mock
+from tests.mock_endpoint import completion, running_mock
 
 from shaberi_dagster.errors import EndpointError
 from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings

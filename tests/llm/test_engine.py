@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 from aiohttp import web
-from mock_endpoint import running_mock
+from tests.mock_endpoint import running_mock
 
 from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.llm.client import ClientSettings

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from mock_endpoint import running_mock
+from tests.mock_endpoint import running_mock
 
 from shaberi_dagster.errors import EndpointError
 from shaberi_dagster.llm.engine import Engine, RetrySettings

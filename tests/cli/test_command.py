@@ -1,0 +1,115 @@
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import Annotated
+
+import pytest
+import typer
+
+from shaberi_dagster.cli.command import run_command
+from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, QuestionFileError
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture(autouse=True)
+def own_signal_handler() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def ended(monkeypatch, capsys) -> Callable[..., tuple[int, str]]:
+    """Runs a command and gives its exit code and what it wrote to stderr."""
+
+    def end(body, *arguments):
+        app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+        @app.command()
+        def command(
+            number: Annotated[int, typer.Option(min=1)] = 1, debug: Annotated[bool, typer.Option("--debug")] = False
+        ) -> int:
+            del debug
+            return body(number)
+
+        monkeypatch.setattr(sys, "argv", ["command", *arguments])
+        with pytest.raises(SystemExit) as exit_:
+            run_command(app)
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        return exit_.value.code, captured.err
+
+    return end
+
+
+def raising(error):
+    def body(_):
+        raise error
+
+    return body
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 130])
+def test_the_number_that_a_command_returns_is_its_exit_code(code, ended):
+    assert ended(lambda _: code) == (code, "")
+
+
+def test_a_command_that_returns_nothing_went_fine(ended):
+    assert ended(lambda _: None) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ConfigurationError("set A to B"), "error: set A to B\n"),
+        (ConfigurationError("of\n  several\tlines"), "error: of several lines\n"),
+        (QuestionFileError("a.jsonl", 3, "is not JSON"), "error: question file a.jsonl:3: is not JSON\n"),
+        (PartitionBusyError("busy"), "error: busy\n"),
+    ],
+)
+def test_our_errors_are_one_line_and_exit_code_2(error, line, ended):
+    assert ended(raising(error)) == (2, line)
+
+
+def test_an_unforeseen_error_is_one_line_with_its_kind_and_exit_code_1(ended):
+    assert ended(raising(ZeroDivisionError("by zero"))) == (1, "error: ZeroDivisionError: by zero\n")
+
+
+@pytest.mark.parametrize(("error", "code"), [(ConfigurationError("wrong"), 2), (ZeroDivisionError("wrong"), 1)])
+def test_debug_shows_the_traceback_above_the_line(error, code, ended):
+    ended_with, err = ended(raising(error), "--debug")
+
+    assert ended_with == code
+    assert err.startswith("Traceback (most recent call last):")
+    assert "in body" in err
+    assert err.splitlines()[-1].startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["--number", "0"], "Invalid value for '--number'"),
+        (["--number", "many"], "Invalid value for '--number'"),
+        (["--nonsense"], "No such option: --nonsense"),
+        (["extra"], "Got unexpected extra argument"),
+    ],
+)
+def test_a_wrong_option_is_one_line_that_points_to_the_help_and_exit_code_2(arguments, what, ended):
+    code, err = ended(lambda _: 0, *arguments)
+
+    assert code == 2
+    assert err.startswith(f"error: {what}")
+    assert err.endswith(" --help lists what there is)\n")
+    assert err.count("\n") == 1
+
+
+def test_an_interrupt_is_exit_code_130(ended):
+    assert ended(raising(KeyboardInterrupt())) == (130, "")
+
+
+def test_kill_ends_a_command_like_an_interrupt(ended):
+    def body(_):
+        signal.raise_signal(signal.SIGTERM)
+
+    assert ended(body) == (130, "")

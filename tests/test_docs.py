@@ -1,0 +1,81 @@
+"""The pages for readers: their commands, their links, and what must not be in them."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+pytestmark = pytest.mark.unit
+
+_ROOT = Path(__file__).resolve().parent.parent
+_FOLDERS = ("docs", "prompts", "warehouse", "notebooks", "sql")
+_PAGES = sorted([*_ROOT.glob("*.md"), *(page for folder in _FOLDERS for page in (_ROOT / folder).rglob("*.md"))])
+_README = (_ROOT / "README.md").read_text(encoding="utf-8")
+_FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
+# Home folders, temporary folders, this machine's folders, drives, and addresses of other private machines.
+_MACHINE_PATH = re.compile(
+    r"(?<![\w.~/])/(?:home|root|Users|tmp|work|mnt|opt|srv)/|\.\./shared|\b[A-Z]:\\|\b(?:192\.168|10\.\d+)\.\d+\.\d+"
+)
+
+
+def _shell_blocks() -> list[str]:
+    return [text for _, language, text in _FENCE.findall(_README) if language == "sh"]
+
+
+def _prose(page: Path) -> str:
+    """The page without its fenced blocks and inline code, in which brackets are no links."""
+    return re.sub(r"`[^`\n]*`", "", _FENCE.sub("", page.read_text(encoding="utf-8")))
+
+
+def _links(page: Path) -> list[str]:
+    links = [markdown or html for markdown, html in _LINK.findall(_prose(page))]
+    return [link for link in links if not re.match(r"[a-z]+:", link)]
+
+
+def _anchors(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def test_the_first_two_commands_of_the_readme_are_one_line_each() -> None:
+    first_two = _shell_blocks()[:2]
+
+    assert len(first_two) == 2
+    assert [block.count("\n") for block in first_two] == [1, 1]
+    assert [block.strip() for block in first_two] == [block[:-1] for block in first_two]
+
+
+def test_the_first_two_commands_of_the_readme_need_nothing_but_make() -> None:
+    for block in _shell_blocks()[:2]:
+        program, *targets = shlex.split(block)
+        assert program == "make"
+        subprocess.run(["make", "--dry-run", *targets], cwd=_ROOT, capture_output=True, check=True)
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(_ROOT)))
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    broken = []
+    for link in _links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / unquote(path)).resolve() if path else page
+        inside = target.is_relative_to(_ROOT)
+        if not (inside and target.exists()) or (anchor and anchor not in _anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(_ROOT)))
+def test_no_page_names_a_path_of_somebodys_machine(page: Path) -> None:
+    assert _MACHINE_PATH.findall(page.read_text(encoding="utf-8")) == []
+
+
+def test_the_readme_and_every_design_page_can_be_found_from_the_readme() -> None:
+    linked = {(_ROOT / unquote(link.partition("#")[0])).resolve() for link in _links(_ROOT / "README.md")}
+
+    pages = [*(_ROOT / "docs").rglob("*.md"), _ROOT / "prompts" / "README.md", _ROOT / "warehouse" / "README.md"]
+    lost = [str(page.relative_to(_ROOT)) for page in pages if not {page, page.parent} & linked]
+    assert lost == []
