@@ -36,7 +36,7 @@ imports: setup ## the direction of imports
 	$(BIN)/lint-imports
 
 pytest: setup ## the tests (ARGS="-m unit" for some)
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses auto $(ARGS)
 
 format: setup ## let ruff mend style and formatting
 	$(BIN)/ruff check --fix
@@ -46,10 +46,13 @@ lock: setup ## resolve pyproject.toml again into requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --group dev --override overrides.txt --generate-hashes --universal \
 	  --python-version 3.11 --no-header --upgrade --quiet --output-file requirements.lock
 
+docs: setup ## write docs/reference.md anew
+	$(BIN)/python docs/reference.py
+
 ui: setup ## open the Dagster UI on this lake
 	$(BIN)/shaberi ui
 
 clean: ## remove the environment and caches, never the lake
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo test lint types imports pytest format lock ui clean
+.PHONY: help setup demo test lint types imports pytest format lock docs ui clean

@@ -10,7 +10,7 @@ import typer
 
 from shaberi_dagster.errors import ShaberiError
 
-FINE, USAGE, FAILED_PARTS, INTERRUPTED = 0, 2, 3, 130
+FINE, USAGE, FAILED_PARTS, UNFORESEEN, INTERRUPTED = 0, 2, 3, 70, 130
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 _DEBUG_FLAG = "--debug"
 
@@ -48,8 +48,8 @@ def _usage_error(error: Exception) -> int:
         hint = f" ({context.command_path} --help lists what there is)" if context else ""
         print(text if "\n" in text else f"error: {text.rstrip('.')}{hint}", file=sys.stderr)  # noqa: T201
         return USAGE
-    _report(error, f"{type(error).__name__}: {error}")
-    return 1
+    _report(error, f"{type(error).__name__}: {error} (--debug shows where)")
+    return UNFORESEEN
 
 
 def _report(error: Exception, text: str) -> None:

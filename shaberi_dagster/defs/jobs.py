@@ -89,6 +89,9 @@ def compact() -> None:
 
 
 nightly_compaction = dg.ScheduleDefinition(
-    job=compact, cron_schedule="0 4 * * *", default_status=dg.DefaultScheduleStatus.RUNNING
+    job=compact,
+    cron_schedule="0 4 * * *",
+    description="Compacts the lake every night at 4.",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
 )
 JOBS: list[Any] = [evaluate, new_run, compact]

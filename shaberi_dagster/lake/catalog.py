@@ -92,7 +92,8 @@ def write_catalog(lake: "Lake") -> Path:
     versions = logged_versions(lake.folder)
     with tempfile.TemporaryDirectory(prefix=".catalog-", dir=lake.folder) as scratch:
         fresh = Path(scratch) / CATALOG_NAME
-        with duckdb.connect(str(fresh)) as connection:
+        # Clients from 1.4 on can open it.
+        with duckdb.connect(str(fresh), config={"storage_compatibility_version": "v1.4.0"}) as connection:
             versions |= define_views(connection, lake)
             connection.execute(
                 "create table lake.catalog as select $1 as description", [_description(lake.folder, versions)]

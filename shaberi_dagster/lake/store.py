@@ -75,7 +75,7 @@ class Lake:
 
     def versions(self) -> dict[str, int]:
         """The committed version of each table that exists."""
-        return {name: self.delta(name).version() for name in TABLES if (self.path(name) / "_delta_log").is_dir()}
+        return {name: self.delta(name).version() for name in TABLES if self._exists(name)}
 
     def read(self, table: str, keys: Keys | None = None, columns: list[str] | None = None) -> pl.DataFrame:
         """Rows of a table.
@@ -86,12 +86,17 @@ class Lake:
             columns: Only these columns.
 
         Returns:
-            A frame with the table's schema.
+            A frame with the table's schema; empty when the table does not exist yet.
         """
+        if not self._exists(table):
+            return pl.DataFrame(schema=TABLES[table].schema).select(columns or pl.all())
         frame = pl.scan_delta(self.delta(table)).filter(
             *(pl.col(column).is_in(_values(value)) for column, value in (keys or {}).items())
         )
         return frame.select(columns or list(TABLES[table].schema)).collect()
+
+    def _exists(self, table: str) -> bool:
+        return (self.path(table) / "_delta_log").is_dir()
 
     @_retry_conflicts
     def replace(self, table: str, frame: pl.DataFrame, keys: Keys) -> None:

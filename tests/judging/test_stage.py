@@ -261,7 +261,9 @@ def test_a_judgement_without_a_score_is_asked_for_again_and_then_stands(workspac
 
 
 def test_a_score_in_a_judges_thinking_is_not_its_score(workspace: Workspace) -> None:
-    with running_mock(script=_judging("<think>FINAL SCORE: 9 かもしれない</think>\nよい回答です。\nFINAL SCORE: 4")) as mock:
+    with running_mock(
+        script=_judging("<think>FINAL SCORE: 9 かもしれない</think>\nよい回答です。\nFINAL SCORE: 4")
+    ) as mock:
         rows, _ = _judge(_answered(workspace, mock), workspace)
     assert rows.select("score", "score_source").unique().rows() == [(4.0, "final_score")]
     with running_mock(script=_judging("<think>FINAL SCORE: 9 かもしれない", fallback="FINAL SCORE: 9")) as mock:

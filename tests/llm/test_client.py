@@ -9,10 +9,10 @@ from email.utils import format_datetime
 
 import pytest
 from aiohttp import web
-from tests.mock_endpoint import completion, running_mock
 
 from shaberi_dagster.errors import EndpointError
 from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings
+from tests.mock_endpoint import completion, running_mock
 
 pytestmark = pytest.mark.integration
 

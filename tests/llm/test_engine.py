@@ -6,7 +6,6 @@ from contextlib import aclosing
 
 import pytest
 from aiohttp import web
-from tests.mock_endpoint import running_mock
 
 from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.llm.client import ClientSettings
@@ -15,6 +14,7 @@ from shaberi_dagster.llm.engine import Engine, RetrySettings
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.llm.workers import run_all
+from tests.mock_endpoint import running_mock
 
 pytestmark = pytest.mark.integration
 

@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
-from tests.mock_endpoint import running_mock
 
 from shaberi_dagster.errors import EndpointError
 from shaberi_dagster.llm.engine import Engine, RetrySettings
 from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.llm.session import CallSession
+from tests.mock_endpoint import running_mock
 
 pytestmark = pytest.mark.integration
 
