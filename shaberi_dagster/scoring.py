@@ -27,7 +27,10 @@ def score(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> lis
         One outcome per benchmark.
     """
     judges = pl.DataFrame({"judge": [judge.model for judge in spec.judges]}, schema={"judge": pl.String})
-    frame = _derive("scores", spec, benchmarks, workspace, relations={"run_judges": judges})
+    frame = _derive(
+        "scores", spec, benchmarks, workspace, sources=["answers", "judgements"], relations={"run_judges": judges}
+    )
+    write_catalog(workspace.lake)
     return [_scores_outcome(spec, name, frame.filter(benchmark=name)) for name in benchmarks]
 
 
@@ -53,7 +56,9 @@ def measure(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> l
         }
     )
     parameters = {"base_tag": spec.base_tag, "run_number": spec.run_number}
-    frame = _derive("metrics", spec, benchmarks, workspace, relations={"plan": plan}, parameters=parameters)
+    frame = _derive(
+        "metrics", spec, benchmarks, workspace, sources=["scores"], relations={"plan": plan}, parameters=parameters
+    )
     set_status(spec, workspace)
     return [_metrics_outcome(spec, name, frame.filter(benchmark=name)) for name in benchmarks]
 
@@ -97,20 +102,20 @@ def _derive(
     benchmarks: Sequence[str],
     workspace: Workspace,
     *,
+    sources: Sequence[str],
     relations: dict[str, pl.DataFrame],
     parameters: dict[str, Any] | None = None,
 ) -> pl.DataFrame:
-    """Run `sql/stages/{table}.sql` and put its rows in the place of the run's."""
+    """Run `sql/stages/{table}.sql` over the source tables and put its rows in the place of the run's."""
     sql = Path(workspace.settings.sql / "stages" / f"{table}.sql").read_text(encoding="utf-8")
     keys = {"run_id": spec.run_id, "benchmark": list(benchmarks)}
-    with connect(workspace.lake) as connection:
+    with connect(workspace.lake, *sources) as connection:
         for name, relation in relations.items():
             connection.register(name, relation)
         bound = {"run_id": spec.run_id, "benchmarks": list(benchmarks)} | (parameters or {})
         derived = pl.DataFrame(connection.sql(sql, params=bound).to_arrow_table())
     frame = derived.with_columns(created_at=pl.lit(datetime.now(UTC)))
     workspace.lake.replace(table, frame, keys)
-    write_catalog(workspace.lake)
     return frame
 
 
@@ -129,7 +134,6 @@ def _scores_outcome(spec: RunSpec, benchmark: str, frame: pl.DataFrame) -> Outco
             "mean_score": scored["score"].mean(),
         },
         preview=frame.head(5).select("judge", "question_id", "status", "baseline_score", "score"),
-        scores={str(name): part["score"].to_list() for (name,), part in scored.group_by("judge")},
         checks=(complete_check(frame.height, planned),),
     )
 

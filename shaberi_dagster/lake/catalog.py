@@ -7,6 +7,7 @@ it at any moment. Readers compare the versions it was made from with the tables'
 import os
 import re
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,26 +102,34 @@ def write_catalog(lake: "Lake") -> Path:
         return fresh.replace(lake.folder / CATALOG_NAME)
 
 
-def connect(lake: "Lake") -> duckdb.DuckDBPyConnection:
-    """An in-memory connection with the same views over the current versions, for the stages' own SQL."""
+def connect(lake: "Lake", *tables: str) -> duckdb.DuckDBPyConnection:
+    """An in-memory connection over the current versions, for the stages' own SQL.
+
+    Args:
+        lake: What to read.
+        tables: Only these tables of schema `lake`, which is quick; none named means all of them and the public views.
+    """
     connection = duckdb.connect()
     connection.execute("set TimeZone = 'UTC'")
-    define_views(connection, lake)
+    if tables:
+        define_tables(connection, lake, tables)
+    else:
+        define_views(connection, lake)
     return connection
 
 
-def define_views(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> dict[str, int]:
-    """Create schema `lake` (one view per table) and the public views of `sql/views` in `main`.
+def define_tables(connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: Iterable[str]) -> dict[str, int]:
+    """Create schema `lake` with one view per table.
 
     Returns:
-        The version of each table that the views stand for.
+        The version of each table that its view stands for.
     """
     from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
 
     connection.execute("create schema lake")
     versions = {}
-    for name, table in TABLES.items():
-        delta = lake.delta(name)
+    for name in tables:
+        table, delta = TABLES[name], lake.delta(name)
         files, versions[name] = delta.file_uris(), delta.version()
         columns = ", ".join(column.name for column in table.columns)
         source = (
@@ -132,6 +141,18 @@ def define_views(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> dict[st
             connection.execute(f"create table lake._{name} as from empty_frame")
             source = f"lake._{name}"
         connection.execute(f"create view lake.{name} as select {columns} from {source}")
+    return versions
+
+
+def define_views(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> dict[str, int]:
+    """Create schema `lake` and the public views of `sql/views` in `main`, with their descriptions.
+
+    Returns:
+        The version of each table that the views stand for.
+    """
+    from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
+
+    versions = define_tables(connection, lake, TABLES)
     for path in view_files():
         connection.execute(path.read_text(encoding="utf-8"))
         connection.execute(f"comment on {_kind(path)} {view_name(path)} is {_sql_string(describe_sql(path))}")

@@ -72,11 +72,11 @@ def test_our_errors_are_one_line_and_exit_code_2(error, line, ended):
     assert ended(raising(error)) == (2, line)
 
 
-def test_an_unforeseen_error_is_one_line_with_its_kind_and_exit_code_1(ended):
-    assert ended(raising(ZeroDivisionError("by zero"))) == (1, "error: ZeroDivisionError: by zero\n")
+def test_an_unforeseen_error_is_one_line_with_its_kind_and_exit_code_70(ended):
+    assert ended(raising(ZeroDivisionError("by zero"))) == (70, "error: ZeroDivisionError: by zero (--debug shows where)\n")
 
 
-@pytest.mark.parametrize(("error", "code"), [(ConfigurationError("wrong"), 2), (ZeroDivisionError("wrong"), 1)])
+@pytest.mark.parametrize(("error", "code"), [(ConfigurationError("wrong"), 2), (ZeroDivisionError("wrong"), 70)])
 def test_debug_shows_the_traceback_above_the_line(error, code, ended):
     ended_with, err = ended(raising(error), "--debug")
 
