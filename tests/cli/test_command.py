@@ -73,7 +73,10 @@ def test_our_errors_are_one_line_and_exit_code_2(error, line, ended):
 
 
 def test_an_unforeseen_error_is_one_line_with_its_kind_and_exit_code_70(ended):
-    assert ended(raising(ZeroDivisionError("by zero"))) == (70, "error: ZeroDivisionError: by zero (--debug shows where)\n")
+    assert ended(raising(ZeroDivisionError("by zero"))) == (
+        70,
+        "error: ZeroDivisionError: by zero (--debug shows where)\n",
+    )
 
 
 @pytest.mark.parametrize(("error", "code"), [(ConfigurationError("wrong"), 2), (ZeroDivisionError("wrong"), 70)])
