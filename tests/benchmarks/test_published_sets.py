@@ -1,8 +1,6 @@
 """The published question sets, wherever `SHABERI_CORPUS` has them."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
@@ -15,11 +13,8 @@ TENGU = get_benchmark("tengu")
 
 
 @pytest.fixture
-def folder():
-    corpus = os.environ.get("SHABERI_CORPUS")
-    if not corpus:
-        pytest.skip("SHABERI_CORPUS is not set")
-    return Path(corpus) / "questions"
+def folder(corpus):
+    return corpus / "questions"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
 import json
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -28,9 +27,8 @@ def judge_texts(root: Path):
                     yield path.parent.name, inner["judge_output"], row["ModelAnswer"] or "", inner["score"]
 
 
-@pytest.mark.skipif("SHABERI_CORPUS" not in os.environ, reason="SHABERI_CORPUS names no corpus")
-def test_legacy_judge_texts_give_the_scores_that_were_stored():
-    root = Path(os.environ["SHABERI_CORPUS"]) / "legacy" / "mini"
+def test_legacy_judge_texts_give_the_scores_that_were_stored(corpus: Path):
+    root = corpus / "legacy" / "mini"
     seen, wrong = Counter(), []
     for benchmark, output, answer, stored in judge_texts(root):
         forms = LEGACY_FORMS[benchmark]
