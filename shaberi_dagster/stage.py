@@ -161,6 +161,9 @@ def calling(run_id: str, name: str, workspace: Workspace) -> Iterator[CallingSta
         # Killed between the commit and the end of the journal: these calls are in the lake.
         journal.remove()
         journal = Journal.open(path, run_id, name)
+    if journal.corrupt_lines:
+        where = path.with_name(f"{path.name}.corrupt")
+        workspace.reporter.note(f"{journal.corrupt_lines} unreadable lines of the journal were set aside in {where}")
     with journal:
         yield CallingStage(run_id, name, workspace, journal)
 
