@@ -66,11 +66,12 @@ def check_endpoints(spec: RunSpec, workspace: Workspace, *, answers: bool, judge
 
     Raises:
         EndpointError: One cannot be reached or refuses us.
-        ConfigurationError: A key is missing.
+        ConfigurationError: A key is missing, or a price that the budget needs.
     """
     needed = {(judge.endpoint, judge.model) for judge in spec.judges if judge.model in judges}
     if answers:
         needed.add((spec.endpoint, spec.model))
     thread = workspace.engine_thread()
     for endpoint, model in sorted(needed, key=lambda pair: pair[1]):
+        workspace.budget.check(model, endpoint.base_url)
         thread.run(thread.engine.check(endpoint.to_endpoint(), model))

@@ -1,11 +1,13 @@
-"""What a run is asked to be (`RunRequest`) and what it is (`RunSpec`)."""
+"""What a run is asked to be (`RunRequest`), what it is (`RunSpec`), and how calls are made for it (`CallOptions`)."""
 
 import re
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import run_id_of, sha256_json
+from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.types import Endpoint
 
 _RUN_NUMBER = re.compile(r"(?P<base>.+)-run(?P<number>[1-9]\d*)")
@@ -51,6 +53,46 @@ class RunRequest(BaseModel):
     question_sets: Annotated[
         list[str] | None, Field(description="Versions other than the default, e.g. mt_bench@80")
     ] = None
+
+
+class CallOptions(BaseModel):
+    """How the calls of one command or launch are made; no part of what a run is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    concurrency: Annotated[
+        int | None, Field(ge=1, description="Calls at once to each endpoint, fixed; none: the limiter finds out")
+    ] = None
+    limiter: Annotated[
+        Literal["adaptive", "aimd"],
+        Field(description="adaptive finds what the server takes; aimd adds one and halves"),
+    ] = "adaptive"
+    initial_concurrency: Annotated[int, Field(ge=1, description="Calls at once in the beginning")] = 40
+    min_concurrency: Annotated[int, Field(ge=1, description="Never fewer calls at once")] = 1
+    max_concurrency: Annotated[int, Field(ge=1, description="Never more calls at once")] = 60
+    limiter_cooldown: Annotated[
+        float, Field(ge=0, description="Seconds between two changes of the same kind by the limiter aimd")
+    ] = 2.0
+    fresh: Annotated[bool, Field(description="Do not use the replies that other runs have paid for")] = False
+    max_cost: Annotated[
+        float | None, Field(ge=0, description="Make no further call when this many US dollars are spent")
+    ] = None
+    max_tokens_total: Annotated[
+        int | None, Field(ge=0, description="Make no further call when this many tokens are sent and received")
+    ] = None
+
+    @property
+    def limiter_settings(self) -> LimiterSettings:
+        """As the call engine knows them; an initial limit outside of the bounds is moved to the nearest.
+
+        Raises:
+            ConfigurationError: The bounds exclude each other.
+        """
+        least, most = self.min_concurrency, self.max_concurrency
+        if least > most:
+            raise ConfigurationError(f"the least concurrency ({least}) is above the greatest ({most})")
+        initial = min(max(self.initial_concurrency, least), most)
+        return LimiterSettings(self.limiter, initial, least, most, self.limiter_cooldown, self.concurrency)
 
 
 class _Frozen(BaseModel):

@@ -27,10 +27,11 @@ def score(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> lis
         One outcome per benchmark.
     """
     judges = pl.DataFrame({"judge": [judge.model for judge in spec.judges]}, schema={"judge": pl.String})
-    frame = _derive(
+    frame, changed = _derive(
         "scores", spec, benchmarks, workspace, sources=["answers", "judgements"], relations={"run_judges": judges}
     )
-    write_catalog(workspace.lake)
+    if changed:
+        write_catalog(workspace.lake)
     return [_scores_outcome(spec, name, frame.filter(benchmark=name)) for name in benchmarks]
 
 
@@ -56,20 +57,21 @@ def measure(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> l
         }
     )
     parameters = {"base_tag": spec.base_tag, "run_number": spec.run_number}
-    frame = _derive(
+    frame, changed = _derive(
         "metrics", spec, benchmarks, workspace, sources=["scores"], relations={"plan": plan}, parameters=parameters
     )
-    set_status(spec, workspace)
+    set_status(spec, workspace, changed=changed)
     return [_metrics_outcome(spec, name, frame.filter(benchmark=name)) for name in benchmarks]
 
 
-def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None) -> str:
+def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *, changed: bool = False) -> str:
     """Store the state of the run: `complete` when each benchmark has every judge's metrics without failures.
 
     Args:
         spec: The run.
         workspace: Where to read and write.
         error: One line about what stopped the run; the state then is `error` where a benchmark is not complete.
+        changed: Whether its metrics changed, so that the run's row is written even if its state is the same.
 
     Returns:
         The run's state: `complete`, `partial` or `error`.
@@ -83,11 +85,15 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None) ->
         states[name] = "complete" if complete else f"error: {error}" if error else "partial"
     done = all(state == "complete" for state in states.values())
     status = "complete" if done else "error" if error else "partial"
+    by_benchmark = orjson.dumps(states).decode()
+    row = workspace.lake.read("runs", {"run_id": spec.run_id})
+    if not changed and row.select("status", "status_by_benchmark").rows() == [(status, by_benchmark)]:
+        return status
     now = datetime.now(UTC)
     finished = pl.coalesce("finished_at", pl.lit(now)) if done else pl.lit(None, dtype=pl.Datetime("us", "UTC"))
-    row = workspace.lake.read("runs", {"run_id": spec.run_id}).with_columns(
+    row = row.with_columns(
         status=pl.lit(status),
-        status_by_benchmark=pl.lit(orjson.dumps(states).decode()),
+        status_by_benchmark=pl.lit(by_benchmark),
         updated_at=pl.lit(now),
         finished_at=finished,
     )
@@ -105,8 +111,12 @@ def _derive(
     sources: Sequence[str],
     relations: dict[str, pl.DataFrame],
     parameters: dict[str, Any] | None = None,
-) -> pl.DataFrame:
-    """Run `sql/stages/{table}.sql` over the source tables and put its rows in the place of the run's."""
+) -> tuple[pl.DataFrame, bool]:
+    """Run `sql/stages/{table}.sql` over the source tables and put its rows in the place of the run's.
+
+    Returns:
+        The rows, and whether they are others than before.
+    """
     sql = Path(workspace.settings.sql / "stages" / f"{table}.sql").read_text(encoding="utf-8")
     keys = {"run_id": spec.run_id, "benchmark": list(benchmarks)}
     with connect(workspace.lake, *sources) as connection:
@@ -115,8 +125,7 @@ def _derive(
         bound = {"run_id": spec.run_id, "benchmarks": list(benchmarks)} | (parameters or {})
         derived = pl.DataFrame(connection.sql(sql, params=bound).to_arrow_table())
     frame = derived.with_columns(created_at=pl.lit(datetime.now(UTC)))
-    workspace.lake.replace(table, frame, keys)
-    return frame
+    return frame, workspace.lake.update(table, frame, keys)
 
 
 def _scores_outcome(spec: RunSpec, benchmark: str, frame: pl.DataFrame) -> Outcome:

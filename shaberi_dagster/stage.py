@@ -1,6 +1,6 @@
 """What all stages that make calls share: the journal, the engine, progress, and the commit to the lake."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
@@ -8,9 +8,10 @@ from typing import Any, Protocol, TypeVar
 import polars as pl
 
 from shaberi_dagster.lake.catalog import write_catalog
-from shaberi_dagster.lake.schemas import CALLS
+from shaberi_dagster.lake.schemas import CALLS, LIMIT_CHANGES
 from shaberi_dagster.lake.store import Keys
 from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.limiter import Limiter
 from shaberi_dagster.llm.prices import cost_usd
 from shaberi_dagster.llm.session import CallSession
 from shaberi_dagster.llm.types import Call, ChatRequest
@@ -30,8 +31,9 @@ class Item(Protocol):
 
 
 ItemT = TypeVar("ItemT", bound=Item)
-# More workers than any endpoint's limit, so that a slow endpoint's queue never keeps a fast one waiting.
-_WORKERS = 256
+# Many more workers than any endpoint's limit: neither those that back off nor the queue of a slow endpoint may keep a
+# fast one waiting.
+_FEWEST_WORKERS, _WORKERS_PER_SLOT = 256, 4
 
 Answered = tuple[Call, bool]  # a call, and whether it was paid for before
 Work = Callable[[CallSession, ItemT], Awaitable[tuple[dict[str, Any], list[Answered]]]]
@@ -90,31 +92,39 @@ class CallingStage:
         reporter = self._workspace.reporter
 
         def lookup(request_hashes: Sequence[str]) -> dict[str, Call]:
-            return self._workspace.paid_calls([name for name in request_hashes if name not in not_again])
+            return self._workspace.paid_calls(self.run_id, [name for name in request_hashes if name not in not_again])
 
-        session = CallSession(thread.engine, self._journal, self.name, lookup)
+        engine, budget = thread.engine, self._workspace.budget
+        session = CallSession(engine, self._journal, self.name, lookup, budget)
         requests = [item.request for item in items if item.request]
         session.prefetch([request.request_hash for request in requests])
         for endpoint, model in {(request.endpoint, request.model) for request in session.unpaid(requests)}:
-            await thread.engine.check(endpoint, model)
+            budget.check(model, endpoint.base_url)
+            await engine.check(endpoint, model)
+        limiters = {request.endpoint.base_url: engine.limiter(request.endpoint) for request in requests}
+        refused_before = budget.refused
 
         async def one(item: ItemT) -> dict[str, Any]:
             row, calls = await work(session, item)
             line = line_of(item)
             if item.request:
-                line.limit = thread.engine.limiter(item.request.endpoint).limit
-            line.done += 1
-            line.failed += row["status"] == "error"
-            line.reused += bool(calls) and all(reused for _, reused in calls)
-            for call, reused in calls:
-                if not reused:
-                    line.calls += 1
-                    line.prompt_tokens += call.usage.prompt_tokens or 0
-                    line.completion_tokens += call.usage.completion_tokens or 0
+                line.limit = limiters[item.request.endpoint.base_url].limit
+            _count(line, row, calls)
             reporter.changed(line)
+            self._record_limits(limiters, settled=True)
             return row
 
-        return [row async for row in run_all(items, one, workers=_WORKERS)]
+        workers = max([_FEWEST_WORKERS, *(_WORKERS_PER_SLOT * limiter.most for limiter in limiters.values())])
+        rows = [row async for row in run_all(items, one, workers=workers)]
+        self._record_limits(limiters, settled=False)
+        if refused := budget.refused - refused_before:
+            reporter.note(f"{budget.objection()}: {refused} calls of {self.name} were not made")
+        return rows
+
+    def _record_limits(self, limiters: Mapping[str, Limiter], *, settled: bool) -> None:
+        for base_url, limiter in limiters.items():
+            for change in limiter.take_changes(settled=settled):
+                self._journal.append_limit_change(base_url, change)
 
     def commit(self, table: str, frame: pl.DataFrame, keys: Keys, *, changed: bool) -> None:
         """Put the journal's calls and the stage's rows into the lake, then end the journal.
@@ -131,6 +141,12 @@ class CallingStage:
             schema_overrides=CALLS.schema,
             infer_schema_length=None,
         )
+        limits = pl.DataFrame(
+            [record | {"run_id": self.run_id, "stage": self.name} for record in self._journal.limit_changes],
+            schema=LIMIT_CHANGES.schema,
+        )
+        if limits.height and not lake.committed("limit_changes", self._journal.journal_id):
+            lake.append("limit_changes", limits, transaction=self._journal.journal_id)
         if calls.height:
             lake.append("calls", calls.select(CALLS.schema.keys()), transaction=self._journal.journal_id)
         if changed:
@@ -148,6 +164,18 @@ class CallingStage:
         return dict(summed.iter_rows())
 
 
+def _count(line: StageProgress, row: Mapping[str, Any], calls: Sequence[Answered]) -> None:
+    """Count an item that is done."""
+    line.done += 1
+    line.failed += row["status"] == "error"
+    line.reused += bool(calls) and all(reused for _, reused in calls)
+    for call, reused in calls:
+        if not reused and call.attempts:
+            line.calls += 1
+            line.prompt_tokens += call.usage.prompt_tokens or 0
+            line.completion_tokens += call.usage.completion_tokens or 0
+
+
 @contextmanager
 def calling(run_id: str, name: str, workspace: Workspace) -> Iterator[CallingStage]:
     """The stage with its journal open: finished calls of an interrupted attempt are there again.
@@ -157,15 +185,19 @@ def calling(run_id: str, name: str, workspace: Workspace) -> Iterator[CallingSta
     """
     path = workspace.journal_path(run_id, name)
     journal = Journal.open(path, run_id, name)
-    if workspace.lake.committed("calls", journal.journal_id):
-        # Killed between the commit and the end of the journal: these calls are in the lake.
-        journal.remove()
-        journal = Journal.open(path, run_id, name)
-    if journal.corrupt_lines:
-        where = path.with_name(f"{path.name}.corrupt")
-        workspace.reporter.note(f"{journal.corrupt_lines} unreadable lines of the journal were set aside in {where}")
-    with journal:
+    try:
+        if workspace.lake.committed("calls", journal.journal_id):
+            # Killed between the commit and the end of the journal: these calls are in the lake.
+            journal.remove()
+            journal = Journal.open(path, run_id, name)
+        if journal.corrupt_lines:
+            aside = path.with_name(f"{path.name}.corrupt")
+            workspace.reporter.note(
+                f"{journal.corrupt_lines} unreadable lines of the journal were set aside in {aside}"
+            )
         yield CallingStage(run_id, name, workspace, journal)
+    finally:
+        journal.close()
 
 
 def run_columns(spec: RunSpec) -> dict[str, Any]:

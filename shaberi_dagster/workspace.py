@@ -16,10 +16,12 @@ import uvloop
 
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.embedded import start_embedded
 from shaberi_dagster.llm.types import Call
 from shaberi_dagster.progress import LogReporter, Reporter
 from shaberi_dagster.prompting import PromptLibrary
+from shaberi_dagster.runspec import CallOptions
 from shaberi_dagster.settings import Settings
 
 T = TypeVar("T")
@@ -99,11 +101,21 @@ class Workspace:
         settings: Its folders.
         environment: Where API keys are read from.
         default_reporter: Told about progress unless `reporting_to` says otherwise.
+        options: How calls are made.
+        spender: Workspaces of this process with the same one share a budget; "" has one of its own.
     """
 
     settings: Settings
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     default_reporter: Reporter = field(default_factory=lambda: LogReporter(lambda _: None))
+    options: CallOptions = field(default_factory=CallOptions)
+    spender: str = ""
+
+    @cached_property
+    def budget(self) -> Budget:
+        """What calls may cost together."""
+        own = Budget(self.options.max_cost, self.options.max_tokens_total)
+        return _budgets.setdefault(self.spender, own) if self.spender else own
 
     @cached_property
     def lake(self) -> Lake:
@@ -126,11 +138,19 @@ class Workspace:
             run_id = f"{run_id[:_LONGEST_RUN_ID]}-{sha256_text(run_id)}"
         return self.settings.warehouse / JOURNAL_FOLDER / f"{run_id}.{stage}.jsonl"
 
-    def paid_calls(self, request_hashes: Sequence[str]) -> dict[str, Call]:
-        """The finished calls of any run and stage that answer these requests; the last one where it was made again."""
+    def paid_calls(self, run_id: str, request_hashes: Sequence[str]) -> dict[str, Call]:
+        """The finished calls that answer these requests; the last one where it was made again.
+
+        Args:
+            run_id: Who asks; with the option `fresh` only the calls of this run count.
+            request_hashes: What is asked.
+        """
         if not request_hashes:
             return {}
-        rows = self.lake.read("calls", {"status": "ok", "request_hash": request_hashes}).sort("created_at")
+        keys: dict[str, str | Sequence[str]] = {"status": "ok", "request_hash": request_hashes}
+        if self.options.fresh:
+            keys["run_id"] = run_id
+        rows = self.lake.read("calls", keys).sort("created_at")
         return {row["request_hash"]: Call.from_record(row) for row in rows.iter_rows(named=True)}
 
     def engine_thread(self) -> EngineThread:
@@ -140,7 +160,9 @@ class Workspace:
             _threads[pid] = EngineThread(self.environment)
             atexit.register(_threads[pid].close)
         _threads[pid].announce = self.reporter.note
+        _threads[pid].engine.limit_by(self.options.limiter_settings)
         return _threads[pid]
 
 
 _threads: dict[int, EngineThread] = {}
+_budgets: dict[str, Budget] = {}

@@ -1,7 +1,9 @@
 """A small OpenAI-compatible endpoint for tests: seeded faults, capacity, and counters of what it was asked.
 
 In a test: `with running_mock(latency=0.05, capacity=6) as mock:` and then `mock.base_url` and `mock.stats()`.
-As a process: `python tests/mock_endpoint.py --port 8100 --latency 0.05`; its counters are at `/stats`.
+A model's name can change its options: `mock@latency:0.5@capacity:6`.
+As a process: `python tests/mock_endpoint.py --port 8100 --latency 0.05`; its counters are at `/stats`. Its first line is
+its base URL, which tells the port that `--port 0` found.
 
 Whether a request fails is a hash of (seed, kind of fault, request, how often it came): a retry draws anew, and a
 second run draws the same. A prompt with "FINAL SCORE" is answered like a judge does, others with Japanese filler.
@@ -13,9 +15,11 @@ import collections
 import contextlib
 import hashlib
 import json
+import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from aiohttp import web
@@ -86,8 +90,10 @@ class MockEndpoint:
 
     def stats(self) -> dict[str, Any]:
         """Counters: `requests`, `answered`, `rejected` (429), one for each fault, `in_flight`, `most_in_flight`,
-        `repeated` (answers beyond the first to the same body), and `keys`: body hash to asked and answered."""
-        counts = {name: self._counts[name] for name in ("requests", "answered", "rejected", "most_in_flight")}
+        `abandoned` (the client went away before the answer), `repeated` (answers beyond the first to the same body),
+        and `keys`: body hash to asked and answered."""
+        names = ("requests", "answered", "rejected", "most_in_flight", "abandoned")
+        counts = {name: self._counts[name] for name in names}
         repeated = sum(number - 1 for number in self._answered.values())
         keys = {key: {"asked": number, "answered": self._answered[key]} for key, number in self._asked.items()}
         return counts | dict(self._counts) | {"in_flight": self._in_flight, "repeated": repeated, "keys": keys}
@@ -120,14 +126,17 @@ class MockEndpoint:
             return refusal
         key = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         self._asked[key] += 1
-        options = self.options
-        if (options.capacity and self._in_flight >= options.capacity) or self._draws("p_429", key):
+        options = self._options_of(body["model"])
+        if (options.capacity and self._in_flight >= options.capacity) or self._draws("p_429", key, options):
             return self._rejection()
         self._in_flight += 1
         self._counts["most_in_flight"] = max(self._counts["most_in_flight"], self._in_flight)
         try:
             await asyncio.sleep(options.latency)
-            return await self._reply(request, body, key, number)
+            return await self._reply(request, body, key, number, options)
+        except asyncio.CancelledError:
+            self._counts["abandoned"] += 1
+            raise
         finally:
             self._in_flight -= 1
 
@@ -144,24 +153,26 @@ class MockEndpoint:
         headers = {"Retry-After": f"{wait:g}"} if wait else {}
         return web.json_response({"error": {"message": "Rate limit reached"}}, status=429, headers=headers)
 
-    async def _reply(self, request: web.Request, body: dict[str, Any], key: str, number: int) -> web.StreamResponse:
-        if self._draws("p_hang", key):
+    async def _reply(
+        self, request: web.Request, body: dict[str, Any], key: str, number: int, options: Options
+    ) -> web.StreamResponse:
+        if self._draws("p_hang", key, options):
             await self._closing.wait()
             return web.Response(status=504)
-        if self._draws("p_500", key):
+        if self._draws("p_500", key, options):
             return web.json_response({"error": {"message": "The server had an error"}}, status=500)
-        if self._draws("p_reset", key):
+        if self._draws("p_reset", key, options):
             return _abort(request)
         scripted = self._scripted(body, number)
         if isinstance(scripted, web.Response):
             return scripted
         document = scripted if isinstance(scripted, dict) else completion(body, scripted)
         payload = scripted if isinstance(scripted, bytes) else json.dumps(document, ensure_ascii=False).encode()
-        if self._draws("p_empty", key):
+        if self._draws("p_empty", key, options):
             payload = json.dumps(document | {"choices": []}).encode()
-        if self._draws("p_malformed", key):
+        if self._draws("p_malformed", key, options):
             payload = payload[: len(payload) // 2]
-        if self._draws("p_truncated", key):
+        if self._draws("p_truncated", key, options):
             response = web.StreamResponse(headers={"Content-Length": str(len(payload))})
             await response.prepare(request)
             await response.write(payload[: len(payload) // 2])
@@ -178,8 +189,16 @@ class MockEndpoint:
             return script[min(number, len(script) - 1)]
         return content_for(body, self.options.length)
 
-    def _draws(self, fault: str, key: str) -> bool:
-        share = getattr(self.options, fault)
+    def _options_of(self, model: str) -> Options:
+        """The options, with those that the model's name sets: `mock@latency:0.5@p_429:0.02`."""
+        _, *pairs = model.split("@")
+        if not pairs:
+            return self.options
+        settings = dict(pair.split(":", 1) for pair in pairs)
+        return replace(self.options, **{name: type(getattr(Options, name))(text) for name, text in settings.items()})
+
+    def _draws(self, fault: str, key: str, options: Options) -> bool:
+        share = getattr(options, fault)
         drawn = share > 0 and _hash(self.options.seed, fault, key, self._asked[key]) % 10_000 < share * 10_000
         self._counts[fault] += drawn
         return drawn
@@ -205,17 +224,17 @@ def completion(body: dict[str, Any], content: str | bytes, **message: Any) -> di
 
 
 @contextlib.contextmanager
-def running_mock(**options: Any) -> Iterator[MockEndpoint]:
-    """An endpoint on a free port of 127.0.0.1, in a thread of its own, with the given `Options`."""
+def running_mock(tls: ssl.SSLContext | None = None, **options: Any) -> Iterator[MockEndpoint]:
+    """An endpoint on a free port of 127.0.0.1, in a thread of its own, with the given `Options`; https with `tls`."""
     mock, started = MockEndpoint(Options(**options)), threading.Event()
     loop = asyncio.new_event_loop()
     runner = web.AppRunner(mock.application(), access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
 
     async def start() -> None:
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
-        mock.base_url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        mock.base_url = f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}/v1"
         started.set()
 
     async def stop() -> None:
@@ -252,14 +271,10 @@ def main() -> None:
         if option.name != "script":
             parser.add_argument(f"--{option.name.replace('_', '-')}", type=type(option.default), default=option.default)
     values = vars(parser.parse_args())
-    port = values.pop("port")
-    web.run_app(
-        MockEndpoint(Options(**values)).application(),
-        host="127.0.0.1",
-        port=port,
-        access_log=None,
-        handler_cancellation=True,
-    )
+    listening = socket.create_server(("127.0.0.1", values.pop("port")))
+    print(f"http://127.0.0.1:{listening.getsockname()[1]}/v1", flush=True)  # noqa: T201
+    application = MockEndpoint(Options(**values)).application()
+    web.run_app(application, sock=listening, access_log=None, print=None, handler_cancellation=True)
 
 
 if __name__ == "__main__":

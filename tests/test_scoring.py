@@ -265,11 +265,33 @@ def test_a_complete_run_stays_complete_and_keeps_the_time_of_its_end(workspace: 
     assert (row["status"], row["spec_hash"]) == ("complete", spec.spec_hash)
     assert row["finished_at"] is not None
     assert set_status(spec, workspace, error="too late") == "complete"
+    assert _run_row(workspace) == row
+    assert set_status(spec, workspace, changed=True) == "complete"
     again = _run_row(workspace)
     assert again["finished_at"] == row["finished_at"]
     assert again["updated_at"] > row["updated_at"]
     assert set_status(spec.model_copy(update={"judges": (*spec.judges, *_third(workspace))}), workspace) == "partial"
     assert _run_row(workspace)["finished_at"] is None
+
+
+def test_scoring_again_writes_nothing_until_a_judgement_is_another(workspace: Workspace) -> None:
+    spec = _spec(workspace, benchmarks=["elyza", "rakuda"])
+    _scored(workspace, spec, {"j": [3.0] * 5, "k": [3.0] * 5})
+    before = workspace.lake.versions()
+    outcomes = [score(spec, ["elyza", "rakuda"], workspace), measure(spec, ["elyza", "rakuda"], workspace)]
+    assert workspace.lake.versions() == before
+    assert [outcome.facts["rows"] for made in outcomes for outcome in made] == [10, 10, 6, 6]
+
+    judgements = workspace.lake.read("judgements").with_columns(score=pl.lit(4.0))
+    workspace.lake.replace("judgements", judgements, {"run_id": spec.run_id})
+    score(spec, ["elyza"], workspace)
+    measure(spec, ["elyza"], workspace)
+    changed = workspace.lake.versions()
+    assert {name for name in before if changed[name] > before[name]} == {"judgements", "scores", "metrics", "runs"}
+    metrics = workspace.lake.read("metrics", {"null_policy": "legacy"})
+    assert dict(metrics.select("benchmark", "score").unique().iter_rows()) == {"elyza": 8.0, "rakuda": 3.0}
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        assert run_query(catalog, "select distinct score from scores where benchmark = 'elyza'").fetchall() == [(4.0,)]
 
 
 def _third(workspace: Workspace) -> tuple[Any, ...]:

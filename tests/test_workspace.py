@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.progress import LogReporter
+from shaberi_dagster.runspec import CallOptions
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.workspace import EngineThread, Workspace, reporting_to
 
@@ -32,12 +33,26 @@ def _call(request_hash: str, **values: Any) -> dict[str, Any]:
 def test_paid_calls_are_found_by_their_request_and_failures_never(workspace: Workspace) -> None:
     rows = [_call("a"), _call("b", status="error", error_class="transient", content=None), _call("c", content="")]
     workspace.lake.append("calls", pl.DataFrame(rows))
-    paid = workspace.paid_calls(["a", "b", "c", "d"])
+    paid = workspace.paid_calls("m@@t", ["a", "b", "c", "d"])
     assert {name: (call.content, call.usage.prompt_tokens) for name, call in paid.items()} == {
         "a": ("答え", 3),
         "c": ("", 3),
     }
-    assert workspace.paid_calls([]) == {}
+    assert workspace.paid_calls("m@@t", []) == {}
+
+
+def test_with_fresh_only_the_runs_own_calls_are_used(settings: Settings) -> None:
+    workspace = Workspace(settings, options=CallOptions(fresh=True))
+    workspace.lake.append("calls", pl.DataFrame([_call("a", run_id="m@@t"), _call("b", run_id="m@@other")]))
+    assert workspace.paid_calls("m@@t", ["a", "b"]).keys() == {"a"}
+
+
+def test_workspaces_of_one_spender_share_a_budget(settings: Settings) -> None:
+    options = CallOptions(max_tokens_total=10)
+    first, second, other = (Workspace(settings, options=options, spender=name) for name in ("x", "x", "y"))
+    assert first.budget is second.budget
+    assert first.budget is not other.budget
+    assert first.budget.max_tokens == 10
 
 
 def test_every_run_and_stage_has_a_journal_of_its_own_whose_name_a_file_system_takes(workspace: Workspace) -> None:

@@ -1,27 +1,28 @@
 """What `run-evals` does: plan, check, materialize in this process, show the scores."""
 
 import sys
+import uuid
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 import orjson
-import polars as pl
 from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
 
 from shaberi_dagster.benchmarks.registry import parse_benchmarks
 from shaberi_dagster.cli.live import reporter_for
-from shaberi_dagster.cli.text import printable
+from shaberi_dagster.cli.plan import write_plan
 from shaberi_dagster.cli.view_scores import Selection, show
 from shaberi_dagster.defs.execution import close_dead_runs, open_instance, run_in_process
 from shaberi_dagster.defs.jobs import add_partition
+from shaberi_dagster.defs.resources import COMMAND_TAG
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.estimate import estimate_calls
 from shaberi_dagster.evaluation import check_endpoints
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.outcome import STAGES
 from shaberi_dagster.planning import judged_anew, load_run, plan_run, store_run
-from shaberi_dagster.runspec import RunRequest, RunSpec
+from shaberi_dagster.runspec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.workspace import Workspace, reporting_to
 
@@ -31,11 +32,13 @@ class Evaluation:
 
     Args:
         requests: One for each run.
+        options: How calls are made.
         rejudge: Judge the stored answers anew instead of bringing everything up to date.
     """
 
-    def __init__(self, requests: Sequence[RunRequest], *, rejudge: bool) -> None:
-        self._workspace = Workspace(Settings.from_environment())
+    def __init__(self, requests: Sequence[RunRequest], options: CallOptions, *, rejudge: bool) -> None:
+        self._workspace = Workspace(Settings.from_environment(), options=options)
+        self._command_id = uuid.uuid4().hex
         self._rejudge = rejudge
         self._judges_asked = list(requests[0].judge_models or [])
         self._benchmarks = [one.name for one in parse_benchmarks(",".join(requests[0].benchmarks))]
@@ -67,7 +70,8 @@ class Evaluation:
                     instance,
                     stages=self._stages(),
                     judges=self._judges(),
-                    tags={"shaberi/command": "run-evals"},
+                    options=workspace.options,
+                    tags={"shaberi/command": "run-evals", COMMAND_TAG: self._command_id},
                 )
         states = [self._state(spec) for spec in self._specs]
         status = next((state for state in states if state != "complete"), "complete")
@@ -89,32 +93,11 @@ class Evaluation:
 
     def show_plan(self, *, as_json: bool) -> None:
         """Print what would be done."""
-        plan = [
-            {
-                "run": spec.run_id,
-                "benchmark": name,
-                "question_set": spec.benchmarks[name].question_set,
-                "source": spec.benchmarks[name].source,
-                "stage": stage,
-                "with": model,
-                "rows_planned": spec.n_planned(name),
-                "rows_there": there,
-            }
-            for spec in self._specs
-            for name in self._benchmarks
-            for stage, model, there in self._there(spec, name)
-        ]
-        if as_json:
-            sys.stdout.write(orjson.dumps(plan, option=orjson.OPT_INDENT_2).decode() + "\n")
-            return
-        titles = ("run", "question set", "source", "stage", "with", "planned", "there", "to do")
-        table = Table(*(Column(title, overflow="fold") for title in titles), title="plan; no call is made")
-        for row in plan:
-            to_do = row["rows_planned"] - row["rows_there"]  # type: ignore[operator]
-            names = ("run", "question_set", "source", "stage", "with", "rows_planned", "rows_there")
-            table.add_row(*(Text(printable(str(row[name]))) for name in names), str(to_do))
+        estimates = estimate_calls(
+            self._specs, self._benchmarks, self._stages(), self._workspace, now=datetime.now(UTC), judges=self._judges()
+        )
         # A file or a pipe has no width.
-        Console(width=None if sys.stdout.isatty() else 1000).print(table)
+        write_plan(estimates, Console(width=None if sys.stdout.isatty() else 1000), as_json=as_json)
 
     def _judged_anew(self, request: RunRequest) -> RunSpec:
         """Judges that judged the run before get a new round; a judge that is new to it needs none."""
@@ -147,21 +130,6 @@ class Evaluation:
         (text,) = self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["status_by_benchmark"]).row(0)
         states: dict[str, str] = orjson.loads(text)
         return next((states[name] for name in self._benchmarks if states[name] != "complete"), "complete")
-
-    def _there(self, spec: RunSpec, benchmark: str) -> list[tuple[str, str, int]]:
-        keys = {"run_id": spec.run_id, "benchmark": benchmark, "status": "ok"}
-        rows = (
-            []
-            if self._rejudge
-            else [("answers", spec.model, len(self._workspace.lake.read("answers", keys, ["status"])))]
-        )
-        judged = self._workspace.lake.read("judgements", keys).filter(~pl.col("superseded"))
-        for judge in spec.judges:
-            if self._judges() and judge.model not in self._judges():
-                continue
-            own = judged.filter(judge=judge.model, judge_round=judge.rounds.get(benchmark, 0))
-            rows.append(("judgements", judge.model, own.height))
-        return rows
 
     def _announce(self, note: Callable[[str], object]) -> None:
         spec = self._specs[0]

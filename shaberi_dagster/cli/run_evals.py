@@ -1,15 +1,19 @@
 """`run-evals`: evaluate a model, from questions to scores."""
 
+import atexit
+import contextlib
+import gc
+import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, INTERRUPTED, Debug, run_command
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.runspec import RunRequest
+from shaberi_dagster.runspec import CallOptions, RunRequest
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -21,6 +25,8 @@ _EPILOG = """Examples:
   run-evals --model my-model --base-url http://localhost:8000/v1 --judge-model gpt-5.1 --judge-model gemini-3-pro
   run-evals --model my-model --tag july --rejudge --judge-model gpt-5.1
   run-evals --model my-model --benchmark elyza,tengu --limit 10 --questions hub
+  run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --dry-run
+  run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --max-cost 5
 
 Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed parts, 130 interrupted."""
 
@@ -63,6 +69,25 @@ def run_evals(  # noqa: PLR0917
     question_set: Annotated[
         list[str] | None, typer.Option(help="A version other than the default, e.g. mt_bench@80; repeat for several.")
     ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Calls at once to each endpoint. Default: the limiter finds out.")
+    ] = None,
+    limiter: Annotated[
+        str, typer.Option(help="adaptive finds what the server takes; aimd adds one and halves.")
+    ] = "adaptive",
+    initial_concurrency: Annotated[int, typer.Option(min=1, help="Where the limiter begins.")] = 40,
+    min_concurrency: Annotated[int, typer.Option(min=1, help="The limiter goes no lower.")] = 1,
+    max_concurrency: Annotated[int, typer.Option(min=1, help="The limiter goes no higher.")] = 60,
+    limiter_cooldown: Annotated[float, typer.Option(min=0, help="Seconds between two changes of aimd.")] = 2.0,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Do not use the replies that other runs have paid for.")
+    ] = False,
+    max_cost: Annotated[
+        float | None, typer.Option(min=0, help="Make no further call when this many US dollars are spent.")
+    ] = None,
+    max_tokens_total: Annotated[
+        int | None, typer.Option(min=0, help="Make no further call when this many tokens are sent and received.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the plan and the calls it needs; make none.")
     ] = False,
@@ -85,16 +110,31 @@ def run_evals(  # noqa: PLR0917
         max_tokens=max_tokens,
         frequency_penalty=frequency_penalty,
         judge_max_tokens=judge_max_tokens,
-        score_rounding=_rounding(score_rounding),
+        score_rounding=_one_of("--score-rounding", score_rounding, "none", "legacy"),
         limit=limit,
         questions=questions,
         question_sets=question_set or None,
     )
-    # Only now, so that --help and usage errors are quick.
+    options = CallOptions(
+        concurrency=concurrency,
+        limiter=_one_of("--limiter", limiter, "adaptive", "aimd"),
+        initial_concurrency=initial_concurrency,
+        min_concurrency=min_concurrency,
+        max_concurrency=max_concurrency,
+        limiter_cooldown=limiter_cooldown,
+        fresh=fresh,
+        max_cost=max_cost,
+        max_tokens_total=max_tokens_total,
+    )
+    # Only now, so that --help and usage errors are quick. Imports leave no garbage, so none is looked for among them.
+    gc.disable()
     from shaberi_dagster.cli.evaluation import Evaluation  # noqa: PLC0415
 
+    gc.freeze()
+    gc.enable()
+
     tags = [tag] if runs == 1 else [f"{tag}-run{number}" for number in range(1, runs + 1)]
-    evaluation = Evaluation([request.model_copy(update={"tag": each}) for each in tags], rejudge=rejudge)
+    evaluation = Evaluation([request.model_copy(update={"tag": each}) for each in tags], options, rejudge=rejudge)
     if dry_run:
         evaluation.show_plan(as_json=json)
         return FINE
@@ -108,9 +148,9 @@ def run_evals(  # noqa: PLR0917
     return FINE if status == "complete" else FAILED_PARTS
 
 
-def _rounding(value: str | None) -> str | None:
-    if value not in {None, "none", "legacy"}:
-        raise ConfigurationError(f"--score-rounding must be none or legacy, not {value!r}")
+def _one_of(option: str, value: str | None, *values: str) -> Any:
+    if value is not None and value not in values:
+        raise ConfigurationError(f"{option} must be {' or '.join(values)}, not {value!r}")
     return value
 
 
@@ -120,4 +160,18 @@ def _say(text: str) -> None:
 
 def main() -> None:
     """Entry point."""
-    run_command(app)
+    try:
+        run_command(app)
+    except SystemExit as stop:
+        if not isinstance(stop.code, int):
+            raise
+        _end(stop.code)
+
+
+def _end(code: int) -> NoReturn:
+    """End the process without freeing each object by itself, which takes Python more than half a second."""
+    atexit._run_exitfuncs()  # noqa: SLF001  (as multiprocessing does before it ends a process)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)

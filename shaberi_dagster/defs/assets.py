@@ -8,12 +8,15 @@ import pydantic
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, get_benchmark
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.metadata import column_schema, materialize_result, question_set_metadata
+from shaberi_dagster.defs.options import config_class, part_of
 from shaberi_dagster.defs.partitions import runs
-from shaberi_dagster.defs.resources import WorkspaceResource
+from shaberi_dagster.defs.pools import endpoint_slots
+from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.outcome import CHECKS
 from shaberi_dagster.planning import load_source, store_question_set
+from shaberi_dagster.runspec import CallOptions
 
 OWNERS = ["team:evaluation"]
 _UPSTREAM = {
@@ -32,10 +35,12 @@ _KINDS = {
 Results = Iterator[dg.MaterializeResult[None]]
 
 
-class JudgementsConfig(dg.Config):
-    """Which judges to call."""
-
+class _Judges(pydantic.BaseModel):
     judges: list[str] = pydantic.Field(default=[], description="Only these of the run's judges; none means all.")
+
+
+AnswersConfig = config_class("AnswersConfig", "How to make calls.", CallOptions)
+JudgementsConfig = config_class("JudgementsConfig", "Which judges to call, and how.", _Judges, CallOptions)
 
 
 def specs_of(stage: str) -> list[dg.AssetSpec]:
@@ -69,18 +74,20 @@ def _checks_of(stage: str) -> list[dg.AssetCheckSpec]:
 
 
 def _bring_up_to_date(
-    stage: str, context: dg.AssetExecutionContext, resource: WorkspaceResource, judges: list[str] | None = None
+    stage: str, context: dg.AssetExecutionContext, resource: WorkspaceResource, config: dg.Config | None = None
 ) -> Results:
-    workspace = resource.workspace(context.log)
+    options = CallOptions(**part_of(config, CallOptions)) if config else CallOptions()
+    judges = part_of(config, _Judges).get("judges", []) if config else []
+    # Stages, and runs of one command, have one budget.
+    workspace = resource.workspace(context.log, options, context.run.tags.get(COMMAND_TAG, context.run.run_id))
     selected = [
         key for key in (dg.AssetKey([stage, name]) for name in BENCHMARKS) if key in context.selected_asset_keys
     ]
+    outcomes = []
     with canceled_when_interrupted(context):
-        outcomes = [
-            outcome
-            for run_id in context.partition_keys
-            for outcome in materialize(stage, run_id, [key.path[-1] for key in selected], workspace, judges or [])
-        ]
+        for run_id in context.partition_keys:
+            with endpoint_slots(stage, run_id, workspace, context, judges):
+                outcomes += materialize(stage, run_id, [key.path[-1] for key in selected], workspace, judges)
     for key in selected:
         own = [outcome for outcome in outcomes if outcome.benchmark == key.path[-1]]
         yield materialize_result(key, own, list(CHECKS[stage]))
@@ -112,15 +119,15 @@ def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -
 
 
 @_stage_asset("answers")
-def answers(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
+def answers(context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: AnswersConfig) -> Results:  # type: ignore[valid-type]
     """Ask the model every question that has no answer yet."""
-    yield from _bring_up_to_date("answers", context, workspace)
+    yield from _bring_up_to_date("answers", context, workspace, config)
 
 
 @_stage_asset("judgements")
-def judgements(context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: JudgementsConfig) -> Results:
+def judgements(context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: JudgementsConfig) -> Results:  # type: ignore[valid-type]
     """Ask every judge about every answer that it has not judged yet."""
-    yield from _bring_up_to_date("judgements", context, workspace, config.judges)
+    yield from _bring_up_to_date("judgements", context, workspace, config)
 
 
 @_stage_asset("scores")

@@ -10,7 +10,9 @@ import dagster as dg
 
 from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS
 from shaberi_dagster.defs.jobs import EVALUATE
+from shaberi_dagster.defs.options import stage_config
 from shaberi_dagster.outcome import STAGES
+from shaberi_dagster.runspec import CallOptions
 
 _INSTANCE_CONFIG = """\
 # Written once by shaberi; change it as you like.
@@ -18,6 +20,8 @@ telemetry: {enabled: false}
 nux: {enabled: false}
 # A worker that died frees its pool slots and its run is closed (needs the daemon, as in `shaberi ui`).
 run_monitoring: {enabled: true, poll_interval_seconds: 10, free_slots_after_run_end_seconds: 10}
+# How many runs, of all processes, may call one endpoint at the same time.
+concurrency: {pools: {default_limit: 4}}
 """
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 PROCESS_TAG = "shaberi/process"
@@ -50,6 +54,7 @@ def run_in_process(
     *,
     stages: Sequence[str] = STAGES,
     judges: Sequence[str] = (),
+    options: CallOptions | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> None:
     """Materialize stages of one registered run here and now.
@@ -62,6 +67,7 @@ def run_in_process(
         instance: Where Dagster records it.
         stages: Which stages, any order.
         judges: Only these of the run's judges; none named means all.
+        options: How calls are made.
         tags: More tags for the Dagster run.
 
     Raises:
@@ -69,9 +75,7 @@ def run_in_process(
     """
     from shaberi_dagster.definitions import defs  # noqa: PLC0415  (the definitions contain the jobs that call this)
 
-    config: dict[str, object] = dict(_QUIET)
-    if "judgements" in stages:
-        config["ops"] = {"judgements": {"config": {"judges": list(judges)}}}
+    config = _QUIET | {"ops": stage_config(options or CallOptions(), stages, judges)}
     dagster_run_id = str(uuid.uuid4())
     try:
         defs.resolve_job_def(EVALUATE).execute_in_process(

@@ -3,16 +3,16 @@
 from typing import Any
 
 import dagster as dg
-import pydantic
 
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.metadata import question_set_metadata
+from shaberi_dagster.defs.options import config_class, part_of
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.lake.catalog import write_catalog
 from shaberi_dagster.outcome import STAGES
 from shaberi_dagster.planning import plan_run, store_run
-from shaberi_dagster.runspec import RunRequest, RunSpec
+from shaberi_dagster.runspec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.workspace import Workspace
 
 EVALUATE = "evaluate"
@@ -23,12 +23,7 @@ evaluate = dg.define_asset_job(
     description="Bring all stages of a registered run up to date. Choose the run as the partition.",
 )
 
-# The launchpad takes exactly what run-evals and the YAML files take.
-_FIELDS: dict[str, Any] = {
-    name: (str | None if "Literal" in str(field.annotation) else field.annotation, field)
-    for name, field in RunRequest.model_fields.items()
-}
-RunRequestConfig = pydantic.create_model("RunRequestConfig", __base__=dg.Config, __doc__="What to evaluate.", **_FIELDS)
+RunRequestConfig = config_class("RunRequestConfig", "What to evaluate, and how to make calls.", RunRequest, CallOptions)
 
 
 def register(request: RunRequest, workspace: Workspace, instance: dg.DagsterInstance) -> RunSpec:
@@ -54,16 +49,21 @@ def add_partition(spec: RunSpec, instance: dg.DagsterInstance) -> None:
 
 
 @dg.op
-def evaluate_new_run(context: dg.OpExecutionContext, config: RunRequestConfig, workspace: WorkspaceResource) -> str:
+def evaluate_new_run(
+    context: dg.OpExecutionContext,
+    config: RunRequestConfig,  # type: ignore[valid-type]
+    workspace: WorkspaceResource,
+) -> str:
     """Store the RunSpec, register its partition, and materialize it."""
     from shaberi_dagster.defs.execution import run_in_process  # noqa: PLC0415  (needs the definitions, which need us)
 
     place = workspace.workspace(context.log)
-    spec = register(RunRequest(**config.model_dump(exclude_none=True)), place, context.instance)
+    spec = register(RunRequest(**part_of(config, RunRequest)), place, context.instance)
+    options = CallOptions(**part_of(config, CallOptions))
     context.log.info("registered partition %s", spec.run_id)
     tags = {"shaberi/started_by": context.run_id}
     with canceled_when_interrupted(context):
-        run_in_process(spec.run_id, list(spec.benchmarks), context.instance, tags=tags)
+        run_in_process(spec.run_id, list(spec.benchmarks), context.instance, options=options, tags=tags)
     return spec.run_id
 
 

@@ -9,21 +9,26 @@ import yaml
 from pydantic import ValidationError
 
 from shaberi_dagster.defs.jobs import evaluate, register
+from shaberi_dagster.defs.options import stage_config
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.outcome import STAGES
-from shaberi_dagster.runspec import RunRequest
+from shaberi_dagster.runspec import CallOptions, RunRequest
 from shaberi_dagster.workspace import Workspace
 
 
-def read_request(path: Path) -> RunRequest:
-    """The request in a YAML file.
+def read_request(path: Path) -> tuple[RunRequest, CallOptions]:
+    """The request in a YAML file, and how its calls are to be made.
 
     Raises:
         ConfigurationError: It is not one; the message names the field.
     """
     try:
-        return RunRequest.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        asked = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if not isinstance(asked, dict):
+            return RunRequest.model_validate(asked), CallOptions()  # says what is wrong
+        calls = {name: asked.pop(name) for name in CallOptions.model_fields.keys() & asked.keys()}
+        return RunRequest.model_validate(asked), CallOptions.model_validate(calls)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the whole file"
@@ -57,9 +62,11 @@ def _requested(path: Path, place: Workspace, context: dg.SensorEvaluationContext
         run_key = hashlib.sha256(path.name.encode() + b"\0" + path.read_bytes()).hexdigest()
         if context.instance.get_runs(dg.RunsFilter(tags={"dagster/run_key": run_key}), limit=1):
             return None
-        spec = register(read_request(path), place, context.instance)
+        request, options = read_request(path)
+        spec = register(request, place, context.instance)
     except (ShaberiError, OSError) as error:
         context.log.warning("%s: %s", path, error)
         return None
     keys = [dg.AssetKey([stage, name]) for stage in STAGES for name in spec.benchmarks]
-    return dg.RunRequest(run_key=run_key, partition_key=spec.run_id, asset_selection=keys)
+    config = {"ops": stage_config(options, STAGES)}
+    return dg.RunRequest(run_key=run_key, partition_key=spec.run_id, asset_selection=keys, run_config=config)

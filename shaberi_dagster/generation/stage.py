@@ -25,7 +25,9 @@ from shaberi_dagster.workspace import Workspace
 
 
 @dataclass(frozen=True)
-class _Item:
+class AnswerItem:
+    """One answer that the run plans, with the request that makes it."""
+
     benchmark: str
     question: Question
     sample_index: int
@@ -33,6 +35,7 @@ class _Item:
 
     @property
     def key(self) -> tuple[str, str, int]:
+        """Benchmark, question and sample index, as in the table."""
         return self.benchmark, self.question.question_id, self.sample_index
 
 
@@ -54,11 +57,9 @@ def answer(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> li
         EndpointError: The endpoint refuses us.
         PartitionBusyError: Another process answers for this run.
     """
-    items = [item for name in benchmarks for item in _items(spec, name, workspace)]
+    items = [item for name in benchmarks for item in answer_items(spec, name, workspace)]
     stored = workspace.lake.read("answers", {"run_id": spec.run_id, "benchmark": benchmarks})
-    kept = stored.filter(
-        pl.col("status") == "ok", pl.col("request_hash").is_in([item.request.request_hash for item in items])
-    )
+    kept = standing_answers(stored, items)
     done = set(kept.select("benchmark", "question_id", "sample_index").iter_rows())
     pending = [item for item in items if item.key not in done]
     lines = {
@@ -81,7 +82,12 @@ def answer(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> li
     return [_outcome(spec, name, frame.filter(benchmark=name), lines[name], costs.get(name)) for name in benchmarks]
 
 
-def _items(spec: RunSpec, benchmark: str, workspace: Workspace) -> list[_Item]:
+def answer_items(spec: RunSpec, benchmark: str, workspace: Workspace) -> list[AnswerItem]:
+    """All answers that the run plans for a benchmark.
+
+    Raises:
+        ConfigurationError: The generation prompt is not the one that the run was made with.
+    """
     entry, settings = get_benchmark(benchmark), spec.benchmarks[benchmark]
     if generation_prompt_hash(workspace.prompts, entry) != settings.prompt_hash:
         raise ConfigurationError(
@@ -91,7 +97,7 @@ def _items(spec: RunSpec, benchmark: str, workspace: Workspace) -> list[_Item]:
     sampling = Sampling(settings.temperature, settings.max_tokens, settings.frequency_penalty)
     questions = load_questions(spec, benchmark, workspace).questions[: spec.limit]
     return [
-        _Item(
+        AnswerItem(
             benchmark,
             question,
             index,
@@ -110,13 +116,21 @@ def _items(spec: RunSpec, benchmark: str, workspace: Workspace) -> list[_Item]:
     ]
 
 
-async def _answer_one(spec: RunSpec, session: CallSession, item: _Item) -> tuple[dict[str, Any], list[Answered]]:
+def standing_answers(stored: pl.DataFrame, items: Sequence[AnswerItem]) -> pl.DataFrame:
+    """The stored rows that stay as they are: `ok`, and made by the request of one of the items."""
+    return stored.filter(
+        pl.col("status") == "ok", pl.col("request_hash").is_in([item.request.request_hash for item in items])
+    )
+
+
+async def _answer_one(spec: RunSpec, session: CallSession, item: AnswerItem) -> tuple[dict[str, Any], list[Answered]]:
     labels = {"benchmark": item.benchmark, "question_id": item.question.question_id, "purpose": "answer"}
     answered = await session.call(item.request, labels)
-    return _row(spec, item, answered[0]), [answered]
+    return answer_row(spec, item, answered[0]), [answered]
 
 
-def _row(spec: RunSpec, item: _Item, call: Call) -> dict[str, Any]:
+def answer_row(spec: RunSpec, item: AnswerItem, call: Call) -> dict[str, Any]:
+    """The row of the item that the call answered."""
     settings = spec.benchmarks[item.benchmark]
     row = run_columns(spec) | {
         "benchmark": item.benchmark,

@@ -27,7 +27,7 @@ _KEY = ["benchmark", "judge", "question_id", "sample_index"]
 
 
 @dataclass(frozen=True)
-class _Item:
+class JudgementItem:
     """One answer for one judge; `request` is None when the answer is not sent to a judge."""
 
     benchmark: Benchmark
@@ -39,7 +39,13 @@ class _Item:
     request: ChatRequest | None
 
     @property
+    def key(self) -> tuple[str, str, str, int]:
+        """Benchmark, judge, question and sample index, as in the table."""
+        return self.benchmark.name, self.judge.model, self.answer["question_id"], self.answer["sample_index"]
+
+    @property
     def round(self) -> int:
+        """How often the judge was asked to judge this benchmark anew."""
         return self.judge.rounds.get(self.benchmark.name, 0)
 
     @property
@@ -76,21 +82,14 @@ def judge(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace, judges
         EndpointError: A judge's endpoint refuses us.
         PartitionBusyError: Another process judges this run.
     """
-    chosen = _chosen(spec, judges)
+    chosen = chosen_judges(spec, judges)
     names = [one.model for one in chosen]
     keys = {"run_id": spec.run_id, "benchmark": benchmarks}
     answers = workspace.lake.read("answers", keys)
     stored = workspace.lake.read("judgements", keys)
-    items = [item for name in benchmarks for item in _items(spec, name, answers, chosen, workspace)]
-    wanted = pl.DataFrame(
-        [item.identity for item in items],
-        schema={name: JUDGEMENTS.schema[name] for name in [*_KEY, "answer_hash", "judge_config_hash", "judge_round"]},
-    )
-    standing = stored.filter(~pl.col("superseded"), pl.col("status").is_in(["ok", "excluded"])).join(
-        wanted, on=wanted.columns, how="semi", nulls_equal=True
-    )
-    done = set(standing.select(_KEY).iter_rows())
-    pending = [item for item in items if _key(item) not in done]
+    items = [item for name in benchmarks for item in judgement_items(spec, name, answers, chosen, workspace)]
+    done = standing_judgements(stored, items)
+    pending = [item for item in items if item.key not in done]
     lines = {
         (name, one): StageProgress("judgements", name, one, total=spec.n_planned(name))
         for name in benchmarks
@@ -105,7 +104,7 @@ def judge(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace, judges
             lambda session, item: _judge_one(spec, session, item, workspace),
             line_of=lambda item: lines[item.benchmark.name, item.judge.model],
             lines=list(lines.values()),
-            not_again=_without_score(stored),
+            not_again=without_score(stored),
         )
         fresh = pl.DataFrame(rows, schema=JUDGEMENTS.schema)
         frame = pl.concat([_kept(stored, fresh), fresh])
@@ -119,23 +118,38 @@ def judge(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace, judges
     ]
 
 
-def _chosen(spec: RunSpec, judges: Sequence[str]) -> list[JudgeSpec]:
+def chosen_judges(spec: RunSpec, judges: Sequence[str]) -> list[JudgeSpec]:
+    """The named judges of the run; all of them when none is named.
+
+    Raises:
+        ConfigurationError: One is not a judge of the run.
+    """
     known = {one.model: one for one in spec.judges}
     if unknown := [name for name in judges if name not in known]:
         raise ConfigurationError(f"judge {unknown[0]!r} is not one of run {spec.run_id}: {', '.join(known)}")
     return [known[name] for name in judges or known]
 
 
-def _items(
+def judgement_items(
     spec: RunSpec, benchmark: str, answers: pl.DataFrame, judges: Sequence[JudgeSpec], workspace: Workspace
-) -> list[_Item]:
+) -> list[JudgementItem]:
+    """One item for each of the judges and each of the run's answers to a benchmark.
+
+    Args:
+        spec: The run.
+        benchmark: One of its benchmarks.
+        answers: Rows of the run's answers: benchmark, question_id, sample_index, status, answer, answer_state and
+            answer_hash are needed here.
+        judges: Some of the run's judges.
+        workspace: Where questions and prompts are.
+    """
     entry = get_benchmark(benchmark)
     questions = {question.question_id: question for question in load_questions(spec, benchmark, workspace).questions}
     prompt_hash = judge_prompt_hash(workspace.prompts, entry)
     fallback_hash = fallback_prompt_hash(workspace.prompts, entry)
     rows = [row for row in answers.filter(benchmark=benchmark).iter_rows(named=True) if row["question_id"] in questions]
     return [
-        _Item(
+        JudgementItem(
             entry,
             one,
             questions[row["question_id"]],
@@ -147,6 +161,18 @@ def _items(
         for one in judges
         for row in rows
     ]
+
+
+def standing_judgements(stored: pl.DataFrame, items: Sequence[JudgementItem]) -> set[tuple[str, str, str, int]]:
+    """The keys of the items whose stored judgement is still theirs and is no failure."""
+    wanted = pl.DataFrame(
+        [item.identity for item in items],
+        schema={name: JUDGEMENTS.schema[name] for name in [*_KEY, "answer_hash", "judge_config_hash", "judge_round"]},
+    )
+    standing = stored.filter(~pl.col("superseded"), pl.col("status").is_in(["ok", "excluded"])).join(
+        wanted, on=wanted.columns, how="semi", nulls_equal=True
+    )
+    return set(standing.select(_KEY).iter_rows())
 
 
 def _request(
@@ -171,7 +197,7 @@ def _chat(benchmark: Benchmark, judge: JudgeSpec, messages: Any) -> ChatRequest:
 
 
 async def _judge_one(
-    spec: RunSpec, session: CallSession, item: _Item, workspace: Workspace
+    spec: RunSpec, session: CallSession, item: JudgementItem, workspace: Workspace
 ) -> tuple[dict[str, Any], list[Answered]]:
     if item.request is None:
         return _row(spec, item) | _not_judged(item.answer), []
@@ -195,7 +221,7 @@ def _verdict(call: Call) -> str:
     return split_thinking(call.content or "").answer
 
 
-def _parsed(call: Call, item: _Item) -> ParsedScore | None:
+def _parsed(call: Call, item: JudgementItem) -> ParsedScore | None:
     if call.content is None:
         return None
     return parse_score(
@@ -207,7 +233,7 @@ def _parsed(call: Call, item: _Item) -> ParsedScore | None:
     )
 
 
-def _row(spec: RunSpec, item: _Item) -> dict[str, Any]:
+def _row(spec: RunSpec, item: JudgementItem) -> dict[str, Any]:
     return (
         run_columns(spec)
         | item.identity
@@ -231,7 +257,7 @@ def _not_judged(answer: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _judged(first: Call, second: Call | None, parsed: ParsedScore | None, item: _Item) -> dict[str, Any]:
+def _judged(first: Call, second: Call | None, parsed: ParsedScore | None, item: JudgementItem) -> dict[str, Any]:
     last = second or first
     row = {
         "judge_output": first.content,
@@ -268,11 +294,7 @@ def _usage(first: Call, second: Call | None) -> dict[str, int | None]:
     return {f"judge_{name}": summed(name) for name in names}
 
 
-def _key(item: _Item) -> tuple[str, str, str, int]:
-    return item.benchmark.name, item.judge.model, item.answer["question_id"], item.answer["sample_index"]
-
-
-def _without_score(stored: pl.DataFrame) -> set[str]:
+def without_score(stored: pl.DataFrame) -> set[str]:
     """The calls that brought no score; asking again means making them again."""
     failed = stored.filter(pl.col("error_class").is_in(["no_score", "empty_output"]))
     return set(pl.concat([failed["request_hash"], failed["fallback_request_hash"]]).drop_nulls())

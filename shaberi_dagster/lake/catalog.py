@@ -95,10 +95,12 @@ def write_catalog(lake: "Lake") -> Path:
         fresh = Path(scratch) / CATALOG_NAME
         # Clients from 1.4 on can open it.
         with duckdb.connect(str(fresh), config={"storage_compatibility_version": "v1.4.0"}) as connection:
+            connection.begin()  # else each of the hundreds of statements is synced to the disk
             versions |= define_views(connection, lake)
             connection.execute(
                 "create table lake.catalog as select $1 as description", [_description(lake.folder, versions)]
             )
+            connection.commit()
         return fresh.replace(lake.folder / CATALOG_NAME)
 
 

@@ -281,6 +281,20 @@ CALLS = Table(
     partition_by=("stage",),
 )
 
+LIMIT_CHANGES = Table(
+    "limit_changes",
+    "How the number of calls that an endpoint is asked at once moved",
+    (
+        Column("run_id", _TEXT, "The run whose stage saw the change", source="RunSpec", required=True),
+        Column("stage", _TEXT, "The stage that saw it", "answers, judgements, …", "stage", required=True),
+        Column("base_url", _TEXT, "The endpoint", source="request", required=True),
+        Column("limit_before", _INT, "The limit until then", "calls at once", "limiter", required=True),
+        Column("limit_after", _INT, "The limit since", "calls at once", "limiter", required=True),
+        Column("cause", _TEXT, "Why it moved", "start, success or rate_limit", "limiter", required=True),
+        _CREATED,
+    ),
+)
+
 TABLES: Mapping[str, Table] = {
-    table.name: table for table in (QUESTIONS, RUNS, ANSWERS, JUDGEMENTS, SCORES, METRICS, CALLS)
+    table.name: table for table in (QUESTIONS, RUNS, ANSWERS, JUDGEMENTS, SCORES, METRICS, CALLS, LIMIT_CHANGES)
 }

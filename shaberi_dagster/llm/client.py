@@ -4,7 +4,7 @@ import email.utils
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -28,7 +28,11 @@ from shaberi_dagster.llm.types import ErrorClass
 
 _MESSAGE_LENGTH = 300
 _SECRET_LENGTH = 6  # shorter values (`x`, `none`) are placeholders that servers without keys are given
+_REPLY_SECRET_LENGTH = 16  # shorter ones (`ollama`, `password`) may be words of an answer
 _SECRET_LOOK = re.compile(r"(?i:\bbearer\s+)\S+|\b(?:sk|pk|rk|gsk|hf|xai)[-_][\w*.-]{6,}|\bAIza[\w*-]{10,}")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # what could steer a terminal
+# A 403 that is about one prompt and says nothing about the key.
+_FLAGGED = re.compile(r"moderation|input was flagged|content[ _-]?(?:policy|filter)", re.IGNORECASE)
 _REJECTED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, 529})
 _REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PAYMENT_REQUIRED})
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY})
@@ -97,6 +101,7 @@ class ChatClient:
             limits=httpx2.Limits(max_connections=self._settings.connections),
             event_hooks={"response": [self._cap]},
             trust_env=urlsplit(base_url).hostname not in _LOOPBACK,  # a proxy is for other machines
+            verify=httpx2.create_ssl_context(),  # SSL_CERT_FILE is for this one too
         )
         # Identity: a compressed reply could be of any size when unpacked.
         own = {"Accept-Encoding": "identity", **(headers or {})}
@@ -131,7 +136,7 @@ class ChatClient:
             if "error" in document and not document.get("choices"):
                 details = error_details(document)  # from a proxy, whose own status is 200
                 raise self._failure(details.status or HTTPStatus.BAD_GATEWAY, details, response.headers)
-            return parsed(document)
+            return self._without_key(parsed(document))
         except APIStatusError as error:
             raise self._status_failure(error) from None
         except (MalformedReplyError, _RefusedReplyError) as error:
@@ -176,8 +181,7 @@ class ChatClient:
     def _status_failure(self, error: APIStatusError) -> CallFailure:
         details = error_details(error.body)
         if error.response.is_redirect:
-            target = urlsplit(error.response.headers.get("location", ""))
-            address = f"{target.scheme}://{target.netloc}" if target.netloc else "another path"
+            address = _address(error.response.headers.get("location", ""))
             details = ErrorDetails(f"redirects to {address}, which is not followed; give the final address")
         return self._failure(error.status_code, details, error.response.headers)
 
@@ -189,8 +193,17 @@ class ChatClient:
         """One short line without the key or anything that looks like one."""
         if self._key and len(self._key) >= _SECRET_LENGTH:
             text = text.replace(self._key, "[key]")
-        line = _SECRET_LOOK.sub("[key]", " ".join(without_surrogates(text).split()))
+        text = _CONTROLS.sub(" ", without_surrogates(text))
+        line = _SECRET_LOOK.sub("[key]", " ".join(text.split()))
         return line if len(line) <= _MESSAGE_LENGTH else line[: _MESSAGE_LENGTH - 1] + "…"
+
+    def _without_key(self, reply: Reply) -> Reply:
+        """The reply as it came, unless the server echoes our key: replies are kept, and shown to judges."""
+        key = self._key or ""
+        if len(key) < _REPLY_SECRET_LENGTH:
+            return reply
+        texts: dict[str, Any] = {name: getattr(reply, name) for name in ("content", "reasoning", "finish_reason")}
+        return replace(reply, **{name: text and text.replace(key, "[key]") for name, text in texts.items()})
 
 
 class _RefusedReplyError(Exception):
@@ -216,6 +229,8 @@ class _CappedStream(httpx2.AsyncByteStream):
 
 
 def _error_class(status: int, details: ErrorDetails) -> ErrorClass:
+    if status == HTTPStatus.FORBIDDEN and any(map(_FLAGGED.search, (details.message, *details.codes))):
+        return "permanent"
     if status in _REFUSED or details.codes & _SPENT:
         return "authentication"
     if status in _REJECTED:
@@ -234,6 +249,15 @@ def _retry_after(headers: httpx2.Headers) -> float | None:
         moment = email.utils.parsedate_to_datetime(headers["retry-after"])
         return max(0.0, (moment - datetime.now(UTC)).total_seconds())
     return None
+
+
+def _address(location: str) -> str:
+    """Scheme and host of a redirect's target."""
+    with suppress(ValueError):
+        target = urlsplit(location)
+        if target.netloc:
+            return f"{target.scheme}://{target.netloc}"
+    return "another path"
 
 
 def _cause(error: BaseException) -> str:

@@ -12,10 +12,11 @@ from typing import Self
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from shaberi_dagster.errors import EndpointError
+from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings
 from shaberi_dagster.llm.embedded import SLOTS, start_embedded
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, extra_headers, request_body
-from shaberi_dagster.llm.limiter import AimdLimiter, LimiterSettings
+from shaberi_dagster.llm.limiter import Limiter, LimiterSettings, Outcome, make_limiter
 from shaberi_dagster.llm.reply import Reply
 from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, ErrorClass, Usage
 
@@ -63,7 +64,7 @@ class Engine:
         self._environment, self._embedded = environment, embedded
         self._limiter_settings = limiter or LimiterSettings()
         self._retry, self._client_settings = retry or RetrySettings(), client or ClientSettings()
-        self._limiters: dict[Endpoint, AimdLimiter] = {}
+        self._limiters: dict[Endpoint, Limiter] = {}
         self._clients: dict[Endpoint, ChatClient] = {}
         self._starting = asyncio.Lock()
 
@@ -78,13 +79,19 @@ class Engine:
         for client in clients:
             await client.close()
 
-    def limiter(self, endpoint: Endpoint) -> AimdLimiter:
+    def limiter(self, endpoint: Endpoint) -> Limiter:
         """The endpoint's limiter, shared by everything that calls it."""
         if endpoint not in self._limiters:
             embedded = endpoint.base_url == EMBEDDED_URL
             settings = LimiterSettings(fixed=SLOTS) if embedded else self._limiter_settings
-            self._limiters[endpoint] = AimdLimiter(settings)
+            self._limiters[endpoint] = make_limiter(settings)
         return self._limiters[endpoint]
+
+    def limit_by(self, settings: LimiterSettings) -> None:
+        """Use limiters with these settings from now on; what they have learned stays unless the settings change."""
+        if settings != self._limiter_settings:
+            self._limiter_settings = settings
+            self._limiters.clear()
 
     async def check(self, endpoint: Endpoint, model: str) -> None:
         """See that the endpoint is there and takes our key, before a stage makes its calls.
@@ -96,8 +103,12 @@ class Engine:
         client = await self._client(endpoint, model)
         await client.check()
 
-    async def call(self, request: ChatRequest) -> Call:
+    async def call(self, request: ChatRequest, budget: Budget | None = None) -> Call:
         """Make one call, to its end.
+
+        Args:
+            request: What to ask.
+            budget: Asked before each attempt, and told what the call used.
 
         Returns:
             The reply, or the error it ended with.
@@ -107,7 +118,7 @@ class Engine:
             EndpointError: The endpoint refuses us; no other call would fare better.
         """
         client = await self._client(request.endpoint, request.model)
-        attempts = _Attempts(client, self.limiter(request.endpoint), request, self._retry)
+        attempts = _Attempts(client, self.limiter(request.endpoint), request, self._retry, budget or Budget())
         try:
             reply = await attempts.run()
         except CallFailure as failure:
@@ -132,10 +143,13 @@ class Engine:
 class _Attempts:
     """The attempts of one call."""
 
-    def __init__(self, client: ChatClient, limiter: AimdLimiter, request: ChatRequest, retry: RetrySettings) -> None:
+    def __init__(
+        self, client: ChatClient, limiter: Limiter, request: ChatRequest, retry: RetrySettings, budget: Budget
+    ) -> None:
         self._client, self._limiter, self._request, self._retry = client, limiter, request, retry
+        self._budget = budget
         self._body = request_body(request)
-        self._made = self._transient = 0
+        self._made = self._transient = self._rejections = 0
         self._latency = 0.0
         self._deadline: asyncio.Timeout | None = None
 
@@ -160,7 +174,7 @@ class _Attempts:
     ) -> Call:
         """The call as it ended."""
         request = self._request
-        return Call(
+        call = Call(
             request_hash=request.request_hash,
             model=request.model,
             base_url=request.endpoint.base_url,
@@ -175,23 +189,36 @@ class _Attempts:
             latency_seconds=self._latency,
             created_at=datetime.now(UTC),
         )
+        self._budget.count(call)
+        return call
 
     async def _attempt(self) -> Reply:
-        async with self._limiter:
-            started = time.monotonic()
-            self._start_clock()
-            self._made += 1
-            try:
-                reply = await self._client.send(self._body)
-            except CallFailure as failure:
-                self._transient += failure.error_class == "transient"
-                if failure.error_class == "rate_limit":
-                    self._limiter.rejected()
-                raise
-            finally:
-                self._latency = time.monotonic() - started
-            self._limiter.succeeded()
-            return reply
+        slot = await self._limiter.acquire(again=self._rejections > 0)
+        outcome: Outcome = "other"
+        try:
+            if objection := self._budget.objection():
+                self._budget.refused += 1
+                raise CallFailure("budget", objection)  # noqa: TRY301 - the slot is free again
+            reply = await self._sent()
+            outcome = "answered"
+        except CallFailure as failure:
+            self._transient += failure.error_class == "transient"
+            if failure.error_class == "rate_limit":
+                self._rejections += 1
+                outcome = "rejected"
+            raise
+        finally:
+            self._limiter.release(slot, outcome)
+        return reply
+
+    async def _sent(self) -> Reply:
+        started = time.monotonic()
+        self._start_clock()
+        self._made += 1
+        try:
+            return await self._client.send(self._body)
+        finally:
+            self._latency = time.monotonic() - started
 
     def _start_clock(self) -> None:
         if self._deadline is not None and self._deadline.when() is None:

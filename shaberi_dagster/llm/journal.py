@@ -16,6 +16,7 @@ from typing import Any, Self
 import orjson
 
 from shaberi_dagster.errors import PartitionBusyError, ShaberiError
+from shaberi_dagster.llm.limiter import LimitChange
 from shaberi_dagster.llm.types import Call
 
 _SYNC_SECONDS = 0.5
@@ -81,6 +82,30 @@ class Journal:
             record = _decoded(line)
             if "request_hash" in record:
                 yield record | {"created_at": datetime.fromisoformat(record["created_at"])}
+
+    @property
+    def limit_changes(self) -> Iterator[dict[str, Any]]:
+        """What `append_limit_change` wrote, `created_at` a datetime."""
+        for _, line in _lines(self.path):
+            record = _decoded(line)
+            if "limit_before" in record:
+                yield record | {"created_at": datetime.fromisoformat(record["created_at"])}
+
+    def append_limit_change(self, base_url: str, change: LimitChange) -> None:
+        """Write how the limit of an endpoint moved.
+
+        Raises:
+            ShaberiError: It could not be written.
+        """
+        self._write(
+            {
+                "base_url": base_url,
+                "limit_before": change.before,
+                "limit_after": change.after,
+                "cause": change.cause,
+                "created_at": change.at.isoformat(),
+            }
+        )
 
     def append(self, call: Call, labels: Mapping[str, str | None]) -> None:
         """Write one finished call.
@@ -229,6 +254,18 @@ class Journal:
             f"journal {self.path} cannot be written: {error.strerror}; "
             "free space or mend the disk and run the same command again, finished calls are kept"
         )
+
+
+def finished_calls(path: Path) -> dict[str, Call]:
+    """The `ok` calls of a journal by request hash, even while somebody writes it; none when there is no file."""
+    calls = {}
+    with contextlib.suppress(FileNotFoundError):
+        for _, line in _lines(path):
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # not readable, or not a call
+                record = _decoded(line)
+                if record.get("status") == "ok":
+                    calls[record["request_hash"]] = Call.from_record(record)
+    return calls
 
 
 class _Calls(Mapping[str, Call]):

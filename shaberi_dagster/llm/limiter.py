@@ -1,14 +1,18 @@
-"""How many calls an endpoint is asked at once: additive increase, multiplicative decrease."""
+"""How many calls an endpoint is asked at once: slots, and two controllers of their number."""
 
 import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal, Self
+from typing import Literal
 
-_REMEMBERED_CHANGES = 10_000
+_BURST_SECONDS = 0.1  # changes of one burst and cause are recorded as one
+
+Slot = bool  # whether the last call in it was rejected; only the adaptive limiter tells slots apart
+Cause = Literal["start", "success", "rate_limit"]
+Outcome = Literal["answered", "rejected", "other"]
 
 
 @dataclass(frozen=True)
@@ -16,14 +20,16 @@ class LimiterSettings:
     """How a limiter behaves.
 
     Attributes:
+        algorithm: `adaptive` finds what the server takes and stays there; `aimd` adds one and halves.
         initial: Calls at once in the beginning.
         minimum: Never fewer.
         maximum: Never more.
-        cooldown_seconds: Least time between two increases, between two decreases, and from a decrease to the
-            next increase.
+        cooldown_seconds: For `aimd`: least time between two increases, between two decreases, and from a decrease
+            to the next increase.
         fixed: A constant limit that nothing changes; None lets the limit move.
     """
 
+    algorithm: Literal["adaptive", "aimd"] = "adaptive"
     initial: int = 40
     minimum: int = 1
     maximum: int = 60
@@ -43,23 +49,117 @@ class LimitChange:
         at: UTC time.
         before: The limit until then.
         after: The limit since.
-        cause: `success` raised it, `rate_limit` (429, 529) lowered it.
+        cause: `start` opened slots of the initial limit, `success` raised it, `rate_limit` (429, 529) lowered it.
     """
 
     at: datetime
     before: int
     after: int
-    cause: Literal["success", "rate_limit"]
+    cause: Cause
 
 
-class AimdLimiter:
-    """Slots of one endpoint, given out first come first served; for one event loop.
+class Limiter:
+    """Slots of one endpoint, given out first come first served; for one event loop. The limit is constant.
 
-    A success adds one slot, a rejection halves them. Increases and decreases have clocks of their own, so a
-    recent increase never hides a rejection, and rejections of one burst halve the limit once. The limit is about
-    new calls: running ones are never cancelled.
+    `acquire` before an attempt and `release` after it, never around a backoff.
 
-    Use it as an async context manager around an attempt, never around a backoff.
+    Args:
+        limit: The number of slots.
+        clock: Seconds that only go forward.
+
+    Attributes:
+        limit: Calls that may run at once now; running ones are never cancelled.
+        most: What the limit never exceeds.
+        running: Calls that hold a slot.
+    """
+
+    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.limit = self.most = limit
+        self.running = 0
+        self._changes: list[LimitChange] = []
+        self._changed_at = float("-inf")
+        self._waiting: deque[asyncio.Future[Slot]] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """Calls that wait for a slot."""
+        return len(self._waiting)
+
+    def take_changes(self, *, settled: bool = True) -> list[LimitChange]:
+        """The changes of the limit since the last time, oldest first; those of one burst and cause are one.
+
+        Args:
+            settled: Leave a burst that may still go on for the next time.
+        """
+        if not self._changes or (settled and self._clock() - self._changed_at < _BURST_SECONDS):
+            return []
+        taken, self._changes = self._changes, []
+        return taken
+
+    async def acquire(self, *, again: bool = False) -> Slot:
+        """Wait for a slot.
+
+        Args:
+            again: The call was rejected before: it goes before those that wait for their first attempt.
+        """
+        if self.running < self.limit and not self._waiting:
+            return self._take()
+        turn: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
+        self._waiting.appendleft(turn) if again else self._waiting.append(turn)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # the slot came together with the cancellation
+                self.release(turn.result(), "other")
+            elif turn in self._waiting:
+                self._waiting.remove(turn)
+            raise
+
+    def release(self, slot: Slot, outcome: Outcome) -> None:
+        """Give the slot back.
+
+        Args:
+            slot: As it was acquired.
+            outcome: How the attempt ended: `rejected` for its rate (429, 529), `other` says nothing about load.
+        """
+        self.running -= 1
+        self._learn(slot, outcome)
+        self._give_slots()
+
+    def _learn(self, slot: Slot, outcome: Outcome) -> None:
+        """Adjust the limit to what an attempt in the slot has shown; the slot is free again."""
+
+    def _take(self) -> Slot:
+        self.running += 1
+        return False
+
+    def _give_slots(self) -> None:
+        while self._waiting and self.running < self.limit:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(self._take())
+
+    def _record(self, after: int, cause: Cause) -> None:
+        """Set the limit and remember that."""
+        now, before = self._clock(), self.limit
+        if after == before:
+            return
+        self.limit = after
+        last = self._changes[-1] if self._changes else None
+        if last and last.cause == cause and now - self._changed_at < _BURST_SECONDS:
+            self._changes[-1] = replace(last, after=after)
+            return
+        self._changed_at = now
+        self._changes.append(LimitChange(datetime.now(UTC), before, after, cause))
+
+
+class AimdLimiter(Limiter):
+    """Additive increase, multiplicative decrease: a success adds one slot, a rejection halves them.
+
+    Increases and decreases have clocks of their own, so a recent increase never hides a rejection, and rejections
+    of one burst halve the limit once. The right thing where a server punishes overload; where rejections are cheap
+    it leaves capacity unused, and where they are random it sinks.
 
     Args:
         settings: How it behaves.
@@ -67,67 +167,113 @@ class AimdLimiter:
     """
 
     def __init__(self, settings: LimiterSettings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._settings, self._clock = settings, clock
-        self.limit = settings.fixed or settings.initial
-        self.running = 0
-        self.changes: deque[LimitChange] = deque(maxlen=_REMEMBERED_CHANGES)
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        super().__init__(settings.initial, clock)
+        self._settings, self.most = settings, settings.maximum
         self._last_increase = clock()
         self._last_decrease = float("-inf")
 
-    @property
-    def waiting(self) -> int:
-        """Calls that wait for a slot."""
-        return len(self._waiting)
-
-    async def __aenter__(self) -> Self:
-        if self.running < self.limit and not self._waiting:
-            self.running += 1
-            return self
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():  # the slot came together with the cancellation
-                self._release()
-            elif turn in self._waiting:
-                self._waiting.remove(turn)
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._release()
-
-    def succeeded(self) -> None:
-        """A call was answered."""
+    def _learn(self, slot: Slot, outcome: Outcome) -> None:  # noqa: ARG002 - all slots are alike here
         now, cooldown = self._clock(), self._settings.cooldown_seconds
-        if now - max(self._last_increase, self._last_decrease) >= cooldown:
-            self._last_increase = now
-            self._change(self.limit + 1, "success")
-
-    def rejected(self) -> None:
-        """A call was refused for its rate (429, 529)."""
-        now = self._clock()
-        if now - self._last_decrease >= self._settings.cooldown_seconds:
+        if outcome == "rejected" and now - self._last_decrease >= cooldown:
             self._last_decrease = now
-            self._change(self.limit // 2, "rate_limit")
+            self._record(max(self.limit // 2, self._settings.minimum), "rate_limit")
+        elif outcome == "answered" and now - max(self._last_increase, self._last_decrease) >= cooldown:
+            self._last_increase = now
+            self._record(min(self.limit + 1, self.most), "success")
 
-    def _change(self, wanted: int, cause: Literal["success", "rate_limit"]) -> None:
-        after = min(max(wanted, self._settings.minimum), self._settings.maximum)
-        if self._settings.fixed is not None or after == self.limit:
+
+class AdaptiveLimiter(Limiter):
+    """Finds how many calls the server takes at once, from what becomes of each slot.
+
+    A server that is full rejects whatever comes next, so the next call in the slot of a rejected one is rejected as
+    well; a server that rejects at random takes it. Hence a slot survives one rejection and is closed by the
+    second in a row. While an addition is on trial, until as many answers came as slots were added, one is
+    enough, but for the first and one in eight of those added.
+
+    Slots are added while more calls wait than run: as many as there are, after each round of answers, as long as
+    none is lost. After a loss it is one, and the rounds between two attempts double up to eight, so that
+    asking for more costs few rejections; when an added slot holds, growth doubles again.
+
+    The initial limit is not opened at once either: a few slots first, and twice as many every few milliseconds,
+    until a rejection says that this is enough.
+
+    Args:
+        settings: How it behaves; the cooldown is not used.
+        clock: Seconds that only go forward.
+    """
+
+    _FIRST_SLOTS = 8
+    _OPENING_SECONDS = 0.05
+    _SMALLEST_ROUND = 8  # answers
+    _MOST_ROUNDS = 8
+    _FORGIVEN = 8  # one in so many rejections of an addition
+
+    def __init__(self, settings: LimiterSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(0, clock)
+        self._settings, self.most = settings, settings.maximum
+        self._free: list[Slot] = []
+        self._step = settings.initial  # slots to add next; 1 after a loss
+        self._rounds = 1  # of answers before the next addition
+        self._added = self._answers = self._rejections = 0  # slots added last, and what came since
+        self._opening = False
+        self._add(min(self._FIRST_SLOTS, settings.initial), "start")
+
+    def _take(self) -> Slot:
+        if not self._opening:
+            self._opening = True
+            self._open_later()
+        self.running += 1
+        return self._free.pop()
+
+    def _learn(self, slot: Slot, outcome: Outcome) -> None:
+        if outcome == "rejected":
+            self._doubt(slot)
             return
-        self.changes.append(LimitChange(datetime.now(UTC), self.limit, after, cause))
-        self.limit = after
-        self._give_slots()
+        self._free.append(slot and outcome == "other")
+        if outcome == "answered":
+            self._answers += 1
+            self._grow()
 
-    def _release(self) -> None:
-        self.running -= 1
-        self._give_slots()
+    def _doubt(self, slot: Slot) -> None:
+        on_trial = self._answers < self._added
+        self._rejections += 1
+        too_many = on_trial and self._rejections > 1 + self._added // self._FORGIVEN
+        if not (slot or too_many) or self.limit <= self._settings.minimum:
+            self._free.append(True)
+            return
+        if self._step > 1:  # the first loss since the last addition
+            self._rounds = min(2 * self._rounds, self._MOST_ROUNDS) if self._added == 1 else 1
+        self._step = 1
+        if not on_trial:
+            self._added = self._answers = 0
+        self._record(self.limit - 1, "rate_limit")
 
-    def _give_slots(self) -> None:
-        while self._waiting and self.running < self.limit:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self.running += 1
-                turn.set_result(None)
+    def _grow(self) -> None:
+        rounds = 1 if self._step > 1 else self._rounds
+        due = rounds * (max(self.limit, self._SMALLEST_ROUND) if rounds == self._MOST_ROUNDS else self.limit)
+        if self._answers >= due and self.waiting >= self.limit:
+            self._rounds = rounds
+            self._add(min(self._step, self.most - self.limit), "success")
+            self._step = min(2 * self._step, self.most)
+
+    def _open_later(self) -> None:
+        if self.limit < self._settings.initial and self._step > 1:
+            asyncio.get_running_loop().call_later(self._OPENING_SECONDS, self._open_more)
+
+    def _open_more(self) -> None:
+        if self._step > 1:  # nothing was lost yet
+            self._add(min(self.limit, self._settings.initial - self.limit), "start")
+            self._give_slots()
+            self._open_later()
+
+    def _add(self, slots: int, cause: Cause) -> None:
+        self._free += [False] * slots
+        self._answers, self._added, self._rejections = 0, slots, 0
+        self._record(self.limit + slots, cause)
+
+
+def make_limiter(settings: LimiterSettings) -> Limiter:
+    """The limiter that the settings ask for."""
+    if settings.fixed is not None:
+        return Limiter(settings.fixed)
+    return {"adaptive": AdaptiveLimiter, "aimd": AimdLimiter}[settings.algorithm](settings)

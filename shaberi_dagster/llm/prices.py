@@ -1,7 +1,7 @@
 """What a call cost: the list price at its date, from genai-prices (offline data)."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from genai_prices import Usage, calc_price
@@ -36,3 +36,9 @@ def cost_usd(call: Mapping[str, Any]) -> float | None:
     except LookupError:
         return None
     return float(price.total_price)
+
+
+def is_price_known(model: str, base_url: str) -> bool:
+    """Whether `cost_usd` can tell what a call of the model costs today."""
+    tokens = {"prompt_tokens": 1, "completion_tokens": 1, "cached_tokens": None}
+    return cost_usd({"model": model, "base_url": base_url, "created_at": datetime.now(UTC)} | tokens) is not None

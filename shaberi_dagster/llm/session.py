@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.llm.types import Call, ChatRequest
 
@@ -12,32 +12,6 @@ if TYPE_CHECKING:  # the engine brings the SDK, a second of start-up that only c
     from shaberi_dagster.llm.engine import Engine
 
 Lookup = Callable[[Sequence[str]], Mapping[str, Call]]
-
-
-@dataclass
-class CallTally:
-    """What a session has done so far.
-
-    Attributes:
-        made: Calls made, failed ones included.
-        failed: Calls that ended with an error.
-        reused: Calls answered from what was paid for already.
-        prompt_tokens: Tokens sent by the calls made, as far as reported.
-        completion_tokens: Tokens received by the calls made, as far as reported.
-    """
-
-    made: int = 0
-    failed: int = 0
-    reused: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-    def count(self, call: Call) -> None:
-        """Count a call made."""
-        self.made += 1
-        self.failed += call.status == "error"
-        self.prompt_tokens += call.usage.prompt_tokens or 0
-        self.completion_tokens += call.usage.completion_tokens or 0
 
 
 class CallSession:
@@ -48,16 +22,16 @@ class CallSession:
         journal: Keeps them.
         stage: The stage's name, a label of every call.
         lookup: Finds paid calls in the lake by request hash.
-
-    Attributes:
-        tally: What was done so far.
+        budget: What new calls may cost; None is unlimited.
     """
 
-    def __init__(self, engine: "Engine", journal: Journal, stage: str, lookup: Lookup) -> None:
+    def __init__(
+        self, engine: "Engine", journal: Journal, stage: str, lookup: Lookup, budget: Budget | None = None
+    ) -> None:
         self._engine, self._journal, self._stage, self._lookup = engine, journal, stage, lookup
+        self._budget = budget
         self._paid: dict[str, Call] = {}
         self._in_flight: dict[str, asyncio.Future[Call]] = {}
-        self.tally = CallTally()
 
     def prefetch(self, request_hashes: Sequence[str]) -> None:
         """Look up many paid calls at once; those in the journal are known anyway."""
@@ -74,8 +48,9 @@ class CallSession:
     ) -> tuple[Call, bool]:
         """The answer to a request, from what is paid for or else by a new call.
 
-        A new call is in the journal when this returns, errors too; but an error is never reused. Of equal requests
-        at the same time one makes the call and the others get its outcome.
+        A new call is in the journal when this returns, errors too; but an error is never reused, and a call that was
+        not made for want of budget is not recorded. Of equal requests at the same time one makes the call and the
+        others get its outcome.
 
         Args:
             request: What to ask.
@@ -93,14 +68,15 @@ class CallSession:
         while (other := self._in_flight.get(name)) is not None:
             await asyncio.wait([other])
             if not other.cancelled():
-                return self._reused(other.result())
+                return other.result(), True
         paid = self._find_paid(name, lookup=lookup)
         if paid is not None:
-            return self._reused(paid)
+            return paid, True
         own = self._in_flight[name] = asyncio.get_running_loop().create_future()
         try:
-            call = await self._engine.call(request)
-            self._journal.append(call, {"stage": self._stage, **labels})
+            call = await self._engine.call(request, self._budget)
+            if call.attempts:
+                self._journal.append(call, {"stage": self._stage, **labels})
         except BaseException:
             own.cancel()  # those who wait try it themselves
             raise
@@ -108,7 +84,6 @@ class CallSession:
             own.set_result(call)
         finally:
             del self._in_flight[name]
-        self.tally.count(call)
         return call, False
 
     def _find_paid(self, name: str, *, lookup: bool) -> Call | None:
@@ -117,7 +92,3 @@ class CallSession:
             self._paid.update(self._lookup([name]))
             call = self._paid.get(name)
         return call if call is not None and call.status == "ok" else None
-
-    def _reused(self, call: Call) -> tuple[Call, bool]:
-        self.tally.reused += 1
-        return call, True

@@ -1,6 +1,6 @@
 """What goes into a chat call and what comes out of it."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal
@@ -15,6 +15,7 @@ ErrorClass = Literal[
     "authentication",  # 401, 403: the whole endpoint refuses us
     "permanent",  # 400, 404, content policy: this request will never work
     "deadline",  # the call's total time is over
+    "budget",  # not made: what may be spent is spent
 ]
 
 
@@ -98,12 +99,13 @@ class ChatRequest:
     @cached_property
     def request_hash(self) -> str:
         """sha256 over model, base URL, messages, sampling parameters, sample index and replicate."""
+        last_line = self.sampling.last_line
         return sha256_json(
             {
                 "base_url": self.endpoint.base_url,
                 "model": self.model,
-                "messages": [asdict(message) for message in self.messages],
-                "sampling": asdict(self.sampling),
+                "messages": [vars(message) for message in self.messages],
+                "sampling": vars(self.sampling) | {"last_line": last_line and vars(last_line)},
                 "sample_index": self.sample_index,
                 "replicate": self.replicate,
             }
@@ -162,7 +164,7 @@ class Call:
     def to_record(self) -> dict[str, Any]:
         """The call as one flat JSON-ready row, with `usage` spread into its columns."""
         record = {name: value for name, value in self.__dict__.items() if name != "usage"}
-        return record | asdict(self.usage) | {"created_at": self.created_at.isoformat()}
+        return record | vars(self.usage) | {"created_at": self.created_at.isoformat()}
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "Call":

@@ -12,7 +12,7 @@ from shaberi_dagster.defs.jobs import EVALUATE, RunRequestConfig
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.outcome import STAGES
-from shaberi_dagster.runspec import RunRequest, RunSpec
+from shaberi_dagster.runspec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint
 
@@ -177,7 +177,7 @@ def test_new_run_with_a_wrong_name_fails_with_the_reason_before_anything_is_regi
 def test_the_launchpad_takes_what_the_command_line_takes() -> None:
     fields = RunRequestConfig.model_fields
 
-    assert set(fields) == set(RunRequest.model_fields)
+    assert set(fields) == set(RunRequest.model_fields) | set(CallOptions.model_fields)
     assert all(field.description for field in fields.values())
 
 

@@ -100,23 +100,37 @@ def test_json_is_one_document_on_stdout_and_progress_is_on_stderr(evaluated: Eva
     assert document == json.loads(evaluated.view_scores("--tag", "json", "--format", "json").succeeded().out)
 
 
-def test_a_dry_run_shows_the_plan_and_makes_no_call(evaluated: Evaluated) -> None:
+def test_a_dry_run_shows_calls_tokens_and_cost_and_makes_no_call(evaluated: Evaluated) -> None:
     plan = evaluated.run_evals("--dry-run", "--json", "--limit", "3", judges=("judge-a", "judge-c")).succeeded()
-    table = evaluated.run_evals("--dry-run", "--tag", "new", "--benchmark", "elyza", judges=("judge-a",)).succeeded()
+    options = ("--tag", "new", "--benchmark", "elyza", "--temperature", "0.7")
+    table = evaluated.run_evals("--dry-run", *options, judges=("judge-a",)).succeeded()
 
-    rows = json.loads(plan.out)
-    missing = {(row["benchmark"], row["with"]): row["rows_planned"] - row["rows_there"] for row in rows}
-    assert {judge: missing["elyza", judge] for judge in ("judge-a", "judge-b", "judge-c")} == {
+    document = json.loads(plan.out)
+    calls = {(row["benchmark"], row["model"]): row["calls"] for row in document["rows"]}
+    assert {judge: calls["elyza", judge] for judge in ("judge-a", "judge-b", "judge-c")} == {
         "judge-a": 0,
         "judge-b": 0,
         "judge-c": 5,
     }
-    assert sum(row["stage"] == "answers" for row in rows) == 4
-    assert re.search(r"judgements\W+judge-a\W+5\W+0\W+5", table.out)
+    assert [(total["stage"], total["calls"]) for total in document["totals"]] == [
+        ("answers", 0),
+        ("judgements", _N_QUESTIONS),
+        ("all", _N_QUESTIONS),
+    ]
+    assert re.search(r"judgements +judge-a +0/5 +5 +0 +[\d,]+ +[\d,]+ +unknown +history: 5 calls", table.out)
     assert "no call is made" in table.out
     assert evaluated.asked == []
     assert evaluated.rows("select run_tag from runs") == [{"run_tag": "default"}]
     assert evaluated.rows("select distinct judge from judgements order by 1") == [{"judge": judge} for judge in JUDGES]
+
+
+def test_a_dry_run_that_is_to_be_fresh_counts_calls_that_another_run_has_paid_for(evaluated: Evaluated) -> None:
+    again = ("--dry-run", "--json", "--tag", "again", "--benchmark", "elyza")
+    reusing, fresh = (
+        json.loads(evaluated.run_evals(*again, *options, judges=JUDGES).succeeded().out)["totals"][-1]
+        for options in ((), ("--fresh",))
+    )
+    assert (reusing["calls"], fresh["calls"]) == (0, 15)
 
 
 def test_runs_are_independent_samples_under_numbered_tags(evaluated: Evaluated) -> None:

@@ -72,6 +72,25 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "warehouse")
 
 
+@pytest.mark.parametrize("name", ["scores", "metrics"])
+def test_an_update_writes_only_rows_that_are_others_than_before(name: str, lake: Lake) -> None:
+    table = TABLES[name]
+    rows = _rows(table).with_columns(run_id=pl.lit("a"))
+    keys = {"run_id": "a"}
+    assert lake.update(name, rows, keys)
+    version = lake.versions()[name]
+
+    assert not lake.update(name, rows.reverse().with_columns(created_at=pl.lit(datetime.now(UTC))), keys)
+    assert lake.versions()[name] == version
+
+    others = [column for column in table.columns if column.name not in {"run_id", "created_at"}]
+    for column in others:
+        changed = rows.with_columns(pl.lit(_value(column.type, 10), dtype=column.type).alias(column.name))
+        assert lake.update(name, changed, keys), column.name
+    assert lake.update(name, changed.head(5), keys)
+    assert lake.versions()[name] == version + len(others) + 1
+
+
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
 def test_every_value_of_every_type_comes_back_as_it_was_written(table: Table, lake: Lake) -> None:
     rows = _rows(table)

@@ -127,9 +127,10 @@ def test_a_rejection_halves_the_limit_and_is_recorded(ask):
         return engine.limiter(request.endpoint)
 
     with running_mock(script=failing(429)) as mock:
-        limiter = run(scenario)
+        limiter = run(scenario, limiter=LimiterSettings("aimd"))
     assert limiter.limit == 20
-    assert [(change.before, change.after, change.cause) for change in limiter.changes] == [(40, 20, "rate_limit")]
+    changes = limiter.take_changes(settled=False)
+    assert [(change.before, change.after, change.cause) for change in changes] == [(40, 20, "rate_limit")]
     assert limiter.running == 0
 
 

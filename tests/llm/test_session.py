@@ -23,32 +23,32 @@ def run(tmp_path):
             with Journal.open(tmp_path / "j.jsonl", "m@@t", "answers") as journal:
                 async with Engine(environment or {}, retry=retry) as engine:
                     session = CallSession(engine, journal, "answers", lookup)
-                    return await work(session), session.tally, list(journal.records)
+                    return await work(session), list(journal.records)
 
         return asyncio.run(inside())
 
     return run
 
 
-def test_a_new_call_is_journaled_with_its_labels_and_counted(run, ask):
+def test_a_new_call_is_journaled_with_its_labels(run, ask):
     with running_mock(length=30) as mock:
         request = ask(mock.base_url)
-        (call, reused), tally, records = run(lambda session: session.call(request, {"benchmark": "elyza"}))
+        (call, reused), records = run(lambda session: session.call(request, {"benchmark": "elyza"}))
     assert (call.status, reused) == ("ok", False)
     assert [(one["request_hash"], one["stage"], one["benchmark"]) for one in records] == [
         (request.request_hash, "answers", "elyza")
     ]
-    assert (tally.made, tally.failed, tally.reused, tally.completion_tokens) == (1, 0, 0, 30)
+    assert records[0]["completion_tokens"] == 30
 
 
 def test_a_journaled_call_is_not_made_again(run, ask):
     with running_mock() as mock:
         request = ask(mock.base_url)
-        (first, _), _, _ = run(lambda session: session.call(request, {}))
-        (second, reused), tally, records = run(lambda session: session.call(request, {}))
+        (first, _), _ = run(lambda session: session.call(request, {}))
+        (second, reused), records = run(lambda session: session.call(request, {}))
         assert mock.stats()["requests"] == 1
     assert (second, reused) == (first, True)
-    assert (tally.made, tally.reused, len(records)) == (0, 1, 1)
+    assert len(records) == 1
 
 
 def test_samples_of_one_prompt_are_calls_of_their_own(run, ask):
@@ -58,8 +58,8 @@ def test_samples_of_one_prompt_are_calls_of_their_own(run, ask):
             for index in range(3):
                 await session.call(ask(mock.base_url, sample_index=index), {})
 
-        _, tally, _ = run(work)
-    assert tally.made == 3
+        _, records = run(work)
+    assert len(records) == 3
 
 
 def test_paid_calls_are_looked_up_at_once_and_not_made(run, ask, finished):
@@ -71,7 +71,7 @@ def test_paid_calls_are_looked_up_at_once_and_not_made(run, ask, finished):
         session.prefetch([one.request_hash for one in requests])
         return [*session.unpaid(requests)], await session.call(requests[0], {})
 
-    (unpaid, (call, reused)), _, records = run(work, lambda names: asked.append(list(names)) or paid)
+    (unpaid, (call, reused)), records = run(work, lambda names: asked.append(list(names)) or paid)
     assert unpaid == requests[1:]
     assert (call.content, reused, records) == ("paid", True, [])
     assert asked == [[one.request_hash for one in requests]]
@@ -86,25 +86,25 @@ def test_what_the_journal_has_is_not_looked_up(run, ask):
             session.prefetch([request.request_hash])
             return list(session.unpaid([request]))
 
-        unpaid, _, _ = run(work, lambda names: asked.append(list(names)) or {})
+        unpaid, _ = run(work, lambda names: asked.append(list(names)) or {})
     assert (unpaid, asked) == ([], [[]])
 
 
 def test_a_call_that_could_not_be_prefetched_is_looked_up_on_demand(run, ask, finished):
     request = ask()
     paid = {request.request_hash: finished(request.request_hash, "paid")}
-    (call, reused), _, _ = run(lambda session: session.call(request, {}, lookup=True), lambda _: paid)
+    (call, reused), _ = run(lambda session: session.call(request, {}, lookup=True), lambda _: paid)
     assert (call.content, reused) == ("paid", True)
 
 
 def test_an_error_is_journaled_and_tried_again(run, ask):
     with running_mock(p_500=1.0) as mock:
         request = ask(mock.base_url)
-        (call, reused), tally, records = run(lambda session: session.call(request, {}))
-        assert (call.error_class, reused, tally.failed) == ("transient", False, 1)
+        (call, reused), records = run(lambda session: session.call(request, {}))
+        assert (call.error_class, reused) == ("transient", False)
         assert [one["status"] for one in records] == ["error"]
         mock.options.p_500 = 0.0
-        (call, reused), _, records = run(lambda session: session.call(request, {}))
+        (call, reused), records = run(lambda session: session.call(request, {}))
     assert (call.status, reused) == ("ok", False)
     assert [one["status"] for one in records] == ["error", "ok"]
 
@@ -116,11 +116,11 @@ def test_equal_requests_in_flight_are_one_call(run, ask):
         async def work(session):
             return await asyncio.gather(*(session.call(request, {}) for _ in range(10)))
 
-        results, tally, records = run(work)
+        results, records = run(work)
         assert mock.stats()["requests"] == 1
     assert sorted(reused for _, reused in results) == [False] + [True] * 9
     assert len({call.content for call, _ in results}) == 1
-    assert (tally.made, tally.reused, len(records)) == (1, 9, 1)
+    assert len(records) == 1
 
 
 def test_who_waits_for_a_cancelled_call_makes_it(run, ask):
@@ -134,7 +134,7 @@ def test_who_waits_for_a_cancelled_call_makes_it(run, ask):
             first.cancel()
             return await second
 
-        (call, reused), _, records = run(work)
+        (call, reused), records = run(work)
     assert (call.status, reused, len(records)) == ("ok", False, 1)
 
 
@@ -149,7 +149,7 @@ def test_a_cancelled_waiter_does_not_cancel_the_call(run, ask):
             second.cancel()
             return await first
 
-        (call, _), _, _ = run(work)
+        (call, _), _ = run(work)
     assert call.status == "ok"
 
 
@@ -161,8 +161,8 @@ def test_a_refusal_reaches_the_stage_and_leaves_no_record(run, ask):
             with pytest.raises(EndpointError):
                 await asyncio.gather(*(session.call(request, {}) for _ in range(3)))
 
-        _, tally, records = run(work)
-    assert (tally.made, records) == (0, [])
+        _, records = run(work)
+    assert records == []
 
 
 def test_no_key_is_in_the_journal(run, ask, tmp_path):

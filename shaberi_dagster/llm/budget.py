@@ -1,0 +1,66 @@
+"""What may be spent: a budget that calls are counted against."""
+
+from dataclasses import dataclass
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.llm.prices import cost_usd, is_price_known
+from shaberi_dagster.llm.types import Call
+
+
+@dataclass
+class Budget:
+    """What may be spent, and what is spent; shared by all stages of a command, for one event loop.
+
+    A call is refused once the budget is reached; calls that are under way then are finished, so it can be exceeded by
+    as much as they cost.
+
+    Attributes:
+        max_cost_usd: Most US dollars; None is unlimited.
+        max_tokens: Most tokens, sent and received together; None is unlimited.
+        cost_usd: US dollars spent.
+        tokens: Tokens spent.
+        refused: Calls that were not made.
+    """
+
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
+    cost_usd: float = 0.0
+    tokens: int = 0
+    refused: int = 0
+    _unknown: str | None = None
+
+    def check(self, model: str, base_url: str) -> None:
+        """See that the budget can be kept, before anything is spent.
+
+        Raises:
+            ConfigurationError: There is a limit in US dollars, and the model's price is unknown.
+        """
+        if self.max_cost_usd is not None and not is_price_known(model, base_url):
+            raise ConfigurationError(
+                f"the price of {model} at {base_url} is unknown, so a limit in US dollars cannot be kept: "
+                "use --max-tokens-total"
+            )
+
+    def count(self, call: Call) -> None:
+        """Count a call that was made."""
+        if call.status != "ok" or (self.max_cost_usd is None and self.max_tokens is None):
+            return
+        prompt, completion = call.usage.prompt_tokens, call.usage.completion_tokens
+        if prompt is None or completion is None:
+            self._unknown = f"{call.base_url} does not report tokens, so the budget cannot be kept"
+            return
+        self.tokens += prompt + completion
+        if self.max_cost_usd is not None:
+            cost = cost_usd(call.to_record())
+            if cost is None:
+                self._unknown = f"the price of {call.model} is unknown, so the budget cannot be kept"
+                return
+            self.cost_usd += cost
+
+    def objection(self) -> str | None:
+        """Why no further call may be made; None when it may."""
+        if self.max_tokens is not None and self.tokens >= self.max_tokens:
+            return f"the budget of {self.max_tokens:,} tokens is reached ({self.tokens:,})"
+        if self.max_cost_usd is not None and self.cost_usd >= self.max_cost_usd:
+            return f"the budget of ${self.max_cost_usd:.2f} is reached (${self.cost_usd:.4f})"
+        return self._unknown

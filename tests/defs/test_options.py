@@ -1,0 +1,66 @@
+"""What the launchpad asks for, and how it reaches the calls."""
+
+from collections.abc import Callable
+
+import dagster as dg
+import pytest
+
+from shaberi_dagster.defs.execution import run_in_process
+from shaberi_dagster.defs.options import config_class, part_of, stage_config
+from shaberi_dagster.runspec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.workspace import Workspace
+from tests.mock_endpoint import MockEndpoint
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_config_has_the_fields_of_its_models_and_gives_each_its_part() -> None:
+    both = config_class("Both", "Both.", RunRequest, CallOptions)
+    config = both(model="m", concurrency=3, limiter="aimd")
+    assert CallOptions(**part_of(config, CallOptions)) == CallOptions(concurrency=3, limiter="aimd")
+    assert RunRequest(**part_of(config, RunRequest)) == RunRequest(model="m")
+
+
+def test_only_options_that_are_not_the_default_are_in_a_run_config() -> None:
+    assert stage_config(CallOptions(), ["answers", "scores"]) == {"answers": {"config": {}}}
+    assert stage_config(CallOptions(fresh=True), ["judgements"], ["a"]) == {
+        "judgements": {"config": {"fresh": True, "judges": ["a"]}}
+    }
+
+
+def test_options_reach_the_engine_and_limit_changes_the_lake(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint
+) -> None:
+    mock.options.latency = 0.05
+    spec = registered(benchmarks=["elyza", "tengu"])
+    run_in_process(spec.run_id, list(spec.benchmarks), instance, options=CallOptions(concurrency=2))
+    assert mock.stats()["most_in_flight"] == 2
+    assert workspace.lake.read("limit_changes").is_empty()  # a fixed limit does not change
+
+    other = registered(tag="other", benchmarks=["elyza", "tengu"], temperature=0.5)
+    run_in_process(other.run_id, list(other.benchmarks), instance, options=CallOptions(initial_concurrency=5))
+    changes = workspace.lake.read("limit_changes", {"run_id": other.run_id})
+    assert changes.select("stage", "base_url", "limit_before", "limit_after", "cause").rows()[0] == (
+        "answers",
+        mock.base_url,
+        0,
+        5,
+        "start",
+    )
+
+
+def test_stages_of_one_run_share_a_budget_and_the_same_run_goes_on_without_one(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint
+) -> None:
+    spec = registered(benchmarks=["elyza", "tengu"])
+    run_in_process(spec.run_id, list(spec.benchmarks), instance, options=CallOptions(max_tokens_total=1, concurrency=1))
+    answers = workspace.lake.read("answers", {"run_id": spec.run_id})
+    assert answers["status"].to_list().count("ok") == mock.stats()["requests"] == 1
+    assert set(answers.filter(status="error")["error_class"]) == {"budget"}
+    judgements = workspace.lake.read("judgements", {"run_id": spec.run_id})
+    assert set(judgements["error_class"]) <= {"budget", "no_answer"}
+
+    run_in_process(spec.run_id, list(spec.benchmarks), instance)
+    for table in ("answers", "judgements"):
+        assert set(workspace.lake.read(table, {"run_id": spec.run_id})["status"]) == {"ok"}
+    assert mock.stats()["repeated"] == 0

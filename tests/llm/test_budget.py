@@ -1,0 +1,79 @@
+"""What may be spent, and what happens when it is spent."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.llm.budget import Budget
+from shaberi_dagster.llm.engine import Engine
+from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.limiter import LimiterSettings
+from shaberi_dagster.llm.session import CallSession
+from shaberi_dagster.llm.types import Usage
+from tests.mock_endpoint import running_mock
+
+pytestmark = pytest.mark.integration
+
+PRICED = {"model": "gpt-4.1-mini", "base_url": "https://api.openai.com/v1"}
+
+
+def spend(tmp_path, ask, budget, n=40, **options):
+    """The outcomes of `n` calls, four at a time, within the budget; what is in the journal; what the endpoint saw."""
+
+    async def inside(mock):
+        async with Engine({}, limiter=LimiterSettings(fixed=4)) as engine:
+            with Journal.open(tmp_path / "j.jsonl", "m@@t", "answers") as journal:
+                session = CallSession(engine, journal, "answers", lambda _: {}, budget)
+                calls = [session.call(ask(mock.base_url, text=str(number)), {}) for number in range(n)]
+                return await asyncio.gather(*calls), list(journal.records)
+
+    with running_mock(length=100, **options) as mock:
+        results, records = asyncio.run(inside(mock))
+        return [call for call, _ in results], records, mock.stats()
+
+
+def test_no_call_begins_once_the_tokens_are_spent(tmp_path, ask):
+    budget = Budget(max_tokens=1000)
+    calls, records, stats = spend(tmp_path, ask, budget)
+    made = [call for call in calls if call.status == "ok"]
+    each = made[0].usage.prompt_tokens + made[0].usage.completion_tokens
+    assert 1000 <= budget.tokens == sum(c.usage.prompt_tokens + c.usage.completion_tokens for c in made)
+    assert budget.tokens < 1000 + 4 * (each + 10)  # those under way are finished
+    refused = [call for call in calls if call.status == "error"]
+    assert {(call.error_class, call.attempts) for call in refused} == {("budget", 0)}
+    assert "1,000 tokens is reached" in refused[0].error_message
+    assert len(refused) == budget.refused == 40 - len(made)
+    assert len(records) == stats["requests"] == len(made)  # what was not made is not recorded
+
+
+def test_dollars_are_counted_at_the_list_price(finished):
+    budget = Budget(max_cost_usd=0.01)
+    call = replace(finished("a"), **PRICED, usage=Usage(10_000, 1_000, 0, 0))
+    budget.count(call)
+    assert budget.objection() is None
+    assert budget.cost_usd == pytest.approx((10_000 * 0.4 + 1_000 * 1.6) / 1e6)
+    budget.count(call)
+    assert budget.objection() == "the budget of $0.01 is reached ($0.0112)"
+
+
+def test_a_price_that_nobody_knows_is_refused_before_anything_is_spent():
+    budget = Budget(max_cost_usd=5.0)
+    budget.check(**PRICED)
+    budget.check("embedded/smollm2-135m", "embedded:")
+    with pytest.raises(ConfigurationError, match="price of my-model at http://localhost:8000/v1 is unknown"):
+        budget.check("my-model", "http://localhost:8000/v1")
+    Budget(max_tokens=5).check("my-model", "http://localhost:8000/v1")
+
+
+def test_an_endpoint_that_reports_no_tokens_ends_a_budget_at_once(finished):
+    budget = Budget(max_tokens=1000)
+    budget.count(replace(finished("a"), usage=Usage()))
+    assert "does not report tokens" in (budget.objection() or "")
+
+
+def test_without_a_limit_nothing_is_refused_or_counted(finished):
+    budget = Budget()
+    budget.count(replace(finished("a"), usage=Usage()))
+    assert (budget.objection(), budget.tokens) == (None, 0)
