@@ -51,7 +51,10 @@ def materialize(
         raise  # the run's state is for the other process to tell
     except BaseException as error:
         stopped = str(error) if isinstance(error, ShaberiError) else type(error).__name__
-        set_status(spec, workspace, error=stopped if isinstance(error, Exception) else None)
+        try:
+            set_status(spec, workspace, error=stopped if isinstance(error, Exception) else None)
+        except Exception as second:  # noqa: BLE001 - what stopped the stage is what has to be said (a full disk)
+            workspace.reporter.note(f"the state of run {run_id} could not be written: {second}")
         raise
 
 

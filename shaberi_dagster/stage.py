@@ -14,7 +14,7 @@ from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.llm.limiter import Limiter
 from shaberi_dagster.llm.prices import cost_usd
 from shaberi_dagster.llm.session import CallSession
-from shaberi_dagster.llm.types import Call, ChatRequest
+from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint
 from shaberi_dagster.llm.workers import run_all
 from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.runspec import RunSpec
@@ -101,14 +101,14 @@ class CallingStage:
         for endpoint, model in {(request.endpoint, request.model) for request in session.unpaid(requests)}:
             budget.check(model, endpoint.base_url)
             await engine.check(endpoint, model)
-        limiters = {request.endpoint.base_url: engine.limiter(request.endpoint) for request in requests}
+        limiters = {request.endpoint: engine.limiter(request.endpoint) for request in requests}
         refused_before = budget.refused
 
         async def one(item: ItemT) -> dict[str, Any]:
             row, calls = await work(session, item)
             line = line_of(item)
             if item.request:
-                line.limit = limiters[item.request.endpoint.base_url].limit
+                line.limit = limiters[item.request.endpoint].limit
             _count(line, row, calls)
             reporter.changed(line)
             self._record_limits(limiters, settled=True)
@@ -121,10 +121,10 @@ class CallingStage:
             reporter.note(f"{budget.objection()}: {refused} calls of {self.name} were not made")
         return rows
 
-    def _record_limits(self, limiters: Mapping[str, Limiter], *, settled: bool) -> None:
-        for base_url, limiter in limiters.items():
+    def _record_limits(self, limiters: Mapping[Endpoint, Limiter], *, settled: bool) -> None:
+        for endpoint, limiter in limiters.items():
             for change in limiter.take_changes(settled=settled):
-                self._journal.append_limit_change(base_url, change)
+                self._journal.append_limit_change(endpoint.base_url, change)
 
     def commit(self, table: str, frame: pl.DataFrame, keys: Keys, *, changed: bool) -> None:
         """Put the journal's calls and the stage's rows into the lake, then end the journal.

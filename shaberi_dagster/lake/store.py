@@ -1,17 +1,19 @@
 """Reading and writing the Delta tables."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 from urllib.parse import unquote
 
 import polars as pl
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.schemas import TABLES, Table
 
 _WRITER = WriterProperties(compression="ZSTD", compression_level=3)
@@ -23,8 +25,30 @@ _retry_conflicts = retry(
     reraise=True,
 )
 
+_DISK_TROUBLE = re.compile(r"([A-Z][\w/ -]+) \(os error \d+\)")  # in what delta-rs says
+
+P = ParamSpec("P")
+_Write = Callable[Concatenate["Lake", str, P], None]
 Keys = Mapping[str, str | Iterable[str]]
 _NOT_IN_PATHS = frozenset("[]^|%\\=")  # delta-rs takes the path for a URL; `a=b` reads as a partition
+
+
+def _say_disk_trouble(write: _Write[P]) -> _Write[P]:
+    """Let a full or broken disk be an error that says what to do."""
+
+    @wraps(write)
+    def wrapped(lake: "Lake", table: str, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            write(lake, table, *args, **kwargs)
+        except (DeltaError, OSError) as error:
+            if (trouble := _DISK_TROUBLE.search(str(error))) is None:
+                raise
+            raise ShaberiError(
+                f"table {lake.path(table)} cannot be written: {trouble[1]}; "
+                "free space or mend the disk and run the same command again, finished calls are kept"
+            ) from error
+
+    return wrapped
 
 
 class _LocalTable(DeltaTable):
@@ -107,6 +131,7 @@ class Lake:
     def _exists(self, table: str) -> bool:
         return (self.path(table) / "_delta_log").is_dir()
 
+    @_say_disk_trouble
     @_retry_conflicts
     def replace(self, table: str, frame: pl.DataFrame, keys: Keys) -> None:
         """Put `frame` in the place of all rows that match `keys`, in one atomic commit.
@@ -139,6 +164,7 @@ class Lake:
         self.replace(table, fresh, keys)
         return True
 
+    @_say_disk_trouble
     @_retry_conflicts
     def append(self, table: str, frame: pl.DataFrame, transaction: str | None = None) -> None:
         """Add rows.
@@ -180,6 +206,7 @@ class Lake:
         deleted = delta.vacuum(
             retention_hours=retention_hours,
             dry_run=False,
+            full=True,  # files of commits that did not happen too
             enforce_retention_duration=retention_hours >= 168,  # noqa: PLR2004
         )
         delta.create_checkpoint()

@@ -20,6 +20,8 @@ from shaberi_dagster.llm.limiter import Limiter, LimiterSettings, Outcome, make_
 from shaberi_dagster.llm.reply import Reply
 from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, ErrorClass, Usage
 
+_MOST_DOUBLINGS = 30  # a short Retry-After allows thousands of attempts, and 2**1024 is no float
+
 
 @dataclass(frozen=True)
 class RetrySettings:
@@ -228,7 +230,8 @@ class _Attempts:
         failure = _failure(state)
         if failure.retry_after:
             return failure.retry_after + random.uniform(0.0, 0.1)  # noqa: S311 - jitter
-        longest = min(self._retry.first_delay_seconds * 2 ** (self._made - 1), self._retry.longest_delay_seconds)
+        doublings = min(self._made - 1, _MOST_DOUBLINGS)
+        longest = min(self._retry.first_delay_seconds * 2**doublings, self._retry.longest_delay_seconds)
         return random.uniform(longest / 2, longest)  # noqa: S311 - jitter
 
     def _is_over(self, state: RetryCallState) -> bool:

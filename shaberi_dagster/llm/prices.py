@@ -21,19 +21,19 @@ def cost_usd(call: Mapping[str, Any]) -> float | None:
     if call["prompt_tokens"] is None or call["completion_tokens"] is None:
         return None
     created = call["created_at"]
-    usage = Usage(
-        input_tokens=call["prompt_tokens"],
-        output_tokens=call["completion_tokens"],
-        cache_read_tokens=call["cached_tokens"],
-    )
     try:
+        usage = Usage(
+            input_tokens=call["prompt_tokens"],
+            output_tokens=call["completion_tokens"],
+            cache_read_tokens=call["cached_tokens"],
+        )
         price = calc_price(
             usage,
             model_ref=call["model"],
             provider_api_url=call["base_url"],
             genai_request_timestamp=created if isinstance(created, datetime) else datetime.fromisoformat(created),
         )
-    except LookupError:
+    except (LookupError, ValueError):  # an unknown model, or tokens that cannot be (more cached than sent)
         return None
     return float(price.total_price)
 

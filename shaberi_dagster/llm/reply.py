@@ -1,6 +1,7 @@
 """What a chat reply's body says."""
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,8 @@ import orjson
 from shaberi_dagster.llm.types import Usage
 
 _LONE_SURROGATES = "surrogatepass"
+_STATUS = re.compile("[1-5][0-9][0-9]")
+_MOST_TOKENS = 2**53
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class ErrorDetails:
     @property
     def status(self) -> int | None:
         """The HTTP status among the codes: proxies report failures inside a 200."""
-        return next((int(code) for code in self.codes if len(code) == len("429") and code.isdigit()), None)
+        return next((int(code) for code in self.codes if _STATUS.fullmatch(code)), None)
 
 
 def decoded(body: bytes) -> dict[str, Any]:
@@ -69,12 +72,16 @@ def parsed(document: dict[str, Any]) -> Reply:
     """
     try:
         choice = document["choices"][0]
-        message = choice["message"]
+        message, finish_reason = choice["message"], choice.get("finish_reason")
+        if choice.get("error") or finish_reason == "error":  # a proxy whose provider failed half way
+            raise MalformedReplyError("the reply ended in an error")
+        reasoning = message.get("reasoning_content") or message.get("reasoning")
         return Reply(
             content=_text(message.get("content")),
-            reasoning=message.get("reasoning_content") or message.get("reasoning"),
-            finish_reason=choice.get("finish_reason"),
-            usage=_usage(document.get("usage") or {}),
+            # What is of another type than the table's column could never be stored.
+            reasoning=reasoning if isinstance(reasoning, str) else None,
+            finish_reason=finish_reason if isinstance(finish_reason, str) else None,
+            usage=_usage(_object(document.get("usage"))),
         )
     except (LookupError, TypeError, AttributeError):
         raise MalformedReplyError("the reply has no choices with a message") from None
@@ -100,13 +107,23 @@ def _text(content: Any) -> str:
 
 
 def _usage(usage: dict[str, Any]) -> Usage:
-    prompt, completion = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
     return Usage(
-        prompt_tokens=usage.get("prompt_tokens"),
-        completion_tokens=usage.get("completion_tokens"),
-        cached_tokens=prompt.get("cached_tokens"),
-        reasoning_tokens=completion.get("reasoning_tokens"),
+        prompt_tokens=_tokens(usage.get("prompt_tokens")),
+        completion_tokens=_tokens(usage.get("completion_tokens")),
+        cached_tokens=_tokens(_object(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        reasoning_tokens=_tokens(_object(usage.get("completion_tokens_details")).get("reasoning_tokens")),
     )
+
+
+def _tokens(value: Any) -> int | None:
+    """A number of tokens; None is unknown, and what is no such number tells nothing."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS:
+        return int(value)
+    return None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _mended(document: dict[str, Any]) -> dict[str, Any]:

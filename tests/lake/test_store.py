@@ -214,6 +214,17 @@ for turn in range(4):
     assert all(lake.committed("calls", f"w{n}-{turn}") for n in range(8) for turn in range(4))
 
 
+def test_a_table_that_is_open_shows_what_others_wrote_and_compacted_since(lake: Lake) -> None:
+    lake.replace("answers", _answers("a"), {"run_id": "a"})
+    other = Lake(lake.folder)
+    other.replace("answers", _answers("b", 5), {"run_id": "b"})
+    assert lake.read("answers").height == 8
+    other.compact()
+    assert len(lake.delta("answers").file_uris()) == 1
+    lake.replace("answers", _answers("a", 1), {"run_id": "a"})
+    assert sorted(other.read("answers")["run_id"]) == ["a", "b", "b", "b", "b", "b"]
+
+
 def test_a_transaction_is_known_once_its_rows_are_in(lake: Lake) -> None:
     assert not lake.committed("answers", "one")
     lake.append("answers", _answers("a"), transaction="one")

@@ -24,6 +24,10 @@ def test_a_known_model_costs_its_list_price() -> None:
     assert cost_usd(_call()) == pytest.approx(0.15 + 0.60)
 
 
+def test_more_cached_tokens_than_were_sent_is_no_price() -> None:
+    assert cost_usd(_call(cached_tokens=2_000_000)) is None
+
+
 def test_tokens_from_the_cache_are_cheaper() -> None:
     assert cost_usd(_call(cached_tokens=1_000_000)) == pytest.approx(0.075 + 0.60)
 

@@ -1,0 +1,145 @@
+"""An API key is sent to its own endpoint and to nobody else, and is written nowhere, whatever the endpoint does with it."""
+
+import shutil
+import sqlite3
+import ssl
+import subprocess
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from aiohttp import web
+
+from tests.commands import Finished, lake_of, run
+from tests.mock_endpoint import MockEndpoint, Scripted, content_for, running_mock
+
+pytestmark = pytest.mark.e2e
+
+_CANARY = "sk-canary-0123456789abcdefghij"
+_JUDGE_CANARY = "sk-judge-canary-9876543210"
+_MODEL = "model-with-a-name-to-find"
+_SOON = {"Retry-After": "0.01"}
+
+
+def _accept(body: dict[str, Any]) -> Scripted:
+    return content_for(body)
+
+
+def _refuse(_: dict[str, Any]) -> Scripted:
+    return web.json_response({"error": {"message": f"Incorrect API key provided: {_CANARY}"}}, status=401)
+
+
+def _fail(_: dict[str, Any]) -> Scripted:
+    text = f"Traceback\nheaders = {{'Authorization': 'Bearer {_CANARY}'}}"
+    return web.Response(text=text, status=500, headers=_SOON)
+
+
+def _redirect(_: dict[str, Any]) -> Scripted:
+    return web.Response(status=307, headers={"Location": f"http://user:{_CANARY}@127.0.0.1:9/v1/chat/completions"})
+
+
+def _answer(_: dict[str, Any]) -> Scripted:
+    return f"あなたの鍵は {_CANARY} です。"
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "said"),
+    [(_accept, 0, ""), (_refuse, 2, "refuses us"), (_fail, 3, ""), (_redirect, 3, ""), (_answer, 0, "")],
+    ids=["accepted", "refused", "500", "redirect", "in the answer"],
+)
+def test_no_key_is_in_any_byte_that_is_written_or_printed(
+    script: Callable[[dict[str, Any]], Scripted], code: int, said: str, tmp_path: Path
+) -> None:
+    keys = {"SHABERI_API_KEY": _CANARY, "JUDGE_KEY": _JUDGE_CANARY}
+    with (
+        running_mock(key=_CANARY, script=lambda body, _: script(body)) as mock,
+        running_mock(key=_JUDGE_CANARY) as judge,
+    ):
+        arguments = ["--model", _MODEL, "--base-url", mock.base_url, "--judge-model", "judge"]
+        arguments += ["--judge-base-url", judge.base_url, "--judge-api-key-variable", "JUDGE_KEY"]
+        arguments += ["--benchmark", "rakuda", "--limit", "2"]
+        outputs = [
+            run("run-evals", *arguments, *debug, environment=lake_of(tmp_path) | keys) for debug in ([], ["--debug"])
+        ]
+    assert [finished.code for finished in outputs] == [code, code], outputs[0].err
+    assert all(said in finished.err for finished in outputs)
+    assert mock.stats()["requests"] > 0
+    written = dict(_everything_written(tmp_path, outputs))
+    _assert_searchable(written, mock)
+    for canary in (_CANARY, _JUDGE_CANARY):
+        assert [where for where, content in written.items() if canary.encode() in content] == []
+    assert _CANARY not in str([*judge.bodies, *judge.headers]), "a key goes to its own endpoint only"
+
+
+def _assert_searchable(written: dict[str, bytes], mock: MockEndpoint) -> None:
+    """What is known to be there is found, so that what is not found is not there."""
+    assert any(_MODEL.encode() in content for where, content in written.items() if where.endswith(".parquet"))
+    assert any(mock.base_url.encode() in content for where, content in written.items() if where.endswith(".parquet"))
+    assert any(_MODEL.encode() in content for where, content in written.items() if ".db " in where)
+
+
+def _everything_written(folder: Path, outputs: list[Finished]) -> Iterator[tuple[str, bytes]]:
+    """All content by place: files as they are, Parquet and databases unpacked as well, and what was printed."""
+    for number, finished in enumerate(outputs):
+        yield f"output {number}", (finished.out + finished.err).encode()
+    for path in folder.rglob("*"):
+        if not path.is_file():
+            continue
+        name = str(path.relative_to(folder))
+        yield f"{name} as it is", path.read_bytes()
+        if path.suffix == ".parquet":
+            yield name, repr(pl.read_parquet(path, hive_partitioning=False).to_dicts()).encode()
+        if path.read_bytes().startswith(b"SQLite format 3"):
+            for table, cells in _tables(path):
+                yield f"{name} {table}", cells
+
+
+def _tables(path: Path) -> Iterator[tuple[str, bytes]]:
+    with closing(sqlite3.connect(path)) as database:
+        for (table,) in database.execute("select name from sqlite_master where type = 'table'").fetchall():
+            cells = [cell for row in database.execute(f'select * from "{table}"') for cell in row]
+            yield table, b"\n".join(_unpacked(cell) for cell in cells)
+
+
+def _unpacked(cell: object) -> bytes:
+    """A cell's content; Dagster compresses snapshots."""
+    if isinstance(cell, bytes):
+        with suppress(zlib.error):
+            return zlib.decompress(cell)
+        return cell
+    return str(cell).encode()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate with its key that 127.0.0.1 gave itself."""
+    if not (openssl := shutil.which("openssl")):
+        pytest.skip("needs the command openssl")
+    path = tmp_path / "certificate.pem"
+    options = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 2 -subj /CN=127.0.0.1"
+    extension = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    command = [openssl, *options.split(), *extension, "-keyout", path, "-out", tmp_path / "own.pem"]
+    subprocess.run(command, check=True, capture_output=True)
+    path.write_bytes(path.read_bytes() + (tmp_path / "own.pem").read_bytes())
+    return path
+
+
+def test_a_server_with_a_certificate_that_nobody_vouches_for_gets_no_key(certificate: Path, tmp_path: Path) -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate)
+    environment = lake_of(tmp_path) | {"SHABERI_API_KEY": _CANARY}
+    with running_mock(tls=tls) as mock:
+        arguments = ["--model", _MODEL, "--base-url", mock.base_url, "--judge-model", "judge"]
+        arguments += ["--judge-base-url", mock.base_url, "--benchmark", "rakuda", "--limit", "1"]
+        refused = run("run-evals", *arguments, environment=environment)
+        assert not mock.headers
+        trusted = run("run-evals", *arguments, environment=environment | {"SSL_CERT_FILE": str(tmp_path / "own.pem")})
+    assert refused.code == 2
+    assert f"endpoint {mock.base_url} cannot be reached" in refused.err.splitlines()[-1]
+    assert "self-signed certificate" in refused.err.splitlines()[-1]
+    trusted.succeeded()
+    assert mock.headers[0]["Authorization"] == f"Bearer {_CANARY}"
