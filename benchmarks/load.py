@@ -12,6 +12,7 @@ memory are its own; time is counted from its first request to its last answer.
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import platform
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -94,12 +96,16 @@ async def ours(load: Load, base_url: str) -> dict[str, float]:
 
 def _asking(session: CallSession, endpoint: Endpoint, load: Load) -> Callable[[int], Awaitable[tuple[Call, bool]]]:
     async def ask(number: int) -> tuple[Call, bool]:
-        model = load.then_model if load.then_model and number >= load.calls // 2 else load.model
+        model = _model_of(load, number)
         messages = (Message("system", "あなたは公平で信頼できる助手です。"), Message("user", f"{number}: {PROMPT}"))
         request = ChatRequest(endpoint, model, messages, Sampling(0.2, 6000))
         return await session.call(request, {"benchmark": "rakuda", "question_id": str(number), "purpose": "answer"})
 
     return ask
+
+
+def _model_of(load: Load, number: int) -> str:
+    return load.then_model if load.then_model and number >= load.calls // 2 else load.model
 
 
 async def sdk(load: Load, base_url: str) -> dict[str, float]:
@@ -110,7 +116,7 @@ async def sdk(load: Load, base_url: str) -> dict[str, float]:
 
     async def ask(number: int) -> str | None:
         reply = await client.chat.completions.create(
-            model=load.model,
+            model=_model_of(load, number),
             messages=[
                 {"role": "system", "content": "あなたは公平で信頼できる助手です。"},
                 {"role": "user", "content": f"{number}: {PROMPT}"},
@@ -155,6 +161,7 @@ CLIENTS: dict[str, Callable[[Load, str], Awaitable[dict[str, float]]]] = {
 
 def run_here(load: Load, base_url: str) -> dict[str, float]:
     """What a client measured, with its CPU seconds and peak memory in MiB."""
+    gc.freeze()  # as the engine's thread does
     before = time.process_time()
     loop_factory = None if load.client == "SDK" else uvloop.new_event_loop
     with asyncio.Runner(loop_factory=loop_factory) as runner:
@@ -209,38 +216,41 @@ def efficiency(base_url: str, scale: float, console: Console) -> None:
 
 def capacity(base_url: str, scale: float, console: Console) -> None:
     """Time / ideal time and rejections where the endpoint takes fewer calls than we would make."""
-    table = Table(title="time / ideal, and 429s per call", title_justify="left")
-    for title in ("endpoint", "start", "calls", "adaptive", "429s", "aimd", "429s", "SDK, 64 at once"):
-        table.add_column(title, justify="left" if title == "endpoint" else "right")
+    cases: list[tuple[str, Load, float]] = []
     for takes, latency in ((6, 0.5), (20, 1.0), (40, 2.0)):
         for start in (8, 64):
-            n = int(400 * scale) if takes < 40 else int(2000 * scale)  # noqa: PLR2004 - its ramp is a longer one
-            model = f"mock@latency:{latency}@capacity:{takes}"
-            load = Load("ours", n, model, start=start)
-            table.add_row(
-                f"takes {takes}, {latency * 1000:g} ms", *_capacity_cells(load, n * latency / takes, base_url)
-            )
+            n = int((2000 if takes == 40 else 400) * scale)  # noqa: PLR2004 - from 8 to 40 takes a longer ramp
+            load = Load("ours", n, f"mock@latency:{latency}@capacity:{takes}", start=start)
+            cases.append((f"takes {takes}, {latency * 1000:g} ms", load, n * latency / takes))
     for start in (8, 64):
         n = int(2000 * scale)
-        load = Load("ours", n, "mock@latency:1@p_429:0.02", start=start)
-        table.add_row("2 % random 429s, 1 s", *_capacity_cells(load, n / 64, base_url))
+        load = Load("ours", n, "mock@latency:1@p_429:0.02@p429:0.02", start=start)
+        cases.append(("2 % random 429s, 1 s", load, n / load.most))
     for name, first, second in (("20, then 40", 20, 40), ("40, then 20", 40, 20)):
         n = int(2000 * scale)
         model, then_model = (f"mock@latency:0.5@capacity:{takes}" for takes in (first, second))
-        ideal = n / 2 * 0.5 * (1 / first + 1 / second)
         load = Load("ours", n, model, then_model, start=40)
-        table.add_row(f"takes {name}, 500 ms", *_capacity_cells(load, ideal, base_url))
+        cases.append((f"takes {name}, 500 ms", load, n / 2 * 0.5 * (1 / first + 1 / second)))
+
+    def measured(load: Load) -> dict[str, float]:
+        own_lane = f"@seed:{abs(hash(load)) % 10**6}"
+        then_model = load.then_model and load.then_model + own_lane
+        return run_apart(replace(load, model=load.model + own_lane, then_model=then_model), base_url)
+
+    loads = [replace(load, client=client, fixed=False) for _, load, _ in cases for client in ("ours", "aimd", "SDK")]
+    with ThreadPoolExecutor(4) as pool:
+        results = dict(zip(loads, pool.map(measured, loads), strict=True))
+    table = Table(title="time / ideal, and 429s per call", title_justify="left")
+    for title in ("endpoint", "start", "calls", "adaptive", "429s", "aimd", "429s", "SDK, 64 at once"):
+        table.add_column(title, justify="left" if title == "endpoint" else "right")
+    for name, load, ideal in cases:
+        cells = [name, str(load.start), f"{load.calls:,}"]
+        for client in ("ours", "aimd"):
+            one = results[replace(load, client=client, fixed=False)]
+            cells += [f"{one['seconds'] / ideal:.2f}", f"{one['rejected'] / load.calls:.3f}"]
+        cells.append(f"{results[replace(load, client='SDK', fixed=False)]['seconds'] / ideal:.2f}")
+        table.add_row(*cells)
     console.print(table)
-
-
-def _capacity_cells(load: Load, ideal: float, base_url: str) -> list[str]:
-    cells = [str(load.start), f"{load.calls:,}"]
-    for client in ("ours", "aimd"):
-        one = run_apart(replace(load, client=client, fixed=False), base_url)
-        cells += [f"{one['seconds'] / ideal:.2f}", f"{one['rejected'] / load.calls:.3f}"]
-    if not load.then_model:
-        cells.append(f"{run_apart(replace(load, client='SDK'), base_url)['seconds'] / ideal:.2f}")
-    return cells
 
 
 def memory(base_url: str, scale: float, console: Console) -> None:

@@ -8,13 +8,16 @@ warnings.filterwarnings("ignore", category=dg.BetaWarning)
 warnings.filterwarnings("ignore", category=dg.PreviewWarning)
 
 from shaberi_dagster.defs.assets import ASSETS  # noqa: E402
+from shaberi_dagster.defs.ensemble_import import ENSEMBLE, import_ensemble_job  # noqa: E402
+from shaberi_dagster.defs.export import EXPORTS  # noqa: E402
 from shaberi_dagster.defs.jobs import JOBS, nightly_compaction  # noqa: E402
+from shaberi_dagster.defs.legacy import LEGACY, import_legacy  # noqa: E402
 from shaberi_dagster.defs.resources import WorkspaceResource  # noqa: E402
 from shaberi_dagster.defs.sensors import run_spec_folder  # noqa: E402
 
 defs = dg.Definitions(
-    assets=ASSETS,
-    jobs=JOBS,
+    assets=[*ASSETS, *EXPORTS, *LEGACY, *ENSEMBLE],
+    jobs=[*JOBS, import_legacy, import_ensemble_job],
     schedules=[nightly_compaction],
     sensors=[run_spec_folder],
     resources={"workspace": WorkspaceResource()},

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import polars as pl
@@ -23,6 +23,9 @@ from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.prompting import generation_prompt_hash
 from shaberi_dagster.runspec import BenchmarkSpec, EndpointSpec, JudgeSpec, RunRequest, RunSpec
 from shaberi_dagster.workspace import Workspace
+
+LEGACY_KIND: Literal["legacy"] = "legacy"
+"""`kind` in the spec of an imported run; a RunSpec has none."""
 
 
 def plan_run(request: RunRequest, workspace: Workspace) -> RunSpec:
@@ -93,9 +96,17 @@ def judged_anew(spec: RunSpec, judges: list[str], benchmarks: list[str]) -> RunS
 
 
 def load_run(lake: Lake, run_id: str) -> RunSpec | None:
-    """The stored RunSpec of a run, None if there is no such run."""
+    """The stored RunSpec of a run, None if there is no such run.
+
+    Raises:
+        ConfigurationError: The run was imported: what made it is not known, so nothing can be added to it.
+    """
     specs = lake.read("runs", {"run_id": run_id}, ["spec"])["spec"]
-    return RunSpec.model_validate_json(specs[0]) if len(specs) else None
+    if not len(specs):
+        return None
+    if orjson.loads(specs[0]).get("kind") == LEGACY_KIND:
+        raise ConfigurationError(f"run {run_id} was imported and cannot be continued: give another --tag")
+    return RunSpec.model_validate_json(specs[0])
 
 
 def store_run(spec: RunSpec, workspace: Workspace) -> None:

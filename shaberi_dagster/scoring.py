@@ -1,17 +1,17 @@
 """The scores and metrics stages: SQL over what a run has in the lake."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
+import duckdb
 import orjson
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.lake.catalog import connect, write_catalog
 from shaberi_dagster.outcome import Check, Outcome, by_class, complete_check
 from shaberi_dagster.runspec import RunSpec
+from shaberi_dagster.settings import Settings
 from shaberi_dagster.workspace import Workspace
 
 
@@ -26,7 +26,8 @@ def score(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> lis
     Returns:
         One outcome per benchmark.
     """
-    judges = pl.DataFrame({"judge": [judge.model for judge in spec.judges]}, schema={"judge": pl.String})
+    keys = [(spec.run_id, name, judge.model) for name in benchmarks for judge in spec.judges]
+    judges = pl.DataFrame(keys, schema=dict.fromkeys(("run_id", "benchmark", "judge"), pl.String), orient="row")
     frame, changed = _derive(
         "scores", spec, benchmarks, workspace, sources=["answers", "judgements"], relations={"run_judges": judges}
     )
@@ -46,19 +47,10 @@ def measure(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> l
     Returns:
         One outcome per benchmark.
     """
-    entries = [get_benchmark(name) for name in benchmarks]
-    plan = pl.DataFrame(
-        {
-            "benchmark": benchmarks,
-            "n_planned": [spec.n_planned(name) for name in benchmarks],
-            "scale_minimum": [float(entry.scale_minimum) for entry in entries],
-            "scale_maximum": [float(entry.scale_maximum) for entry in entries],
-            "reported_multiplier": [entry.reported_multiplier for entry in entries],
-        }
-    )
-    parameters = {"base_tag": spec.base_tag, "run_number": spec.run_number}
+    own = {"run_id": spec.run_id, "base_tag": spec.base_tag, "run_number": spec.run_number}
+    planned = pl.DataFrame([own | {"benchmark": name, "n_planned": spec.n_planned(name)} for name in benchmarks])
     frame, changed = _derive(
-        "metrics", spec, benchmarks, workspace, sources=["scores"], relations={"plan": plan}, parameters=parameters
+        "metrics", spec, benchmarks, workspace, sources=["scores"], relations={"plan": with_scales(planned)}
     )
     set_status(spec, workspace, changed=changed)
     return [_metrics_outcome(spec, name, frame.filter(benchmark=name)) for name in benchmarks]
@@ -110,22 +102,53 @@ def _derive(
     *,
     sources: Sequence[str],
     relations: dict[str, pl.DataFrame],
-    parameters: dict[str, Any] | None = None,
 ) -> tuple[pl.DataFrame, bool]:
-    """Run `sql/stages/{table}.sql` over the source tables and put its rows in the place of the run's.
+    """Put the rows of `derive` in the place of the run's.
 
     Returns:
         The rows, and whether they are others than before.
     """
-    sql = Path(workspace.settings.sql / "stages" / f"{table}.sql").read_text(encoding="utf-8")
     keys = {"run_id": spec.run_id, "benchmark": list(benchmarks)}
     with connect(workspace.lake, *sources) as connection:
-        for name, relation in relations.items():
-            connection.register(name, relation)
-        bound = {"run_id": spec.run_id, "benchmarks": list(benchmarks)} | (parameters or {})
-        derived = pl.DataFrame(connection.sql(sql, params=bound).to_arrow_table())
-    frame = derived.with_columns(created_at=pl.lit(datetime.now(UTC)))
+        frame = derive(table, connection, relations, workspace.settings)
     return frame, workspace.lake.update(table, frame, keys)
+
+
+def derive(
+    table: str, connection: duckdb.DuckDBPyConnection, relations: Mapping[str, pl.DataFrame], settings: Settings
+) -> pl.DataFrame:
+    """The rows of `sql/stages/{table}.sql`.
+
+    Args:
+        table: `scores` or `metrics`.
+        connection: With the stage's source tables in schema `lake`.
+        relations: What the file says that it needs; rows come out for the runs (`run_id`) and benchmarks in them.
+        settings: Where the file is.
+    """
+    sql = (settings.sql / "stages" / f"{table}.sql").read_text(encoding="utf-8")
+    for name, relation in relations.items():
+        connection.register(name, relation)
+    run_ids = pl.concat([relation["run_id"] for relation in relations.values()])
+    bound = {"first_run_id": run_ids.min(), "last_run_id": run_ids.max()}
+    derived = pl.DataFrame(connection.sql(sql, params=bound).to_arrow_table())
+    return derived.with_columns(created_at=pl.lit(datetime.now(UTC)))
+
+
+def with_scales(plan: pl.DataFrame) -> pl.DataFrame:
+    """What `metrics` needs to know of each run's benchmarks: the plan's rows with the scales of their benchmarks.
+
+    Args:
+        plan: Columns run_id, base_tag, run_number, benchmark, n_planned.
+    """
+    scales = pl.DataFrame(
+        [
+            (name, float(one.scale_minimum), float(one.scale_maximum), one.reported_multiplier)
+            for name, one in BENCHMARKS.items()
+        ],
+        ["benchmark", "scale_minimum", "scale_maximum", "reported_multiplier"],
+        orient="row",
+    )
+    return plan.with_columns(pl.col("run_number").cast(pl.Int64)).join(scales, on="benchmark")
 
 
 def _scores_outcome(spec: RunSpec, benchmark: str, frame: pl.DataFrame) -> Outcome:

@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import gc
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -63,6 +64,8 @@ class EngineThread:
         # The SDK costs a second of start-up that only calls need.
         from shaberi_dagster.llm.engine import Engine  # noqa: PLC0415
 
+        # What is loaded by now stays: looking through it again and again for garbage is a tenth of a call's cost.
+        gc.freeze()
         self.announce: Callable[[str], object] = lambda _: None
         self.engine = Engine(environment, embedded=lambda model: start_embedded(model, self.announce))
         self.run(self.engine.__aenter__())
@@ -86,11 +89,12 @@ class EngineThread:
             raise
 
     def close(self) -> None:
-        """Close all connections and stop the loop."""
+        """Close all connections, stop the loop, and let what was loaded be freed."""
         self.run(self.engine.__aexit__(None, None, None))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        gc.unfreeze()
 
 
 @dataclass

@@ -34,7 +34,7 @@ class Options:
 
     Attributes:
         latency: Seconds until an answer.
-        capacity: Requests at once, more get 429; 0 is unlimited.
+        capacity: Requests at once for each model, more get 429; 0 is unlimited.
         retry_after: The 429's `Retry-After` in seconds; 0 leaves the header out.
         p_429: Rejected at random.
         p_500: Answered with status 500.
@@ -86,6 +86,7 @@ class MockEndpoint:
     _asked: collections.Counter[str] = field(default_factory=collections.Counter)
     _answered: collections.Counter[str] = field(default_factory=collections.Counter)
     _in_flight: int = 0
+    _lanes: collections.Counter[str] = field(default_factory=collections.Counter)
     _closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     def stats(self) -> dict[str, Any]:
@@ -127,9 +128,11 @@ class MockEndpoint:
         key = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         self._asked[key] += 1
         options = self._options_of(body["model"])
-        if (options.capacity and self._in_flight >= options.capacity) or self._draws("p_429", key, options):
+        lane = body["model"]
+        if (options.capacity and self._lanes[lane] >= options.capacity) or self._draws("p_429", key, options):
             return self._rejection()
         self._in_flight += 1
+        self._lanes[lane] += 1
         self._counts["most_in_flight"] = max(self._counts["most_in_flight"], self._in_flight)
         try:
             await asyncio.sleep(options.latency)
@@ -139,6 +142,7 @@ class MockEndpoint:
             raise
         finally:
             self._in_flight -= 1
+            self._lanes[lane] -= 1
 
     def _refusal(self, request: web.Request) -> web.Response | None:
         sent = request.headers.get("Authorization", "")
@@ -190,16 +194,16 @@ class MockEndpoint:
         return content_for(body, self.options.length)
 
     def _options_of(self, model: str) -> Options:
-        """The options, with those that the model's name sets: `mock@latency:0.5@p_429:0.02`."""
-        _, *pairs = model.split("@")
-        if not pairs:
-            return self.options
-        settings = dict(pair.split(":", 1) for pair in pairs)
-        return replace(self.options, **{name: type(getattr(Options, name))(text) for name, text in settings.items()})
+        """The options, with those that the model's name sets: `mock@latency:0.5@p_429:0.02`; unknown ones are names."""
+        settings = dict(pair.split(":", 1) for pair in model.split("@")[1:] if ":" in pair)
+        known = {name: text for name, text in settings.items() if hasattr(Options, name)}
+        if not known:
+            return self.options  # itself: it may be changed while requests are in flight
+        return replace(self.options, **{name: type(getattr(Options, name))(text) for name, text in known.items()})
 
     def _draws(self, fault: str, key: str, options: Options) -> bool:
         share = getattr(options, fault)
-        drawn = share > 0 and _hash(self.options.seed, fault, key, self._asked[key]) % 10_000 < share * 10_000
+        drawn = share > 0 and _hash(options.seed, fault, key, self._asked[key]) % 10_000 < share * 10_000
         self._counts[fault] += drawn
         return drawn
 

@@ -177,6 +177,11 @@ def _choose(loaded: Mapping[str, QuestionSet], set_name: str | None, where: str)
     raise ConfigurationError(f"{where} has no question set {set_name}; it has {available}")
 
 
+def parts_of(whole: QuestionSet) -> list[QuestionSet]:
+    """The registered sets that are parts of a set."""
+    return [_cut(whole, name, known) for name, known in known_sets().items() if known.subset_of == whole.name]
+
+
 def _cut(whole: QuestionSet, name: str, known: KnownSet) -> QuestionSet:
     kept = tuple(each for each in whole.questions if each.position not in known.without_positions)
     sha256 = content_sha256(kept)

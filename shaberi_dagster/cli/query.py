@@ -4,7 +4,8 @@ import csv
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -14,80 +15,194 @@ import duckdb
 import orjson
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from shaberi_dagster.cli.text import json_safe, printable
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import describe_sql, open_catalog, run_query, view_files, view_name
+from shaberi_dagster.lake.catalog import (
+    default_parameters,
+    describe_sql,
+    open_catalog,
+    run_query,
+    view_files,
+    view_name,
+)
 from shaberi_dagster.settings import Settings
 
 FORMATS = ("table", "csv", "json", "parquet")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def run_sql(settings: Settings, query: str, parameters: Sequence[str], output_format: str, output: Path | None) -> None:
-    """Run one statement and write its result.
+@dataclass(frozen=True)
+class NamedQuery:
+    """A file of `sql/queries`.
+
+    Attributes:
+        name: Its name without `.sql`.
+        description: The comment on top.
+        sql: One SELECT.
+        parameters: Its `$parameters`, those without a default first.
+        defaults: What parameters are when nothing is given; None is null.
+    """
+
+    name: str
+    description: str
+    sql: str
+    parameters: Sequence[str]
+    defaults: Mapping[str, str | None]
+
+    @property
+    def signature(self) -> str:
+        """Its parameters with their defaults, as `--param` takes them."""
+        defaults = {name: "null" if value is None else value for name, value in self.defaults.items()}
+        return ", ".join(f"{name}={defaults[name]}" if name in defaults else name for name in self.parameters)
+
+    def bound(self, given: Mapping[str, object]) -> dict[str, object]:
+        """The values of all parameters.
+
+        Raises:
+            ConfigurationError: One has no value, or is not a parameter of this query.
+        """
+        if unknown := given.keys() - set(self.parameters):
+            raise ConfigurationError(
+                f"query {self.name} has no parameter {min(unknown)}; parameters: {self.signature or 'none'}"
+            )
+        values = {**self.defaults, **given}
+        if missing := [name for name in self.parameters if name not in values]:
+            needed = " ".join(f"--param {name}=…" for name in missing)
+            raise ConfigurationError(f"query {self.name} needs {needed}; parameters: {self.signature}")
+        return values
+
+
+def named_queries(settings: Settings) -> dict[str, NamedQuery]:
+    """The queries of `sql/queries` by name."""
+    return {path.stem: _named_query(path) for path in sorted((settings.sql / "queries").glob("*.sql"))}
+
+
+def _named_query(path: Path) -> NamedQuery:
+    sql, defaults = path.read_text(encoding="utf-8"), default_parameters(path)
+    names = duckdb.extract_statements(sql)[0].named_parameters
+    parameters = [*sorted(names - defaults.keys()), *defaults]
+    return NamedQuery(path.stem, describe_sql(path), sql, parameters, defaults)
+
+
+def run_sql(
+    settings: Settings,
+    query: str,
+    parameters: Sequence[str],
+    output_format: str,
+    output: Path | None,
+    *,
+    explain: bool = False,
+) -> None:
+    """Run one statement and write its result; in tables and CSV a map becomes a column for each of its keys.
 
     Args:
         settings: Where the lake and the named queries are.
-        query: SQL, or the name of a file in `sql/queries`.
+        query: SQL, or the name of a file in `sql/queries` or of a view.
         parameters: `NAME=VALUE` texts.
         output_format: One of `FORMATS`.
         output: A file, or None for stdout.
+        explain: Run it and write DuckDB's plan with times instead of its result.
 
     Raises:
         ConfigurationError: The query, a parameter or the format cannot be used.
     """
     if output_format not in FORMATS:
         raise ConfigurationError(f"--format must be one of {', '.join(FORMATS)}, not {output_format!r}")
-    parquet = output if output_format == "parquet" else None
+    parquet = output if output_format == "parquet" and not explain else None
     if output_format == "parquet" and parquet is None:
-        raise ConfigurationError("--format parquet needs --output FILE")
-    text = _named_query(settings, query) if _NAME.fullmatch(query) else query
+        raise ConfigurationError("--format parquet needs --output FILE and is no format of a plan")
+    text, bound = _text_and_values(settings, query, _bound(parameters))
     with open_catalog(settings.warehouse) as connection:
-        result = run_query(connection, text, _bound(parameters))
+        result = run_query(connection, f"explain analyze {text}" if explain else text, bound)
         try:
             if parquet is not None:
                 _write_parquet(result, parquet)
                 return
-            columns = [column[0] for column in result.description or []]
+            description = result.description or []
             rows = result.fetchall()
         except duckdb.Error as error:
             raise ConfigurationError(f"SQL: {str(error).strip()}") from error
+    columns = [column[0] for column in description]
+    if output_format in {"table", "csv"}:
+        maps = [str(column[1]).startswith("MAP(") for column in description]
+        columns, rows = _with_maps_as_columns(columns, rows, maps)
     if output is None:
-        _write(output_format, columns, rows, sys.stdout)
+        _write_all(output_format, columns, rows, sys.stdout, explain=explain)
     else:
         with _opened(output, "w") as file:
-            _write(output_format, columns, rows, file)
+            _write_all(output_format, columns, rows, file, explain=explain)
 
 
 def list_queries(settings: Settings) -> None:
-    """Print the views and the named queries with their descriptions."""
-    table = Table("kind", "name", "what it tells")
+    """Print the views and the named queries with their parameters and the first sentence of their descriptions."""
+    table = Table("kind", Column("name and parameters", no_wrap=True), "what it tells")
     for path in view_files():
-        table.add_row("view", view_name(path), Text(describe_sql(path)))
-    for path in sorted((settings.sql / "queries").glob("*.sql")):
-        table.add_row("query", path.stem, Text(describe_sql(path)))
+        table.add_row("view", view_name(path), Text(_first_sentence(describe_sql(path))))
+    for query in named_queries(settings).values():
+        parameters = "".join(f"\n  {name}" for name in query.signature.split(", ") if name)
+        table.add_row("query", Text(query.name + parameters), Text(_first_sentence(query.description)))
     Console().print(table)
 
 
-def _named_query(settings: Settings, name: str) -> str:
-    path = settings.sql / "queries" / f"{name}.sql"
-    if not path.is_file():
-        known = ", ".join(sorted(path.stem for path in path.parent.glob("*.sql")))
-        raise ConfigurationError(f"no query {name!r}; known: {known}; `shaberi sql` lists views too")
-    return path.read_text(encoding="utf-8")
+def _first_sentence(text: str) -> str:
+    return text.partition(". ")[0].removesuffix(".") + "."
 
 
-def _bound(parameters: Sequence[str]) -> dict[str, object] | None:
+def _text_and_values(settings: Settings, query: str, given: dict[str, object]) -> tuple[str, dict[str, object]]:
+    if not _NAME.fullmatch(query):
+        return query, given
+    queries = named_queries(settings)
+    if query in queries:
+        return queries[query].sql, queries[query].bound(given)
+    if query in map(view_name, view_files()):
+        return f"from {query}", given
+    raise ConfigurationError(f"no query {query!r}; known: {', '.join(queries)}; `shaberi sql` lists views too")
+
+
+def _bound(parameters: Sequence[str]) -> dict[str, object]:
     bound: dict[str, object] = {}
     for parameter in parameters:
         name, equals, value = parameter.partition("=")
         if not equals or not name:
             raise ConfigurationError(f"--param {parameter!r} must be NAME=VALUE")
         bound[name] = value
-    return bound or None
+    return bound
+
+
+def _with_maps_as_columns(
+    columns: Sequence[str], rows: Sequence[tuple[Any, ...]], maps: Sequence[bool]
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """A pivot without knowing its columns beforehand; DuckDB's own takes no parameters and is no single statement."""
+    keys = {
+        place: list(dict.fromkeys(key for row in rows for key in row[place] or {}))
+        for place, is_map in enumerate(maps)
+        if is_map
+    }
+    names: list[str] = []
+    for place, column in enumerate(columns):
+        taken = {*columns, *names}
+        names += [f"{column}.{key}" if key in taken else str(key) for key in keys[place]] if place in keys else [column]
+    spread = [
+        tuple(
+            value
+            for place, cell in enumerate(row)
+            for value in ([(cell or {}).get(key) for key in keys[place]] if place in keys else [cell])
+        )
+        for row in rows
+    ]
+    return names, spread
+
+
+def _write_all(
+    output_format: str, columns: list[str], rows: list[tuple[Any, ...]], file: IO[str], *, explain: bool
+) -> None:
+    if explain:
+        file.writelines(printable(plan, multiline=True) + "\n" for _, plan in rows)
+    else:
+        _write(output_format, columns, rows, file)
 
 
 def _write(output_format: str, columns: list[str], rows: list[tuple[Any, ...]], file: IO[str]) -> None:

@@ -142,6 +142,7 @@ class ScoreReport:
         rows: One per run, judge and benchmark.
         tokens: One per run and stage.
         statistics: Aggregates over repeated runs; empty when none were asked for.
+        remarks: What else was chosen, one sentence each.
     """
 
     policy: str
@@ -149,6 +150,7 @@ class ScoreReport:
     rows: Sequence[ScoreRow]
     tokens: Sequence[TokenRow] = ()
     statistics: Sequence[RunStatistic] = ()
+    remarks: Sequence[str] = ()
 
     @cached_property
     def means(self) -> list["RunMean"]:
@@ -442,6 +444,7 @@ def _notes(report: ScoreReport) -> list[str]:
         f"Pass pipeline: {printable(report.pipeline)}.",
         *([f"Scales: {'; '.join(scales)}."] if scales else []),
         "Means over benchmarks are unweighted.",
+        *map(printable, report.remarks),
     ]
     sets = {_column_key(row) for row in report.rows}
     mixed = sorted(name for name in present if sum(key[0] == name for key in sets) > 1)
@@ -461,7 +464,7 @@ def _scale(name: str) -> str:
 
 
 def as_json(report: ScoreReport) -> str:
-    """One document: policy, pipeline, rows, means, statistics and tokens; what is not known or defined is null."""
+    """One document: policy, pipeline, rows, means, statistics, tokens and remarks; what is not known is null."""
     document = {
         "policy": report.policy,
         "pipeline": report.pipeline,
@@ -478,6 +481,7 @@ def as_json(report: ScoreReport) -> str:
         ],
         "statistics": [asdict(row) for row in report.statistics],
         "tokens": [asdict(row) for row in report.tokens],
+        "remarks": list(report.remarks),
     }
     return json_safe(json.dumps(_finite(document), ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
 

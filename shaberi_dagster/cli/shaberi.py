@@ -20,20 +20,22 @@ _SQL_EPILOG = """Examples:
   shaberi sql "select benchmark, count(*) from judgements group by 1"
   shaberi sql "from leaderboard where benchmark = 'tengu'" --format csv
   shaberi sql "from leaderboard_under('zero')"
-  shaberi sql                      lists the views and the named queries
-  shaberi sql hardest_questions --param benchmark=elyza"""
+  shaberi sql                      lists the views and the named queries with their parameters
+  shaberi sql hardest_questions --param benchmark=elyza
+  shaberi sql judge_agreement --explain"""
 
 
 @app.command(epilog=_SQL_EPILOG)
-def sql(
+def sql(  # noqa: PLR0917
     query: Annotated[
-        str | None, typer.Argument(help="A SELECT statement, or the name of a file in sql/queries.")
+        str | None, typer.Argument(help="A SELECT statement, or the name of a file in sql/queries or of a view.")
     ] = None,
     param: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for $NAME in the query; repeat for several.")
     ] = None,
     output_format: Annotated[str, typer.Option("--format", help="table, csv, json or parquet.")] = "table",
     output: Annotated[Path | None, typer.Option(help="Write here instead of stdout (needed for parquet).")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show DuckDB's plan with times instead.")] = False,
     debug: Debug = False,
 ) -> int:
     """Ask the lake; nothing can be changed from here."""
@@ -44,8 +46,107 @@ def sql(
     if query is None:
         list_queries(settings)
     else:
-        run_sql(settings, query, param or [], output_format, output)
+        run_sql(settings, query, param or [], output_format, output, explain=explain)
     return FINE
+
+
+_EXPORT_EPILOG = """Examples:
+
+\b
+  shaberi export --output export
+  shaberi export --output export --source shisa            one imported tree, exactly as it was
+  shaberi export --output export --model my-model --tag july
+
+Where several files would have one place, the first one gets it; the others are below sources/TREE or tags/TAG."""
+
+
+@app.command(epilog=_EXPORT_EPILOG)
+def export(  # noqa: PLR0917
+    output: Annotated[Path, typer.Option(help="Folder to write: new, empty, or with an earlier export.")],
+    output_format: Annotated[
+        str, typer.Option("--format", help="shaberi-v1: the trees of the old suite, JSON Lines.")
+    ] = "shaberi-v1",
+    model: Annotated[list[str] | None, typer.Option(help="Only this model; repeat for several.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Only runs with this tag; repeat for several.")] = None,
+    source: Annotated[list[str] | None, typer.Option(help="Only this imported tree; repeat for several.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Say what was written as one JSON document.")] = False,
+    debug: Debug = False,
+) -> int:
+    """Write answers and judgements as files that other tools read."""
+    del debug
+    from shaberi_dagster.cli.export import run_export  # noqa: PLC0415  (polars and DuckDB only when they are needed)
+    from shaberi_dagster.export.shaberi_v1 import Selection  # noqa: PLC0415
+
+    selection = Selection(model or (), tag or (), source or ())
+    run_export(Settings.from_environment(), output, output_format, selection, as_json=as_json)
+    return FINE
+
+
+_IMPORT_EPILOG = """Examples:
+
+\b
+  shaberi import-legacy shaberi                            the tree is named after its folder
+  shaberi import-legacy shisa=~/shaberi umiyuki=~/fork     where they contradict each other, the first one stands
+  shaberi import-legacy shisa=~/shaberi --models 'Qwen*'   a part of the tree
+  shaberi import-legacy --report                           what was imported before, with all sums
+
+A tree has model_answers/DATASET/MODEL.json and judgements/judge_NAME/DATASET/MODEL.json, at any depth. A model's first
+answers become the run TAG, other answers of the same model TAG-gen2, ... The same command again reads only what is new.
+
+Exit codes: 0 fine, 2 usage or configuration error, 3 some lines or files could not be read, 130 interrupted."""
+
+
+@app.command(epilog=_IMPORT_EPILOG)
+def import_legacy(  # noqa: PLR0917
+    path: Annotated[
+        list[str] | None, typer.Argument(help="Legacy trees, as FOLDER or NAME=FOLDER; none with --report.")
+    ] = None,
+    tag: Annotated[str, typer.Option(help="Tag of the runs.")] = "legacy",
+    models: Annotated[str, typer.Option(help="Only models whose file names match this pattern (* and ?).")] = "*",
+    report: Annotated[
+        bool, typer.Option("--report", help="Show all sums of everything imported under the tag.")
+    ] = False,
+    log_runs: Annotated[
+        bool, typer.Option(help="Show the runs as materialized partitions in Dagster (8 ms for each of their assets).")
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    debug: Debug = False,
+) -> int:
+    """Import answers and judgements of the old Shaberi suite."""
+    del debug
+    from shaberi_dagster.cli import import_legacy as command  # noqa: PLC0415  (Dagster only when it is needed)
+
+    settings = Settings.from_environment()
+    if path:
+        command.import_trees(settings, path, tag, models, log_runs=log_runs)
+    elif not report:
+        raise ConfigurationError("name a legacy tree (FOLDER or NAME=FOLDER), or give --report for earlier imports")
+    return command.show_report(settings, tag, full=report, as_json=as_json)
+
+
+_ENSEMBLE_EPILOG = """Examples:
+
+\b
+  shaberi import-ensemble .cache                           every cache below the folder
+  shaberi import-ensemble .cache/ensemble/*.json --json
+
+A cache of N responses at temperature T becomes the run legacy-Nx-tT of its model, a judged baseline the run
+legacy-baseline. The same command again changes nothing; a cache that has grown adds what is new.
+
+Exit codes: 0 fine, 2 usage or configuration error, 3 some parts could not be read, 130 interrupted."""
+
+
+@app.command(epilog=_ENSEMBLE_EPILOG)
+def import_ensemble(
+    path: Annotated[list[Path], typer.Argument(help="Cache files, or folders with cache files.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    debug: Debug = False,
+) -> int:
+    """Import response caches of the ensemble-consensus evaluation."""
+    del debug
+    from shaberi_dagster.cli.import_ensemble import import_caches  # noqa: PLC0415  (Dagster only when it is needed)
+
+    return import_caches(Settings.from_environment(), path, as_json=as_json)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,12 +21,13 @@ from shaberi_dagster.cli.score_table import (
     write_scores,
 )
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import open_catalog, run_query
-from shaberi_dagster.settings import Settings
+from shaberi_dagster.lake.catalog import open_as_of, open_catalog, run_query
+from shaberi_dagster.settings import Settings, project_folder
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 _ALL_RUNS = 1_000_000
 POLICIES = ("legacy", "zero", "strict")
+OBJECT_SCORES = ("none", "recovered")
 
 _EPILOG = """Examples:
 
@@ -34,6 +36,8 @@ _EPILOG = """Examples:
   view-scores --tag july --null-policy zero
   view-scores --model my-model --runs 3 --format md
   view-scores --judge gpt-5.1 --format csv > scores.csv
+  view-scores --tag legacy --question-set tengu@115       as the published tables have it
+  view-scores --as-of 2026-07-01T12:00                    what this showed then
 
 A missing score is left out under the policy legacy, counts as the scale's minimum under zero, and leaves the
 mean undefined under strict."""
@@ -50,6 +54,9 @@ class Selection:
         runs: Only multi-runs, of their runs the first so many; None for no statistics asked.
         pipeline: Passes in order, or baseline.
         null_policy: One of `POLICIES`.
+        question_sets: Of these sets' benchmarks only the runs that were asked all their questions, over those.
+        object_scores: One of `OBJECT_SCORES`: what an object in place of a score counts as (imported runs).
+        as_of: What the lake had at that time; None is now.
     """
 
     models: Sequence[str] = ()
@@ -58,6 +65,9 @@ class Selection:
     runs: int | None = None
     pipeline: str = "baseline"
     null_policy: str = "legacy"
+    question_sets: Sequence[str] = ()
+    object_scores: str = "none"
+    as_of: datetime | None = None
 
 
 @dataclass
@@ -86,12 +96,24 @@ def view_scores(  # noqa: PLR0917
     judge: Annotated[list[str] | None, typer.Option(help="Only this judge; repeat for several.")] = None,
     passes: Annotated[str, typer.Option(help="Pass pipeline, e.g. lang_mixing,repetition.")] = "baseline",
     null_policy: Annotated[str, typer.Option(help="legacy, zero or strict.")] = "legacy",
+    question_set: Annotated[
+        list[str] | None,
+        typer.Option(help="Over the questions of this set only, e.g. tengu@115; repeat for several benchmarks."),
+    ] = None,
+    object_scores: Annotated[
+        str, typer.Option(help="Imported objects in place of scores: none, or recovered (the number inside).")
+    ] = "none",
+    as_of: Annotated[
+        str | None, typer.Option(help="What the lake had then: 2026-07-01 or 2026-07-01T12:00+09:00 (default: local).")
+    ] = None,
     output_format: Annotated[str, typer.Option("--format", help="table, json, csv or md.")] = "table",
     debug: Debug = False,
 ) -> int:
     """Show scores on the reported scale, with how many samples they stand for."""
     del debug
-    selection = Selection(model or [], tag or [], judge or [], runs, passes, null_policy)
+    selection = Selection(
+        model or [], tag or [], judge or [], runs, passes, null_policy, question_set or [], object_scores, _time(as_of)
+    )
     show(Settings.from_environment().warehouse, selection, output_format)
     return FINE
 
@@ -102,11 +124,11 @@ def show(warehouse: Path, selection: Selection, output_format: str) -> None:
     Raises:
         ConfigurationError: There is no lake, no such run, or no such policy or format.
     """
-    if selection.null_policy not in POLICIES:
-        raise ConfigurationError(f"--null-policy must be one of {', '.join(POLICIES)}, not {selection.null_policy!r}")
+    _check("--null-policy", selection.null_policy, POLICIES)
+    _check("--object-scores", selection.object_scores, OBJECT_SCORES)
     if output_format not in OUTPUT_FORMATS:
         raise ConfigurationError(f"--format must be one of {', '.join(OUTPUT_FORMATS)}, not {output_format!r}")
-    with open_catalog(warehouse) as catalog:
+    with open_as_of(warehouse, selection.as_of) if selection.as_of else open_catalog(warehouse) as catalog:
         report = read_scores(catalog, selection)
     write_scores(report, output_format, Console())
 
@@ -114,10 +136,12 @@ def show(warehouse: Path, selection: Selection, output_format: str) -> None:
 _ROWS = """
 select model, run_tag, judge, benchmark, question_set, pipeline, null_policy, score, sd_questions,
        n_planned, n_scored, n_failed, n_excluded, run_id, base_tag
-from metrics
+from {source}
 where {where}
 order by model, run_tag, judge, benchmark
 """
+_OVER = "leaderboard_over"
+
 _TOKENS = """
 select model, run_tag, stage, sum(calls)::bigint as calls,
        case when sum(calls_without_usage) = 0 then sum(prompt_tokens)::bigint end as prompt_tokens,
@@ -148,7 +172,8 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> Sco
         own.add("(list_contains($tags, run_tag) or list_contains($tags, base_tag))", tags=list(selection.tags))
     if selection.runs:
         own.add("run_number <= $first_runs", first_runs=selection.runs)
-    rows = _fetch(catalog, _ROWS.format(where=own.sql), own.values)
+    source, choices = _source(catalog, selection)
+    rows = _fetch(catalog, _ROWS.format(source=source, where=own.sql), own.values | choices)
     if not rows:
         raise ConfigurationError('no scores match; `shaberi sql "select run_id, status from runs"` lists the runs')
     run_ids = sorted({row.pop("run_id") for row in rows})
@@ -158,10 +183,45 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> Sco
         pipeline=selection.pipeline,
         rows=[ScoreRow(**{name: value for name, value in row.items() if name != "base_tag"}) for row in rows],
         statistics=_statistics(catalog, chosen, sorted(base_tags), selection)
-        if selection.tags or selection.runs
+        if (selection.tags or selection.runs) and not choices
         else [],
+        remarks=_remarks(selection),
         tokens=[TokenRow(**row) for row in _fetch(catalog, _TOKENS, {"run_ids": run_ids})],
     )
+
+
+def _source(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> tuple[str, dict[str, str | None]]:
+    """What to select from: the roll-up, unless scores over other questions or of objects are asked for.
+
+    Returns:
+        SQL, and the values of its parameters.
+    """
+    if not selection.question_sets and selection.object_scores == "none":
+        return "metrics", {}
+    if selection.runs:
+        raise ConfigurationError("--runs is over the runs' own question sets: leave it out, or the other choices")
+    known = {name for (name,) in run_query(catalog, "select distinct question_set from questions").fetchall()}
+    if unknown := sorted(set(selection.question_sets) - known):
+        raise ConfigurationError(f"the lake has no question set {unknown[0]!r}; it has {', '.join(sorted(known))}")
+    query = (project_folder("sql") / "queries" / f"{_OVER}.sql").read_text(encoding="utf-8")
+    choices = {
+        "question_set": ",".join(selection.question_sets) or None,
+        "policy": selection.null_policy,
+        "object_scores": selection.object_scores,
+    }
+    return f"({query.rstrip().removesuffix(';')})", choices
+
+
+def _remarks(selection: Selection) -> list[str]:
+    remarks = []
+    if selection.question_sets:
+        names = ", ".join(selection.question_sets)
+        remarks.append(f"Over {names}: only runs that were asked all of these questions, and only these questions.")
+    if selection.object_scores == "recovered":
+        remarks.append("Objects in place of scores count as the number inside of them.")
+    if selection.as_of:
+        remarks.append(f"As of {selection.as_of.isoformat()}.")
+    return remarks
 
 
 def _statistics(
@@ -207,6 +267,20 @@ def _chosen(selection: Selection) -> _Filter:
     if selection.judges:
         chosen.add("list_contains($judges, judge)", judges=list(selection.judges))
     return chosen
+
+
+def _check(option: str, value: str, values: Sequence[str]) -> None:
+    if value not in values:
+        raise ConfigurationError(f"{option} must be one of {', '.join(values)}, not {value!r}")
+
+
+def _time(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise ConfigurationError(f"--as-of must be a time such as 2026-07-01T12:00, not {text!r}") from None
 
 
 def _fetch(catalog: duckdb.DuckDBPyConnection, sql: str, values: dict[str, Any]) -> list[dict[str, Any]]:

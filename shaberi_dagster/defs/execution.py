@@ -5,6 +5,7 @@ import socket
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
@@ -73,16 +74,47 @@ def run_in_process(
     Raises:
         KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
     """
+    execute(
+        EVALUATE,
+        instance,
+        ops=stage_config(options or CallOptions(), stages, judges),
+        tags=tags,
+        partition_key=run_id,
+        asset_selection=[dg.AssetKey([stage, name]) for stage in stages for name in benchmarks],
+    )
+
+
+def execute(
+    job: str,
+    instance: dg.DagsterInstance,
+    *,
+    ops: Mapping[str, Any],
+    tags: Mapping[str, str] | None = None,
+    partition_key: str | None = None,
+    asset_selection: Sequence[dg.AssetKey] | None = None,
+) -> dg.ExecuteInProcessResult:
+    """Run a job of the definitions here and now.
+
+    Args:
+        job: Its name.
+        instance: Where Dagster records it.
+        ops: The `ops` part of its config.
+        tags: More tags for the Dagster run.
+        partition_key: Its partition.
+        asset_selection: Only these of its assets.
+
+    Raises:
+        KeyboardInterrupt: Interrupted; Dagster has the run as canceled.
+    """
     from shaberi_dagster.definitions import defs  # noqa: PLC0415  (the definitions contain the jobs that call this)
 
-    config = _QUIET | {"ops": stage_config(options or CallOptions(), stages, judges)}
     dagster_run_id = str(uuid.uuid4())
     try:
-        defs.resolve_job_def(EVALUATE).execute_in_process(
-            run_config=config,
+        return defs.resolve_job_def(job).execute_in_process(
+            run_config=_QUIET | {"ops": ops},
             instance=instance,
-            partition_key=run_id,
-            asset_selection=[dg.AssetKey([stage, name]) for stage in stages for name in benchmarks],
+            partition_key=partition_key,
+            asset_selection=asset_selection,
             tags={PROCESS_TAG: process_name(os.getpid()), **(tags or {})},
             run_id=dagster_run_id,
         )

@@ -59,11 +59,15 @@ def _metadata(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
     rows = sum(outcome.facts["rows"] for outcome in outcomes)
     if len(outcomes) > 1:
         facts = pl.DataFrame([{"run": outcome.run_id} | _flat(outcome.facts) for outcome in outcomes])
-        return {"dagster/row_count": rows, "runs": len(outcomes), "facts by run": dg.MetadataValue.md(_table(facts))}
+        return {
+            "dagster/row_count": rows,
+            "runs": len(outcomes),
+            "facts by run": dg.MetadataValue.md(markdown_table(facts)),
+        }
     (outcome,) = outcomes
     known = {name: value for name, value in outcome.facts.items() if value is not None and name != "rows"}
     metadata: dict[str, Any] = {"dagster/row_count": rows, "run": outcome.run_id} | known
-    metadata["preview"] = dg.MetadataValue.md(_table(outcome.preview))
+    metadata["preview"] = dg.MetadataValue.md(markdown_table(outcome.preview))
     if any(outcome.scores.values()):
         metadata["score distribution"] = dg.MetadataValue.md(score_distribution(outcome))
     return metadata
@@ -85,7 +89,7 @@ def _flat(facts: Mapping[str, Any]) -> dict[str, str]:
     return {name: "" if value is None else str(value) for name, value in facts.items()}
 
 
-def _table(frame: pl.DataFrame) -> str:
+def markdown_table(frame: pl.DataFrame) -> str:
     """A markdown table; texts are shortened and cannot break out of their cell."""
     header = f"| {' | '.join(frame.columns)} |\n|{' --- |' * len(frame.columns)}"
     rows = (f"| {' | '.join(_cell(value) for value in row)} |" for row in frame.iter_rows())

@@ -8,6 +8,11 @@ import pydantic
 
 from shaberi_dagster.runspec import CallOptions
 
+IMPORT, IMPORT_JOB = "legacy_import", "import_legacy"
+ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB = "ensemble_import", "import_ensemble"
+ENSEMBLE_REPORT = "report"
+"""Metadata of `ensemble_import` with the counts of every file, which the command shows."""
+
 
 def config_class(name: str, doc: str, *models: type[pydantic.BaseModel]) -> type[dg.Config]:
     """A config class with the fields of the models: the launchpad takes what the command line takes."""

@@ -8,6 +8,8 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable
+from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,10 +23,15 @@ if TYPE_CHECKING:
 
 CATALOG_NAME = "catalog.duckdb"
 _LOG_NAME = re.compile(r"(\d{20})\.(?:json|checkpoint)")
-# What a read-only session may run: nothing that writes files, attaches databases or changes settings.
-_READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 # EXPLAIN ANALYZE runs what it explains, which may be a COPY; what comes after this must itself be a SELECT.
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
+# The parts of a SELECT that only read: `with x as (copy … to …) from x` is a SELECT for DuckDB, too.
+_READING_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
+# Functions that run SQL which stands in a text.
+_RUNNING_TEXT = {"query", "json_execute_serialized_sql"}
+_PARSED = '{"error":false,'
+_NODES, _FUNCTIONS = re.compile(r'"type":"(\w+_NODE)"'), re.compile(r'"function_name":"(\w+)"')
+_PARAMETER_DEFAULT = re.compile(r"\$(\w+) = (.*)")
 
 
 def open_catalog(folder: Path) -> duckdb.DuckDBPyConnection:
@@ -52,10 +59,37 @@ def open_catalog(folder: Path) -> duckdb.DuckDBPyConnection:
         connection = _connect(folder)
         assert connection is not None  # noqa: S101  (just written)
     connection.execute("set TimeZone = 'UTC'")
+    # Where large results are spilled to is readable as well; by default that is in the working directory.
+    connection.execute(f"set temp_directory = {_sql_string(str(folder / '_spill'))}")
     connection.execute(f"set allowed_directories = [{_sql_string(str(folder) + os.sep)}]")
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
     return connection
+
+
+def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
+    """The public views over what had been committed at a time; for statements of our own.
+
+    Args:
+        folder: The warehouse.
+        time: With its offset.
+
+    Raises:
+        ConfigurationError: There is no lake in that folder, or files of that time are gone.
+    """
+    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
+
+    if not logged_versions(folder):
+        raise ConfigurationError(f"no lake in {folder}: run run-evals first, or set SHABERI_WAREHOUSE")
+    lake = Lake(folder, time)
+    gone = [
+        table for table in lake.versions() if not all(Path(file).is_file() for file in lake.delta(table).file_uris())
+    ]
+    if gone:
+        raise ConfigurationError(
+            f"what the lake had at {time.isoformat()} is not kept any more: compaction deletes old files after a week"
+        )
+    return connect(lake)
 
 
 def run_query(
@@ -72,14 +106,21 @@ def run_query(
         The connection with the result to fetch.
 
     Raises:
-        ConfigurationError: The SQL is not valid, is several statements, or could change something.
+        ConfigurationError: The SQL is not valid, is several statements, could change something, or has other
+            parameters.
     """
     try:
         statements = connection.extract_statements(sql)
         if len(statements) != 1 or not _only_reads(connection, statements[0]):
             raise ConfigurationError("only one statement that reads (SELECT, DESCRIBE, EXPLAIN) is allowed")
-        return connection.execute(statements[0], parameters)
-    except duckdb.Error as error:
+        (statement,) = statements
+        given = parameters or {}
+        if given.keys() != statement.named_parameters:
+            missing = ", ".join(sorted(statement.named_parameters - given.keys())) or "none"
+            unknown = ", ".join(sorted(given.keys() - statement.named_parameters)) or "none"
+            raise ConfigurationError(f"SQL parameters: missing {missing}; unknown {unknown}")
+        return connection.execute(statement, given)
+    except (duckdb.Error, ValueError) as error:  # ValueError: a statement that DuckDB has no type for in Python
         raise ConfigurationError(f"SQL: {str(error).strip()}") from error
 
 
@@ -135,13 +176,20 @@ def define_tables(connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: I
         files, versions[name] = delta.file_uris(), delta.version()
         columns = ", ".join(column.name for column in table.columns)
         source = (
-            f"read_parquet([{', '.join(map(_sql_string, files))}], hive_partitioning=true, hive_types_autocast=false)"
+            f"read_parquet([{', '.join(map(_sql_string, files))}], hive_partitioning=true, hive_types_autocast=false"
         )
-        if not files:
-            # A view without files still has its columns and types.
+        lacking = lake.lacks_columns(name)
+        if lacking or not files:
+            # A view has all its columns with their types, whatever the files have.
             connection.register("empty_frame", table.schema.to_frame())
             connection.execute(f"create table lake._{name} as from empty_frame")
+        if not files:
             source = f"lake._{name}"
+        elif lacking:
+            # By name costs a look into every file, 0.1 ms each, so not unless it must be.
+            source = f"(from lake._{name} union all by name from {source}, union_by_name=true))"
+        else:
+            source += ")"
         connection.execute(f"create view lake.{name} as select {columns} from {source}")
     return versions
 
@@ -178,14 +226,19 @@ def view_name(path: Path) -> str:
 
 
 def describe_sql(path: Path) -> str:
-    """The comment lines at the top of an SQL file, as one line."""
+    """The comment lines at the top of an SQL file, as one line, without those that are `default_parameters`."""
+    return " ".join(line for line in _header(path) if not _PARAMETER_DEFAULT.fullmatch(line))
+
+
+def default_parameters(path: Path) -> dict[str, str | None]:
+    """The values that the comment at the top of an SQL file gives to parameters: `-- $name = value`, or `= null`."""
+    defaults = [match.groups() for line in _header(path) if (match := _PARAMETER_DEFAULT.fullmatch(line))]
+    return {name: None if value == "null" else value for name, value in defaults}
+
+
+def _header(path: Path) -> list[str]:
     lines = path.read_text(encoding="utf-8").splitlines()
-    comments = []
-    for line in lines:
-        if not line.startswith("--"):
-            break
-        comments.append(line.removeprefix("--").strip())
-    return " ".join(comments)
+    return [line.removeprefix("--").strip() for line in takewhile(lambda line: line.startswith("--"), lines)]
 
 
 def logged_versions(folder: Path) -> dict[str, int]:
@@ -199,10 +252,18 @@ def logged_versions(folder: Path) -> dict[str, int]:
 
 
 def _only_reads(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> bool:
-    if statement.type != duckdb.StatementType.EXPLAIN:
-        return statement.type in _READING
-    explained = connection.extract_statements(_EXPLAIN.sub("", statement.query, count=1))
-    return [one.type for one in explained] == [duckdb.StatementType.SELECT]
+    query = statement.query
+    if statement.type == duckdb.StatementType.EXPLAIN:
+        query = _EXPLAIN.sub("", query, count=1)
+    if [one.type for one in connection.extract_statements(query)] != [duckdb.StatementType.SELECT]:
+        return False
+    # Not on the connection itself, whose last result may still be in use.
+    row = connection.cursor().execute("select json_serialize_sql($1)", [query]).fetchone()
+    tree = row[0] if row else ""
+    if not tree.startswith(_PARSED):
+        return False
+    # Texts in the query cannot look like this: their quotation marks are escaped.
+    return set(_NODES.findall(tree)) <= _READING_NODES and _RUNNING_TEXT.isdisjoint(_FUNCTIONS.findall(tree))
 
 
 def _kind(path: Path) -> str:

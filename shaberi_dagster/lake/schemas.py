@@ -92,6 +92,26 @@ _JUDGE = (
     Column("judge_config_hash", _TEXT, "sha256 of the judge's settings and prompt", source="RunSpec"),
 )
 
+_IMPORTED = (
+    Column("display_name", _TEXT, "The model's likely name, where the run has another", source="file name"),
+    Column("generation", _INT, "Which of the model's imported answers to the benchmark", "from 1", "answer texts"),
+    Column(
+        "not_recorded",
+        _TEXT,
+        "What the system that the row was imported from never recorded: why other columns are null",
+        "settings, tokens, times, finish_reason, judge_output",
+        "import",
+    ),
+    Column("source_sha256", _TEXT, "sha256 of the file that the row was imported from", source="legacy tree"),
+    Column("source_line", _INT, "Its line there; the entry of a cache", "from 1", "legacy tree"),
+    Column("legacy_fields", _TEXT, "Other columns of the imported row that no column says", "JSON", "legacy tree"),
+)
+_FILE = (
+    Column("import_tag", _TEXT, "Tag under which it was imported", source="import", required=True),
+    Column("source", _TEXT, "Name of the tree", source="import", required=True),
+    Column("path", _TEXT, "Path in the tree", source="legacy tree", required=True),
+)
+
 
 def _tokens(prefix: str, what: str) -> tuple[Column, ...]:
     return (
@@ -162,6 +182,23 @@ ANSWERS = Table(
         Column("prompt_hash", _TEXT, "sha256 of the generation templates", source="prompts"),
         Column("request_hash", _TEXT, "The call that made the answer; its raw text is in calls", source="request"),
         _CREATED,
+        *_IMPORTED,
+        Column(
+            "answer_origin",
+            _TEXT,
+            "Where an imported answer stood",
+            "stored (an answer file) or judgement (only in a judgement)",
+            "legacy tree",
+        ),
+        Column(
+            "answer_form",
+            _TEXT,
+            "How the judged text was made from the stored one",
+            "as_stored, thinking_stripped or null_as_empty",
+            "answer texts",
+        ),
+        Column("raw_answer", _TEXT, "The imported text where the judged one differs", source="legacy tree"),
+        Column("answered_at", _TIME, "When an imported answer was last updated", "UTC", "legacy tree"),
     ),
     partition_by=("benchmark",),
 )
@@ -181,7 +218,7 @@ JUDGEMENTS = Table(
             "score_source",
             _TEXT,
             "How the score was found",
-            "final_score, score_tag, legacy_form, bare_number or fallback",
+            "final_score, score_tag, legacy_form, bare_number, fallback or recorded (imported without its text)",
             "parser",
         ),
         Column("judge_output", _TEXT, "The judge's whole output", source="judge"),
@@ -195,6 +232,25 @@ JUDGEMENTS = Table(
         Column("fallback_request_hash", _TEXT, "The call that extracted the score", source="request"),
         _CREATED,
         Column("superseded", _BOOL, "A newer judgement of the same sample by this judge exists", source="stage"),
+        *_IMPORTED,
+        Column("judge_model", _TEXT, "The judging model, where the judge has another name", source="judge folder"),
+        Column("judge_prompt_version", _TEXT, "Epoch of the judge's prompt", "P1, P2, P3 or a choice", "inferred"),
+        Column("judge_prompt_version_source", _TEXT, "How it is known", "inferred or unknown", "import"),
+        Column("recorded_score", _TEXT, "The score exactly as recorded: 9, 9.0, null or an object", "JSON", "file"),
+        Column("recovered_score", _FLOAT, "The score inside a recorded object", "the benchmark's scale", "file"),
+        Column(
+            "backfilled",
+            _BOOL,
+            "Whether the score was filled in later: an integer in a file of floats",
+            source="inferred",
+        ),
+        Column(
+            "answer_link",
+            _TEXT,
+            "What the judged text is to the stored answers",
+            "stored, stored_stripped, stored_null, differs or no_stored",
+            "answer texts",
+        ),
     ),
     partition_by=("benchmark", "judge"),
 )
@@ -247,6 +303,7 @@ METRICS = Table(
         Column("n_out_of_scale", _INT, "Scores outside the scale, counted as given", "samples", "scores"),
         Column("reported_multiplier", _FLOAT, "Reported scale / judge's scale", source="benchmark"),
         _CREATED,
+        Column("scale_minimum", _FLOAT, "Lowest score of the judge's scale", "the benchmark's scale", "benchmark"),
     ),
     partition_by=("benchmark",),
 )
@@ -295,6 +352,75 @@ LIMIT_CHANGES = Table(
     ),
 )
 
-TABLES: Mapping[str, Table] = {
-    table.name: table for table in (QUESTIONS, RUNS, ANSWERS, JUDGEMENTS, SCORES, METRICS, CALLS, LIMIT_CHANGES)
-}
+LEGACY_FILES = Table(
+    "legacy_files",
+    "Every file of the imported trees and what became of its lines: lines = blank + imported + repeated + quarantined",
+    (
+        *_FILE,
+        Column("root", _TEXT, "Folder of the tree when it was imported", source="import"),
+        Column("sha256", _TEXT, "sha256 of its bytes; null when it was not read", source="legacy tree"),
+        Column("size", _INT, "Its size", "bytes", "legacy tree"),
+        Column(
+            "kind",
+            _TEXT,
+            "What it is by its place",
+            "answers, judgements, ensemble, baseline or unknown",
+            "path",
+            required=True,
+        ),
+        Column("dataset", _TEXT, "Its dataset folder", source="path"),
+        Column("judge", _TEXT, "Its judge folder without judge_", source="path"),
+        Column("model", _TEXT, "Its name without .json", source="path"),
+        Column(
+            "status", _TEXT, "What became of it", "imported, duplicate, unknown or unreadable", "import", required=True
+        ),
+        Column("reason", _TEXT, "Why it was not imported", source="import"),
+        Column("duplicate_of", _TEXT, "source:path of the same bytes of the same model and judge", source="import"),
+        Column("benchmark", _TEXT, "Benchmark of most of its rows", source="question texts"),
+        Column("question_set", _TEXT, "Set that those rows are, or are a part of", source="question texts"),
+        Column("row_columns", _TEXT, "Number of rows for each list of columns", "JSON", "legacy tree"),
+        Column("lines", _INT, "Lines of the file; entries of a cache", "lines", "legacy tree"),
+        Column("blank", _INT, "Blank lines", "lines", "legacy tree"),
+        Column("imported", _INT, "Rows that became answers or judgements", "lines", "import"),
+        Column("repeated", _INT, "Rows that another file had said already", "lines", "import"),
+        Column("quarantined", _INT, "Lines that could not become rows", "lines", "import"),
+        Column("imported_at", _TIME, "When it was imported", "UTC", "clock", required=True),
+    ),
+)
+
+LEGACY_QUARANTINE = Table(
+    "legacy_quarantine",
+    "Lines of legacy files that could not become rows",
+    (
+        *_FILE,
+        Column("model", _TEXT, "The file's name without .json", source="path"),
+        Column("source_sha256", _TEXT, "sha256 of the file", source="legacy tree"),
+        Column("source_line", _INT, "The line", "from 1", "legacy tree"),
+        Column("reason", _TEXT, "What is wrong with it", source="import", required=True),
+        Column("raw", _TEXT, "The line, or the beginning of a very long one", source="legacy tree"),
+        Column("raw_encoding", _TEXT, "Encoding of raw", "utf-8, or base64 where it is not UTF-8", "import"),
+        Column("size", _INT, "Length of the line", "bytes", "legacy tree"),
+        Column("sha256", _TEXT, "sha256 of the line", source="legacy tree"),
+    ),
+)
+
+LEGACY_REPEATS = Table(
+    "legacy_repeats",
+    "Rows of files that are not the same, but say what another file had said already",
+    (
+        Column("source_sha256", _TEXT, "sha256 of the file", source="legacy tree", required=True),
+        Column("source_line", _INT, "The line", "from 1", "legacy tree", required=True),
+        Column("run_id", _TEXT, "Run of the row that it repeats", source="import", required=True),
+        Column("benchmark", _TEXT, "Its benchmark", source="import", required=True),
+        Column("question_id", _TEXT, "Its question", source="import", required=True),
+        Column("sample_index", _INT, "Its sample", "from 0", "import", required=True),
+        Column("judge", _TEXT, "Its judge; null for an answer", source="import"),
+        Column("legacy_fields", _TEXT, "Other columns of the row", "JSON", "legacy tree"),
+    ),
+)
+
+_ALL = (
+    *(QUESTIONS, RUNS, ANSWERS, JUDGEMENTS, SCORES, METRICS, CALLS, LIMIT_CHANGES),
+    *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS),
+)
+TABLES: Mapping[str, Table] = {table.name: table for table in _ALL}

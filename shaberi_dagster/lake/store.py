@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
@@ -9,7 +10,8 @@ from urllib.parse import unquote
 
 import polars as pl
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
@@ -64,17 +66,18 @@ class Lake:
 
     Args:
         folder: The warehouse; made when it is missing.
+        as_of: Read what was committed until then, as long as its files are kept; such a lake is not to be written.
 
     Raises:
         ConfigurationError: Its path has a character that Delta Lake cannot have there.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, as_of: datetime | None = None) -> None:
         if wrong := sorted(_NOT_IN_PATHS & set(str(folder))):
             raise ConfigurationError(
                 f"warehouse {folder} must not have {' '.join(wrong)} in its path: set SHABERI_WAREHOUSE"
             )
-        self.folder = folder
+        self.folder, self._as_of = folder, as_of
         self._opened: dict[str, DeltaTable] = {}
 
     def path(self, table: str) -> Path:
@@ -83,11 +86,13 @@ class Lake:
 
     def delta(self, table: str) -> DeltaTable:
         """The table as delta-rs sees it now; it is created when it is missing."""
-        if table in self._opened:
+        if table not in self._opened:
+            self._opened[table] = self._open(table)
+            if self._as_of:
+                self._opened[table].load_as_version(self._as_of)
+        elif not self._as_of:
             # Reads what is new in the log; opening reads all of it, 20 ms after some hundred commits.
             self._opened[table].update_incremental()
-        else:
-            self._opened[table] = self._open(table)
         return self._opened[table]
 
     def _open(self, table: str) -> DeltaTable:
@@ -106,6 +111,26 @@ class Lake:
                 description=TABLES[table].meaning,
             )
 
+    def _to_write(self, table: str) -> DeltaTable:
+        """The table with all columns of today; what was written without one of them is null there."""
+        delta = self.delta(table)
+        there = {column.name for column in delta.schema().fields}
+        if new := [column for column in _delta_schema(TABLES[table]).fields if column.name not in there]:
+            delta.alter.add_columns(new)
+        return delta
+
+    def lacks_columns(self, table: str) -> bool:
+        """Whether some file of the table is older than one of its columns; files only ever get more columns."""
+        delta = self.delta(table)
+        files = pl.DataFrame(delta.get_add_actions()).sort("modification_time")
+        if files.is_empty():
+            return False
+        try:
+            oldest = pq.read_schema(self.path(table) / unquote(files["path"][0])).names
+        except FileNotFoundError:
+            return False  # whoever reads rows will say that it is missing
+        return not set(TABLES[table].schema) - set(TABLES[table].partition_by) <= set(oldest)
+
     def versions(self) -> dict[str, int]:
         """The committed version of each table that exists."""
         return {name: self.delta(name).version() for name in TABLES if self._exists(name)}
@@ -121,12 +146,17 @@ class Lake:
         Returns:
             A frame with the table's schema; empty when the table does not exist yet.
         """
+        schema = TABLES[table].schema
         if not self._exists(table):
-            return pl.DataFrame(schema=TABLES[table].schema).select(columns or pl.all())
+            return pl.DataFrame(schema=schema).select(columns or pl.all())
         frame = pl.scan_delta(self.delta(table)).filter(
             *(pl.col(column).is_in(_values(value)) for column, value in (keys or {}).items())
         )
-        return frame.select(columns or list(TABLES[table].schema)).collect()
+        there = frame.collect_schema().names()
+        return frame.select(
+            pl.col(name) if name in there else pl.lit(None, dtype=schema[name]).alias(name)
+            for name in columns or schema
+        ).collect()
 
     def _exists(self, table: str) -> bool:
         return (self.path(table) / "_delta_log").is_dir()
@@ -145,7 +175,7 @@ class Lake:
             f"{column} in ({', '.join(_quoted(value) for value in _values(values))})" for column, values in keys.items()
         )
         write_deltalake(
-            self.delta(table),
+            self._to_write(table),
             conform(TABLES[table], frame).to_arrow(),
             mode="overwrite",
             predicate=predicate,
@@ -176,7 +206,7 @@ class Lake:
         """
         properties = CommitProperties(app_transactions=[Transaction(transaction, 1)]) if transaction else None
         write_deltalake(
-            self.delta(table),
+            self._to_write(table),
             conform(TABLES[table], frame).to_arrow(),
             mode="append",
             writer_properties=_WRITER,
@@ -243,6 +273,10 @@ def _arrow_schema(table: Table) -> pa.Schema:
     return pa.schema(
         arrow.field(column.name).with_metadata({"comment": column.description}) for column in table.columns
     )
+
+
+def _delta_schema(table: Table) -> Schema:
+    return Schema.from_arrow(_arrow_schema(table))
 
 
 def _values(values: str | Iterable[str]) -> list[str]:

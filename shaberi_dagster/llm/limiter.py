@@ -190,9 +190,9 @@ class AdaptiveLimiter(Limiter):
     second in a row. While an addition is on trial, until as many answers came as slots were added, one is
     enough, but for the first and one in eight of those added.
 
-    Slots are added while more calls wait than run: as many as there are, after each round of answers, as long as
-    none is lost. After a loss it is one, and the rounds between two attempts double up to eight, so that
-    asking for more costs few rejections; when an added slot holds, growth doubles again.
+    Slots are added while more calls wait than run, after each round of answers: three times as many as there are
+    at first, and twice as many each time while none is lost. After a loss it is one, and the rounds between two
+    attempts double up to eight, so that asking for more costs few rejections; when it holds, growth doubles again.
 
     The initial limit is not opened at once either: a few slots first, and twice as many every few milliseconds,
     until a rejection says that this is enough.
@@ -212,7 +212,7 @@ class AdaptiveLimiter(Limiter):
         super().__init__(0, clock)
         self._settings, self.most = settings, settings.maximum
         self._free: list[Slot] = []
-        self._step = settings.initial  # slots to add next; 1 after a loss
+        self._step = 3 * settings.initial  # slots to add next; 1 after a loss
         self._rounds = 1  # of answers before the next addition
         self._added = self._answers = self._rejections = 0  # slots added last, and what came since
         self._opening = False

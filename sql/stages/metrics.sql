@@ -1,25 +1,24 @@
--- The metrics of one run: mean and spread of its scores under each null policy, with all denominators.
+-- The metrics of runs: mean and spread of their scores under each null policy, with all denominators.
 --   legacy: a missing score is left out; zero: it is the scale's minimum; strict: no mean unless every sample has one.
 -- The spread is over questions: samples of the same question are averaged first.
--- Parameters: $run_id, $benchmarks (list), $base_tag, $run_number.
--- Relation: plan (benchmark, n_planned, scale_minimum, scale_maximum, reported_multiplier).
+-- Parameters: $first_run_id, $last_run_id, between which all these runs are: files with other runs are not read.
+-- Relation: plan (run_id, base_tag, run_number, benchmark, n_planned, scale_minimum, scale_maximum, reported_multiplier).
 with policies as (
     select unnest(['legacy', 'zero', 'strict']) as null_policy
 ),
 own as (
     select
-        scores.*, plan.* exclude (benchmark), null_policy,
+        scores.*, plan.* exclude (run_id, benchmark), null_policy,
         case when null_policy = 'zero' then coalesce(score, scale_minimum) else score end as counted_score
     from lake.scores
-    join plan using (benchmark)
+    join plan using (run_id, benchmark)
     cross join policies
-    where scores.run_id = $run_id
-      and list_contains($benchmarks, scores.benchmark)
+    where scores.run_id between $first_run_id and $last_run_id
 ),
 by_question as (
     select
-        run_id, model, run_tag, benchmark, question_set, strategy, judge, pipeline, null_policy, question_id,
-        n_planned, scale_minimum, reported_multiplier,
+        run_id, model, run_tag, base_tag, run_number, benchmark, question_set, strategy, judge, pipeline, null_policy,
+        question_id, n_planned, scale_minimum, reported_multiplier,
         max(judge_config_hash) as judge_config_hash,
         avg(counted_score) as question_mean,
         sum(counted_score) as total,
@@ -33,7 +32,7 @@ by_question as (
 ),
 counted as (
     select
-        run_id, model, run_tag, benchmark, question_set, strategy, judge, pipeline, null_policy,
+        run_id, model, run_tag, base_tag, run_number, benchmark, question_set, strategy, judge, pipeline, null_policy,
         n_planned, scale_minimum, reported_multiplier,
         max(judge_config_hash) as judge_config_hash,
         sum(total) as total,
@@ -56,7 +55,7 @@ averaged as (
     from counted
 )
 select
-    run_id, model, run_tag, $base_tag::varchar as base_tag, $run_number::bigint as run_number,
+    run_id, model, run_tag, base_tag, run_number,
     benchmark, question_set, strategy, judge, judge_config_hash, pipeline, null_policy,
     case when null_policy <> 'strict' or n_scored = n_planned then mean * reported_multiplier end as score,
     case when null_policy <> 'strict' or n_scored = n_planned then sd * reported_multiplier end as sd_questions,
@@ -65,6 +64,7 @@ select
     n_planned - n_scored - n_excluded as n_failed,
     n_excluded,
     n_out_of_scale,
+    scale_minimum,
     reported_multiplier
 from averaged
-order by benchmark, judge, pipeline, null_policy;
+order by benchmark, judge, run_id, pipeline, null_policy;

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.cli import query
-from shaberi_dagster.cli.query import list_queries, run_sql
+from shaberi_dagster.cli.query import list_queries, named_queries, run_sql
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import describe_sql, view_files, view_name, write_catalog
 from shaberi_dagster.lake.store import Lake
@@ -130,11 +130,157 @@ def test_a_parameter_needs_a_name_and_a_value(parameter, ask):
         ask("select 1", parameter)
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in Path("sql/queries").resolve().glob("*.sql")))
-def test_each_named_query_runs_on_a_lake_without_results(name, ask):
-    parameters = ["benchmark=tengu"] if name == "hardest_questions" else []
+@pytest.fixture
+def history(settings):
+    """Two models, two judges, three questions."""
+    lake, created = Lake(settings.warehouse), {"created_at": datetime(2026, 7, 1, tzinfo=UTC)}
+    answers, judgements, metrics, calls, runs = [], [], [], [], []
+    for model in ("one", "two"):
+        run = {"run_id": f"{model}@@t", "model": model, "run_tag": "t", **created}
+        runs.append(run | {"spec": "{}", "spec_hash": "x", "status": "complete", "updated_at": created["created_at"]})
+        calls.append({"run_id": f"{model}@@t", "stage": "answers", "model": model, "request_hash": model, **created})
+        for number in range(3):
+            sample = run | {"benchmark": "tengu", "question_set": "tengu@3", "question_id": f"q{number}"}
+            sample |= {"sample_index": 0, "answer_hash": f"{model}{number}", "status": "ok"}
+            answers.append(sample | {"answer": f"{model} says {number}", "answer_state": "text"})
+            judgements += [
+                sample
+                | {"judge": judge, "score": score, "superseded": False, "judge_output": f"{judge} finds {number}"}
+                for judge, score in [("j", number + 1.0), ("k", 3.0)]
+            ]
+        metrics += [
+            run
+            | {"benchmark": "tengu", "question_set": "tengu@3", "judge": judge, "pipeline": "baseline", "base_tag": "t"}
+            | {"null_policy": policy, "score": 2.0, "n_planned": 3, "n_scored": 3, "n_failed": 0, "n_excluded": 0}
+            | {"reported_multiplier": 1.0}
+            for judge in "jk"
+            for policy in ("legacy", "zero")
+        ]
+    questions = [
+        {"benchmark": "tengu", "question_set": "tengu@3", "question_set_sha256": "x", "question_id": f"q{number}"}
+        | {"position": number + 1, "category": f"c{number % 2}", "question": f"question {number}", **created}
+        for number in range(3)
+    ]
+    for table, rows in {"runs": runs, "questions": questions, "answers": answers, "metrics": metrics}.items():
+        lake.append(table, pl.DataFrame(rows))
+    lake.append("judgements", pl.DataFrame(judgements))
+    lake.append(
+        "scores", pl.DataFrame(judgements).drop("superseded", "judge_output").with_columns(pipeline=pl.lit("baseline"))
+    )
+    lake.append("calls", pl.DataFrame(calls).with_columns(base_url=pl.lit("u"), status=pl.lit("ok")))
+    return lake
 
-    assert ask(name, *parameters) == []
+
+_QUERIES = sorted(path.stem for path in Path("sql/queries").resolve().glob("*.sql"))
+_VALUES = {"model": "one", "models": "one,two", "judge": "j", "benchmark": "tengu", "question": "2"}
+_VALUES |= {"first": "one@@t", "second": "two@@t"}
+
+
+def given(settings, name, values):
+    query = named_queries(settings)[name]
+    return [f"{one}={values[one]}" for one in query.parameters if one not in query.defaults]
+
+
+@pytest.mark.parametrize("name", _QUERIES)
+def test_each_named_query_runs_on_a_lake_without_results(name, ask, settings):
+    found = ask(name, *given(settings, name, _VALUES))
+
+    assert len(found) == (name == "coverage_matrix")  # the fixture's one answer
+
+
+@pytest.mark.usefixtures("history")
+@pytest.mark.parametrize("name", sorted(set(_QUERIES) - {"failures"}))
+def test_each_named_query_finds_something_with_its_defaults(name, ask, settings):
+    assert ask(name, *given(settings, name, _VALUES))
+
+
+@pytest.mark.usefixtures("history")
+def test_a_drill_down_has_the_answer_and_what_all_judges_wrote(ask):
+    for question in ("2", "q1"):
+        rows = ask("answer_and_judgements", "model=one", "benchmark=tengu", f"question={question}")
+        assert [(row["what"], row["judge"], row["score"], row["text"]) for row in rows] == [
+            ("answer", None, None, "one says 1"),
+            ("judgement", "j", 2.0, "j finds 1"),
+            ("judgement", "k", 3.0, "k finds 1"),
+        ]
+
+
+@pytest.mark.usefixtures("history")
+def test_a_default_can_be_replaced_also_by_nothing_found(ask):
+    assert len(ask("hardest_questions", "benchmark=tengu", "limit=2")) == 2
+    assert ask("hardest_questions", "benchmark=tengu", "judge=nobody") == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "complaint"),
+    [
+        (
+            [],
+            "query answer_and_judgements needs --param benchmark=… --param model=… --param question=…; parameters: benchmark, model, question, run_tag=null",
+        ),
+        (["benchmark=a", "model=b"], "needs --param question=…; parameters: "),
+        (["nonsense=1"], "has no parameter nonsense; parameters: benchmark, model, question, run_tag=null"),
+    ],
+)
+def test_a_wrong_or_missing_parameter_is_told_with_all_there_are(parameters, complaint, ask):
+    with pytest.raises(ConfigurationError) as caught:
+        ask("answer_and_judgements", *parameters)
+    assert complaint in str(caught.value)
+
+
+def test_a_query_without_parameters_says_so(ask):
+    with pytest.raises(ConfigurationError, match="query failures has no parameter x; parameters: none"):
+        ask("failures", "x=1")
+
+
+def test_the_name_of_a_view_is_a_query(ask):
+    assert [row["model"] for row in ask("coverage")] == ["m"]
+
+
+def test_in_tables_and_csv_a_map_is_a_column_for_each_key(ask):
+    sql = (
+        "select 1 as a, map {'x': 2, 'a': 3} as m union all select 2, map {'y': 4} union all select 3, null order by 1"
+    )
+
+    assert list(csv.reader(io.StringIO(ask(sql, output_format="csv")))) == [
+        ["a", "x", "m.a", "y"],
+        ["1", "2", "3", ""],
+        ["2", "", "", "4"],
+        ["3", "", "", ""],
+    ]
+    assert ask(sql)[0] == {"a": 1, "m": {"x": 2, "a": 3}}
+
+
+@pytest.mark.usefixtures("history")
+def test_the_coverage_matrix_has_a_column_for_each_judge(ask):
+    out = ask("coverage_matrix", "model=one", output_format="csv")
+
+    assert list(csv.DictReader(io.StringIO(out))) == [
+        {"model": "one", "run_tag": "t", "benchmark": "tengu", "question_set": "tengu@3", "n_answers": "3"}
+        | {"j": "3/3", "k": "3/3"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "parameters"),
+    [("select answer from answers", []), ("hardest_questions", ["benchmark=tengu"]), ("-- why\nselect $x;", ["x=1"])],
+)
+def test_explain_shows_the_plan_with_times(sql, parameters, settings, capsys, tmp_path):
+    run_sql(settings, sql, parameters, "table", None, explain=True)
+    run_sql(settings, sql, parameters, "json", tmp_path / "plan.txt", explain=True)
+
+    for plan in (capsys.readouterr().out, (tmp_path / "plan.txt").read_text()):
+        assert "Total Time" in plan
+        assert steers(plan) == []
+
+
+@pytest.mark.parametrize(
+    "sql", ["copy (select 1) to '{}/x.csv'", "explain analyze select 1", "begin", "select 1; select 2"]
+)
+def test_explain_runs_nothing_but_one_select(sql, settings, tmp_path):
+    with pytest.raises(ConfigurationError):
+        run_sql(settings, sql.format(tmp_path), [], "table", None, explain=True)
+    assert not (tmp_path / "x.csv").exists()
 
 
 def test_an_error_while_rows_are_fetched_is_an_sql_error(ask):
@@ -151,7 +297,8 @@ def test_views_and_queries_are_listed_with_their_descriptions(settings, capsys, 
     assert queries
     for name, path in [(view_name(path), path) for path in view_files()] + [(path.stem, path) for path in queries]:
         (line,) = (line for line in out.splitlines() if f"│ {name} " in line)
-        assert describe_sql(path) in line
+        assert describe_sql(path).split(". ")[0].removesuffix(".") in line
+    assert [line.split("│")[2].rstrip() for line in out.splitlines() if "limit=" in line] == ["   limit=20"] * 2
 
 
 def test_a_table_of_parquet_or_nothing_is_refused_before_the_query_runs(ask, monkeypatch):

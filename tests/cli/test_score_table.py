@@ -219,7 +219,7 @@ def test_json_is_one_document_with_the_rows_as_they_are():
             report(rows, statistics=[statistic(n_runs=1)], tokens=[TokenRow("m", "a", "answers", 1, None, 2, None)])
         )
     )
-    assert list(document) == ["policy", "pipeline", "rows", "means", "statistics", "tokens"]
+    assert list(document) == ["policy", "pipeline", "rows", "means", "statistics", "tokens", "remarks"]
     assert document["rows"][0] == row(model=HOSTILE).__dict__
     assert document["rows"][1]["score"] is None
     assert document["means"][0] == {

@@ -1,4 +1,5 @@
 import io
+import json
 import math
 import statistics
 from datetime import UTC, datetime
@@ -13,6 +14,8 @@ from shaberi_dagster.cli.view_scores import POLICIES, Selection, margin_of_error
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.legacy.importing import ImportRequest, import_trees
+from tests.legacy.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
 
@@ -184,9 +187,97 @@ def test_what_is_selected_but_not_there_is_refused(read):
         read([metric()], tags=["nonsense"])
 
 
+@pytest.fixture
+def imported(workspace, tmp_path):
+    """The names of two question sets, of which `long` has what `short` has; one of the scores is an object."""
+    tree = LegacyTree(tmp_path / "tree")
+    tree.judgements("tengu", rows_of("tengu", ["a", "b", "c"], [9, {"score": 3}, 1]), "a", model="long")
+    tree.judgements("tengu", rows_of("tengu", ["a", "b"], [8, 6]), "a", model="short")
+    tree.judgements("rakuda", rows_of("rakuda", ["a"], [5]), "a", model="long")
+    import_trees(ImportRequest({"tree": tree.root}), workspace)
+    sets = workspace.lake.read("metrics", {"benchmark": "tengu"})
+    return dict(sets.select("model", "question_set").unique().iter_rows())
+
+
+def shown(settings, **selection):
+    with open_catalog(settings.warehouse) as catalog:
+        report = read_scores(catalog, Selection(**selection))
+    return report, {(row.model, row.benchmark): row for row in report.rows}
+
+
+def test_scores_over_a_question_set_are_of_its_questions_and_of_runs_that_were_asked_all(settings, imported):
+    report, rows = shown(settings, question_sets=[imported["short"]])
+    long = rows["long", "tengu"]
+    assert (long.score, long.n_planned, long.n_scored, long.question_set) == (9.0, 2, 1, imported["short"])
+    assert rows["short", "tengu"].score == 7.0
+    assert rows["long", "rakuda"].score == 5.0
+    assert "only runs that were asked all of these questions" in report.remarks[0]
+
+    _, rows = shown(settings, question_sets=[imported["long"]])
+    assert set(rows) == {("long", "tengu"), ("long", "rakuda")}
+
+
+@pytest.mark.usefixtures("imported")
+def test_objects_in_place_of_scores_can_count_as_the_number_inside(settings):
+    assert shown(settings)[1]["long", "tengu"].score == 5.0
+    report, rows = shown(settings, object_scores="recovered")
+    assert (rows["long", "tengu"].score, rows["long", "tengu"].n_failed) == (pytest.approx(13 / 3), 0)
+    assert report.remarks == ["Objects in place of scores count as the number inside of them."]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_null_policies_hold_over_other_question_sets(settings, imported, policy):
+    _, rows = shown(settings, question_sets=[imported["short"]], null_policy=policy)
+    assert rows["long", "tengu"].score == {"legacy": 9.0, "zero": 4.5, "strict": None}[policy]
+    assert rows["short", "tengu"].score == 7.0
+
+
+@pytest.mark.usefixtures("imported")
+def test_a_question_set_that_the_lake_has_not_is_refused_with_those_that_it_has(settings):
+    with pytest.raises(ConfigurationError, match=r"no question set 'tengu@7'; it has rakuda@1-\w+, tengu@2-"):
+        shown(settings, question_sets=["tengu@7"])
+
+
+@pytest.mark.usefixtures("imported")
+def test_imported_runs_have_no_tokens_and_are_shown(settings):
+    console = Console(file=io.StringIO(), width=100, color_system=None)
+    report, _ = shown(settings)
+    assert report.tokens == []
+    write_scores(report, "table", console)
+    assert "unknown" not in console.file.getvalue()
+
+
+def test_statistics_over_runs_are_refused_with_other_question_sets(settings, imported):
+    with pytest.raises(ConfigurationError, match="--runs is over the runs' own question sets"):
+        shown(settings, question_sets=[imported["short"]], runs=2)
+
+
+def test_scores_as_of_a_time_are_those_that_were_shown_then(settings, capsys):
+    lake = Lake(settings.warehouse)
+    lake.replace("metrics", pl.DataFrame([metric(score=1.0)], infer_schema_length=None), {"run_id": "m@@t"})
+    before = datetime.now(UTC)
+    lake.replace("metrics", pl.DataFrame([metric(score=2.0)], infer_schema_length=None), {"run_id": "m@@t"})
+    for as_of, score in ((before, 1.0), (None, 2.0)):
+        show(settings.warehouse, Selection(as_of=as_of), "json")
+        document = json.loads(capsys.readouterr().out)
+        assert document["rows"][0]["score"] == score
+        assert document["remarks"] == ([f"As of {before.isoformat()}."] if as_of else [])
+
+
+def test_a_time_whose_files_are_gone_is_refused(settings):
+    lake = Lake(settings.warehouse)
+    lake.replace("metrics", pl.DataFrame([metric()], infer_schema_length=None), {"run_id": "m@@t"})
+    before = datetime.now(UTC)
+    lake.replace("metrics", pl.DataFrame([metric(score=2.0)], infer_schema_length=None), {"run_id": "m@@t"})
+    lake.compact(retention_hours=0)
+    with pytest.raises(ConfigurationError, match="is not kept any more"):
+        show(settings.warehouse, Selection(as_of=before), "json")
+
+
 @pytest.mark.parametrize(
     ("selection", "output_format", "expected"),
     [
+        (Selection(object_scores="all"), "table", "--object-scores must be one of"),
         (Selection(null_policy="kind"), "table", "--null-policy must be one of"),
         (Selection(), "xml", "--format must be"),
     ],

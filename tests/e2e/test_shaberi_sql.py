@@ -60,7 +60,7 @@ def test_without_a_query_the_views_and_queries_are_listed() -> None:
         (["from read_text('/etc/passwd')"], "SQL: "),
         (["select nonsense from answers"], 'SQL: Binder Error: Referenced column "nonsense" not found'),
         (["selekt 1"], "SQL: Parser Error"),
-        (["nonsense"], "no query 'nonsense'; known: failures,"),
+        (["nonsense"], "no query 'nonsense'; known: agreement,"),
         (["hardest_questions"], "parameters: benchmark"),
         (["hardest_questions", "--param", "elyza"], "--param 'elyza' must be NAME=VALUE"),
         (["select 1", "--format", "xml"], "--format must be one of table, csv, json, parquet, not 'xml'"),

@@ -13,6 +13,7 @@ from shaberi_dagster.lake import catalog as catalog_module
 from shaberi_dagster.lake.catalog import (
     CATALOG_NAME,
     connect,
+    default_parameters,
     describe_sql,
     logged_versions,
     open_catalog,
@@ -26,7 +27,11 @@ from shaberi_dagster.lake.store import Lake
 
 pytestmark = pytest.mark.integration
 
-_MACROS = {"leaderboard_under": "leaderboard_under('legacy')", "run_statistics_of": "run_statistics_of(3)"}
+_MACROS = {
+    "leaderboard_under": "leaderboard_under('legacy')",
+    "run_statistics_of": "run_statistics_of(3)",
+    "multi_judge_leaderboard_of": "multi_judge_leaderboard_of(['m'], tags := ['t'], policy := 'strict')",
+}
 _TYPES = {
     pl.String(): "VARCHAR",
     pl.Int64(): "BIGINT",
@@ -175,6 +180,39 @@ def test_every_column_of_the_lake_has_a_description_that_sql_shows(catalog: duck
         "from '/etc/passwd'",
         "select * from read_parquet('https://example.com/x.parquet')",
         "select * from sqlite_scan('/etc/passwd', 'x')",
+        "with x as (copy (select 1) to '{folder}/x.csv') from x",
+        "with x as (copy (select 1) to '{folder}/x.csv') select 1 where false",
+        "explain analyze with x as (copy (select 1) to '{folder}/x.csv') from x",
+        "/* explain */ explain analyze with x as (copy (select 1) to '{folder}/x.csv') from x",
+        "from query('with x as (copy (select 1) to ''{folder}/x.csv'') from x')",
+        "select * from (from system.main.\"QUERY\"('select 1'))",
+        "from json_execute_serialized_sql(json_serialize_sql('select 1'))",
+        "with x as (insert into lake.catalog values ('x') returning *) from x",
+        "with x as (delete from lake.catalog returning *) select 1",
+        "copy (pivot answers on model using count(*)) to '{folder}/x.csv'",
+        "create table x as (pivot answers on model using count(*))",
+        "copy answers from '/etc/passwd'",
+        "copy from database catalog to memory",
+        "import database '{folder}/x'",
+        "merge into lake.catalog using answers on true when matched then delete",
+        "alter table lake.catalog add column x integer",
+        "truncate lake.catalog",
+        "vacuum",
+        "analyze",
+        "update extensions",
+        "create secret (type s3)",
+        "set variable x = 1",
+        "prepare x as select 1",
+        "call pragma_version()",
+        "from enable_logging(storage='file', storage_path='{folder}/x.csv')",
+        "from enable_profiling(format='json', save_location='{folder}/x.json')",
+        "from read_duckdb('{folder}/../outside.txt')",
+        "select * from read_json('/etc/passwd')",
+        "select * from parquet_metadata('/etc/passwd')",
+        "select * from sniff_csv('/etc/passwd')",
+        "from read_text('.tmp/x')",
+        "from read_text('{folder}/../.tmp/x')",
+        "select $x",
     ],
 )
 def test_what_writes_or_reads_elsewhere_is_refused(
@@ -203,10 +241,46 @@ def test_what_writes_or_reads_elsewhere_is_refused(
         "explain select * from answers",
         "EXPLAIN ANALYZE select * from answers",
         "explain\nfrom answers",
+        "with recursive n as (select 1 as i union all select i + 1 from n where i < 3) from n",
+        "with x as materialized (from answers) select count(*) from x, x as y",
+        "from answers pivot (count(*) for question_id in ('q0', 'q1'))",
+        'select \'a text with "type":"COPY_QUERY_NODE" and "function_name":"query"\' as copy',
+        "select " + " + ".join(["1"] * 900),
+        "select 1 except select 2",
+        "from query_table('answers')",
     ],
 )
 def test_what_only_reads_is_run(sql: str, catalog: duckdb.DuckDBPyConnection) -> None:
     assert run_query(catalog, sql).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "complaint"),
+    [
+        (None, "missing x, y; unknown none"),
+        ({"x": 1}, "missing y; unknown none"),
+        ({"x": 1, "y": 2, "z": 3}, "missing none; unknown z"),
+    ],
+)
+def test_parameters_must_be_those_of_the_statement(
+    parameters: dict[str, object] | None, complaint: str, catalog: duckdb.DuckDBPyConnection
+) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        run_query(catalog, "select $x, $y", parameters)
+
+
+def test_only_the_warehouse_may_be_read(catalog: duckdb.DuckDBPyConnection, two_answers: Lake) -> None:
+    allowed = run_query(catalog, "select unnest(current_setting('allowed_directories'))").fetchall()
+    assert {Path(folder).relative_to(two_answers.folder) for (folder,) in allowed} == {Path(), Path("_spill")}
+
+
+def test_the_header_of_a_file_gives_defaults_that_are_no_part_of_its_description(tmp_path: Path) -> None:
+    file = tmp_path / "query.sql"
+    file.write_text(
+        "-- What it tells,\n-- in two lines.\n-- $a = 1\n-- $b = null\n-- $c = x = y\nselect 1;\n-- $d = 2\n"
+    )
+    assert describe_sql(file) == "What it tells, in two lines."
+    assert default_parameters(file) == {"a": "1", "b": None, "c": "x = y"}
 
 
 def test_values_of_parameters_are_never_sql(catalog: duckdb.DuckDBPyConnection) -> None:
@@ -318,7 +392,16 @@ def test_versions_are_read_from_the_names_of_the_logs(lake: Lake) -> None:
     assert logged_versions(lake.folder) == lake.versions()
 
 
-@pytest.mark.parametrize("view", ["leaderboard", "leaderboard_under('zero')", "run_statistics"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        "leaderboard",
+        "leaderboard_under('zero')",
+        "run_statistics",
+        "multi_judge_leaderboard_of(['m'])",
+        "runs_of_model",
+    ],
+)
 def test_the_leaderboard_reads_the_metrics_and_no_text(view: str, lake: Lake) -> None:
     """No other table's files are touched: they may be gone."""
     answers = _answers("a").with_columns(judge=pl.lit("j"), superseded=pl.lit(value=False))

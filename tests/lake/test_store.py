@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake import store
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.schemas import ANSWERS, RUNS, TABLES, Table
 from shaberi_dagster.lake.store import Lake, conform
@@ -286,3 +288,55 @@ def test_an_older_version_can_still_be_read(lake: Lake) -> None:
     assert lake.versions()["answers"] > version
     old = pl.DataFrame(DeltaTable(lake.path("answers"), version=version).to_pyarrow_table(columns=["answer"]))
     assert old["answer"].to_list() == ["旧"] * 3
+
+
+@pytest.fixture
+def older(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """A lake whose answers were written when the table had fewer columns."""
+    new = {"generation", "raw_answer", "answered_at"}
+    before = replace(ANSWERS, columns=tuple(column for column in ANSWERS.columns if column.name not in new))
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "TABLES", TABLES | {"answers": before})
+        lake.replace("answers", _answers("old"), {"run_id": "old"})
+    return Lake(lake.folder)
+
+
+def test_columns_that_a_table_did_not_have_are_read_as_nulls(older: Lake) -> None:
+    version = older.delta("answers").version()
+    rows = older.read("answers", {"run_id": "old"})
+    assert rows.schema == ANSWERS.schema
+    assert rows["generation"].null_count() == rows.height == 3
+    assert older.read("answers", columns=["answered_at"]).schema == {"answered_at": ANSWERS.schema["answered_at"]}
+    with connect(older, "answers") as connection:
+        assert connection.execute("select count(*), count(generation) from lake.answers").fetchone() == (3, 0)
+    assert Lake(older.folder).delta("answers").version() == version, "reading changed the table"
+
+
+def test_columns_are_added_when_a_table_is_written(older: Lake) -> None:
+    older.append("answers", _answers("new", 2).with_columns(generation=pl.lit(2)))
+    older.replace("answers", _answers("other", 1).with_columns(generation=pl.lit(3)), {"run_id": "other"})
+    expected = [("new", 2), ("new", 2), ("old", None), ("old", None), ("old", None), ("other", 3)]
+    assert sorted(older.read("answers").select("run_id", "generation").rows(), key=str) == expected
+    with connect(older, "answers") as connection:
+        rows = connection.execute("select run_id, generation from lake.answers").fetchall()
+    assert sorted(rows, key=str) == expected
+
+
+def test_files_without_a_column_are_known_until_they_are_compacted(older: Lake) -> None:
+    older.append("answers", _answers("new").with_columns(generation=pl.lit(2)))
+    assert older.lacks_columns("answers")
+    older.compact()
+    assert not older.lacks_columns("answers")
+    assert sorted(set(older.read("answers")["generation"]), key=str) == [2, None]
+
+
+def test_a_lake_as_of_a_time_shows_what_was_committed_until_then(lake: Lake) -> None:
+    before = datetime.now(UTC)
+    lake.replace("answers", _answers("a"), {"run_id": "a"})
+    between = datetime.now(UTC)
+    lake.replace("answers", _answers("a", 5), {"run_id": "a"})
+    assert Lake(lake.folder, before).read("answers").is_empty()
+    assert Lake(lake.folder, between).read("answers").height == 3
+    assert Lake(lake.folder, datetime.now(UTC)).read("answers").height == 5
+    earlier = Lake(lake.folder, between)
+    assert earlier.read("answers").height == earlier.read("answers").height == 3

@@ -1,0 +1,99 @@
+"""What `shaberi import-ensemble` does: import in this process, then say what became of every file."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE
+from shaberi_dagster.cli.live import reporter_for
+from shaberi_dagster.cli.text import json_safe, printable
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.workspace import reporting_to
+
+_MOST_SHOWN = 20
+
+
+def import_caches(settings: Settings, paths: Sequence[Path], *, as_json: bool) -> int:
+    """Materialize the import in this process, on the instance that the UI shows.
+
+    Args:
+        settings: Where the lake and the instance are.
+        paths: Files, or folders with files.
+        as_json: One JSON document instead of sentences.
+
+    Returns:
+        `FAILED_PARTS` when something could not be read, or sums do not agree.
+
+    Raises:
+        ConfigurationError: A path does not exist, or there is no cache in it.
+    """
+    with reporting_to(reporter_for(sys.stderr)):
+        from shaberi_dagster.defs.execution import close_dead_runs, execute, open_instance  # noqa: PLC0415
+        from shaberi_dagster.defs.options import ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB, ENSEMBLE_REPORT  # noqa: PLC0415
+
+        instance = open_instance(settings.dagster_home)
+        close_dead_runs(instance)
+        result = execute(
+            ENSEMBLE_IMPORT_JOB,
+            instance,
+            # The UI shows the paths; a relative one would mean another place there.
+            ops={ENSEMBLE_IMPORT: {"config": {"paths": [str(path.absolute()) for path in paths]}}},
+            tags={"shaberi/command": "import-ensemble"},
+        )
+    (event,) = result.get_asset_materialization_events()
+    report: Any = event.materialization.metadata[ENSEMBLE_REPORT].value
+    if as_json:
+        print(json_safe(orjson.dumps(report, option=orjson.OPT_INDENT_2).decode()))  # noqa: T201
+    else:
+        for line in summary(report):
+            print(printable(line))  # noqa: T201
+    return FAILED_PARTS if report["quarantine"] or report["unreadable_files"] or report["discrepancies"] else FINE
+
+
+def summary(report: Mapping[str, Any]) -> list[str]:
+    """What became of every file, in lines.
+
+    Args:
+        report: See `EnsembleImport.document`.
+    """
+    lines = []
+    for file in report["files"]:
+        if file["status"] != "imported":
+            lines.append(f"{file['path']}: {file['status']}" + (f": {file['reason']}" if file["reason"] else ""))
+            continue
+        entries = _parts(file, "entries", ("imported", "repeated", "quarantined"))
+        answers = f"{file['responses']:,} responses -> {file['answers']:,} answers, {file['errors']:,} of them errors"
+        verdicts = f"; {file['verdicts']:,} verdicts -> {file['judgements']:,} judgements" if file["verdicts"] else ""
+        lines.append(f"{file['path']}: {file['kind']}: {entries}; {answers}{verdicts}")
+    total = {name: sum(file[name] for file in report["files"]) for name in _COUNTED}
+    lines.append(
+        f"{len(report['files']):,} files: {_parts(total, 'entries', ('imported', 'repeated', 'quarantined'))}; "
+        f"{total['answers']:,} answers ({total['errors']:,} errors), {total['judgements']:,} judgements; "
+        f"{len(report['quarantine']):,} parts quarantined"
+    )
+    if report["questions_without_text"]:
+        known = report["questions_with_text"]
+        lines.append(
+            f"{report['questions_without_text']:,} questions have ids made from those of the caches, which do not have "
+            f"their texts ({known:,} have): import a baseline cache with them, and the ids become those of the texts"
+        )
+    lines += [f"quarantined: {one['path']} {one['reason']}" for one in report["quarantine"][:_MOST_SHOWN]]
+    if report["quarantine"]:
+        lines.append('their text: shaberi sql "select path, reason, raw from legacy_quarantine"')
+    lines += [f"sums do not agree: {sentence}" for sentence in report["discrepancies"]]
+    return lines
+
+
+_COUNTED = (
+    *("entries", "entries_imported", "entries_repeated", "entries_quarantined"),
+    *("answers", "errors", "judgements"),
+)
+
+
+def _parts(counts: Mapping[str, int], name: str, parts: Sequence[str]) -> str:
+    """`100 entries (98 imported, 2 quarantined)`; nothing is said of parts that are none."""
+    shown = [f"{counts[f'{name}_{part}']:,} {part}" for part in parts if counts[f"{name}_{part}"]]
+    return f"{counts[name]:,} {name} ({', '.join(shown) or 'none'})"

@@ -1,0 +1,1 @@
+"""What the lake gives to tools that read files."""

@@ -1,0 +1,28 @@
+-- One model's answer to one question and what each judge wrote about it, replaced judgements included.
+-- $question: its place in the set, or the beginning of its question_id.
+-- $run_tag = null
+with asked as (
+    select benchmark, question_set, question_id
+    from questions
+    where benchmark = $benchmark
+      and (starts_with(question_id, $question) or position::varchar = $question)
+)
+select
+    question_set, run_tag, sample_index, 'answer' as what, null as judge, null as score, status, error_class,
+    created_at, answer as text
+from answers
+semi join asked using (benchmark, question_set, question_id)
+where benchmark = $benchmark
+  and model = $model
+  and run_tag = coalesce($run_tag, run_tag)
+union all
+select
+    question_set, run_tag, sample_index,
+    if(superseded, 'replaced judgement', 'judgement') as what, judge, score, status, error_class,
+    created_at, concat_ws(chr(10) || '--- ' || chr(10), judge_output, fallback_output) as text
+from judgements
+semi join asked using (benchmark, question_set, question_id)
+where benchmark = $benchmark
+  and model = $model
+  and run_tag = coalesce($run_tag, run_tag)
+order by question_set, run_tag, sample_index, what, judge, created_at;

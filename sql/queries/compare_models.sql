@@ -1,0 +1,11 @@
+-- Some models ($models, separated by commas) over the judges and question sets that all their runs share.
+-- $benchmark = overall
+-- $run_tags = null
+-- $policy = legacy
+select
+    benchmark, question_sets, judges, model, run_tag, score, n_scored, n_planned, n_failed, n_excluded,
+    n_runs, pipeline, strategy
+from multi_judge_leaderboard_of(
+    string_split($models, ','), tags := string_split($run_tags, ','), policy := $policy
+)
+where benchmark = coalesce($benchmark, benchmark);

@@ -1,0 +1,13 @@
+-- The models as one judge ranks them on a benchmark, reported scale, with denominators; policy legacy, zero or strict.
+-- $benchmark = null
+-- $policy = legacy
+-- $pipeline = baseline
+select
+    benchmark, question_set,
+    rank() over (partition by benchmark, question_set, strategy order by score desc nulls last) as rank,
+    model, run_tag, score, sd_questions, n_scored, n_planned, n_failed, n_excluded, strategy
+from leaderboard_under($policy)
+where judge = $judge
+  and benchmark = coalesce($benchmark, benchmark)
+  and pipeline = $pipeline
+order by benchmark, question_set, strategy, rank, model, run_tag;

@@ -1,0 +1,118 @@
+-- The leaderboard with the choices that published tables make. question_set: one set or several, comma-separated: only
+-- their questions count, for runs that were asked all of them; benchmarks that are not named are over the runs' own
+-- sets. object_scores: none (an object in place of a score is no score), or recovered (the number inside of it).
+-- $question_set = null
+-- $policy = legacy
+-- $object_scores = none
+with own as (
+    select distinct
+        run_id, model, run_tag, base_tag, run_number, benchmark, question_set as own_set, judge, strategy, pipeline,
+        judge_config_hash, n_planned as own_planned, scale_minimum, reported_multiplier
+    from lake.metrics
+    where null_policy = 'legacy'
+),
+asked as (
+    select benchmark, question_set, question_id
+    from lake.questions
+    where list_contains(string_split($question_set, ','), question_set)
+),
+-- How much of a set that runs have is in the set that is asked for.
+compared as (
+    select
+        of_runs.benchmark, of_runs.question_set as own_set, wanted.question_set,
+        count(distinct of_runs.question_id) as own_size,
+        wanted.size,
+        count(*) filter (asked.question_id is not null) as n_shared
+    from lake.questions as of_runs
+    join (select benchmark, question_set, count(*) as size from asked group by all) as wanted using (benchmark)
+    left join asked
+        on asked.benchmark = of_runs.benchmark
+       and asked.question_set = wanted.question_set
+       and asked.question_id = of_runs.question_id
+    group by all
+),
+targets as (
+    select own.*, question_set, own_size, size
+    from own
+    join compared using (benchmark, own_set)
+    where n_shared = size
+    union all by name
+    select own.*, own_set as question_set, null as own_size, null as size
+    from own
+    where benchmark not in (select benchmark from asked)
+),
+recovered as (
+    select run_id, benchmark, judge, question_id, sample_index, answer_hash, recovered_score
+    from lake.judgements
+    where recovered_score is not null
+      and not superseded
+      and $object_scores = 'recovered'
+),
+counted as (
+    select
+        targets.*, scores.question_id, scores.status,
+        coalesce(scores.score, recovered_score) as given,
+        case when $policy = 'zero' then coalesce(given, scale_minimum) else given end as counted_score
+    from targets
+    join lake.scores
+        on scores.run_id = targets.run_id
+       and scores.benchmark = targets.benchmark
+       and scores.judge = targets.judge
+       and scores.pipeline = targets.pipeline
+       and scores.strategy is not distinct from targets.strategy
+    left join recovered
+        on recovered.run_id = scores.run_id
+       and recovered.benchmark = scores.benchmark
+       and recovered.judge = scores.judge
+       and recovered.question_id = scores.question_id
+       and recovered.sample_index = scores.sample_index
+       and recovered.answer_hash is not distinct from scores.answer_hash
+    where targets.size is null
+       or (targets.benchmark, targets.question_set, scores.question_id) in (from asked)
+),
+by_question as (
+    select
+        * exclude (status, given, counted_score),
+        avg(counted_score) as question_mean,
+        sum(counted_score) as total,
+        count(counted_score) as n_counted,
+        count(*) as n_rows,
+        count(given) as n_scored,
+        count(*) filter (status = 'excluded') as n_excluded
+    from counted
+    group by all
+),
+by_run as (
+    select
+        * exclude (question_id, question_mean, total, n_counted, n_rows, n_scored, n_excluded),
+        sum(total) as total,
+        sum(n_counted) as n_counted,
+        stddev_samp(question_mean) as sd,
+        sum(n_rows)::bigint as n_rows,
+        sum(n_scored)::bigint as n_scored,
+        sum(n_excluded)::bigint as n_excluded
+    from by_question
+    group by all
+),
+planned as (
+    select
+        *,
+        -- Of a limited run it is only known what it has rows of.
+        case
+            when size is null then own_planned
+            when own_planned >= own_size then own_planned - (own_size - size) * (own_planned // own_size)
+            else n_rows
+        end as n_planned
+    from by_run
+)
+select
+    model, run_tag, judge, benchmark, question_set, pipeline, strategy,
+    case
+        when $policy = 'zero' then (total + (n_planned - n_rows) * scale_minimum) / n_planned
+        when $policy = 'legacy' or n_scored = n_planned then total / n_counted
+    end * reported_multiplier as score,
+    case when $policy <> 'strict' or n_scored = n_planned then sd * reported_multiplier end as sd_questions,
+    n_planned, n_scored, n_planned - n_scored - n_excluded as n_failed, n_excluded,
+    $policy as null_policy, run_id, base_tag, run_number
+from planned
+order by benchmark, judge, score desc nulls last, model, run_tag;

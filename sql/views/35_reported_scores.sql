@@ -1,0 +1,10 @@
+-- Scores on the reported scale (ELYZA ×2), one row per planned sample, judge and pipeline; null is no score.
+create view reported_scores as
+with scales as (
+    select benchmark, max(reported_multiplier) as reported_multiplier
+    from lake.metrics
+    group by benchmark
+)
+select scores.* exclude (baseline_score, deltas, score), score * reported_multiplier as score
+from lake.scores
+join scales using (benchmark);

@@ -1,0 +1,52 @@
+-- multi_judge_leaderboard_of(models, tags := null, policy := 'legacy'): a list of models compared over what all of them
+-- have: mean of the means of the shared judges per benchmark, and overall (the unweighted mean of the shared
+-- benchmarks), best first. Of each model those runs (with one of the tags) count that have most scores by judge and
+-- question set; n_runs is how many share.
+create macro multi_judge_leaderboard_of(models, tags := null, policy := 'legacy') as table
+with asked as (
+    select *, count(*) over (partition by run_id, pipeline, strategy) as n_cells
+    from lake.metrics
+    where null_policy = policy
+      and score is not null
+      and list_contains(models, model)
+      and (tags is null or list_contains(tags, run_tag))
+),
+compared as (
+    from asked
+    qualify n_cells = max(n_cells) over (partition by model, pipeline, strategy)
+),
+own as (
+    select
+        *,
+        count(distinct run_id) over (partition by pipeline, strategy) as n_runs,
+        count(*) over (partition by pipeline, strategy, benchmark, question_set, judge) as n_sharing
+    from compared
+),
+by_benchmark as (
+    select
+        model, run_tag, run_id, benchmark, pipeline, strategy,
+        avg(score) as score,
+        list(judge order by judge) as judges,
+        [question_set] as question_sets,
+        sum(n_planned)::bigint as n_planned, sum(n_scored)::bigint as n_scored,
+        sum(n_failed)::bigint as n_failed, sum(n_excluded)::bigint as n_excluded,
+        n_runs
+    from own
+    where n_sharing = n_runs
+    group by model, run_tag, run_id, benchmark, question_set, pipeline, strategy, n_runs
+),
+overall as (
+    select
+        model, run_tag, run_id, 'overall' as benchmark, pipeline, strategy,
+        avg(score) as score,
+        list_sort(list_distinct(flatten(list(judges)))) as judges,
+        list_sort(flatten(list(question_sets))) as question_sets,
+        sum(n_planned)::bigint as n_planned, sum(n_scored)::bigint as n_scored,
+        sum(n_failed)::bigint as n_failed, sum(n_excluded)::bigint as n_excluded,
+        any_value(n_runs) as n_runs
+    from by_benchmark
+    group by all
+)
+select *
+from (from by_benchmark union all by name from overall)
+order by benchmark = 'overall' desc, benchmark, question_sets, pipeline, strategy, score desc, model, run_tag;

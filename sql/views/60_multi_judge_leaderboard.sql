@@ -1,0 +1,67 @@
+-- For every set of two judges or more that some run has, the runs that have all of them: mean of the judges' means per
+-- benchmark, and overall (the unweighted mean of all the run's benchmarks). Rows compare within the same judges,
+-- question_sets, pipeline and strategy, which is what rank and n_runs are over; policy legacy.
+create view multi_judge_leaderboard as
+with own as (
+    select *, count(distinct question_set) over (partition by run_id, pipeline, strategy) as n_question_sets
+    from lake.metrics
+    where null_policy = 'legacy'
+      and score is not null
+),
+by_run as (
+    select
+        model, run_tag, run_id, benchmark, question_set, pipeline, strategy, n_question_sets, n_planned,
+        list(judge order by judge) as own_judges,
+        map_from_entries(list((judge, score))) as means,
+        list({judge: judge, scored: n_scored, failed: n_failed, excluded: n_excluded}) as counts
+    from own
+    group by all
+    having count(*) > 1
+),
+judge_sets as (
+    select distinct benchmark, question_set, pipeline, strategy, own_judges as judges
+    from by_run
+),
+by_benchmark as (
+    select
+        model, run_tag, run_id, by_run.benchmark, by_run.pipeline, by_run.strategy, judges,
+        [by_run.question_set] as question_sets,
+        n_question_sets,
+        list_avg(list_transform(judges, lambda judge: means[judge])) as score,
+        n_planned * len(judges) as n_planned,
+        list_filter(counts, lambda one: list_contains(judges, one.judge)) as counted
+    from by_run
+    join judge_sets
+      on by_run.benchmark = judge_sets.benchmark
+     and by_run.question_set = judge_sets.question_set
+     and by_run.pipeline = judge_sets.pipeline
+     and by_run.strategy is not distinct from judge_sets.strategy
+     and list_has_all(own_judges, judges)
+),
+with_counts as (
+    select
+        * exclude (counted),
+        list_sum(list_transform(counted, lambda one: one.scored))::bigint as n_scored,
+        list_sum(list_transform(counted, lambda one: one.failed))::bigint as n_failed,
+        list_sum(list_transform(counted, lambda one: one.excluded))::bigint as n_excluded
+    from by_benchmark
+),
+overall as (
+    select
+        model, run_tag, run_id, 'overall' as benchmark, pipeline, strategy, judges,
+        list_sort(flatten(list(question_sets))) as question_sets,
+        avg(score) as score,
+        sum(n_planned)::bigint as n_planned, sum(n_scored)::bigint as n_scored,
+        sum(n_failed)::bigint as n_failed, sum(n_excluded)::bigint as n_excluded
+    from with_counts
+    group by model, run_tag, run_id, pipeline, strategy, judges, n_question_sets
+    having count(*) = n_question_sets
+)
+select
+    judges, benchmark, question_sets, pipeline, strategy,
+    rank() over (compared order by score desc) as rank,
+    model, run_tag, score, n_planned, n_scored, n_failed, n_excluded,
+    count(*) over compared as n_runs,
+    run_id
+from (from with_counts union all by name from overall)
+window compared as (partition by judges, benchmark, question_sets, pipeline, strategy);

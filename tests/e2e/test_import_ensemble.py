@@ -1,0 +1,58 @@
+"""`shaberi import-ensemble` as a user meets it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands import Finished, lake_of, run
+from tests.legacy.caches import baseline, ensemble, failed, response, result, write
+
+pytestmark = pytest.mark.e2e
+
+
+def test_caches_are_imported_shown_and_not_imported_again(tmp_path: Path) -> None:
+    caches = tmp_path / "cache"
+    write(caches / "ensemble.json", ensemble({"q-1": [response("a"), failed()], "q-2": [response("b"), failed()]}))
+    write(caches / "baseline.json", baseline(result("q-1", response("a")), result("q-2", response("b"), correct=False)))
+
+    first = _shaberi(tmp_path, "import-ensemble", caches).succeeded()
+
+    assert first.out.splitlines() == [
+        (
+            "cache/baseline.json: baseline: 2 entries (2 imported); 2 responses -> 2 answers, 0 of them errors; "
+            "2 verdicts -> 2 judgements"
+        ),
+        "cache/ensemble.json: ensemble: 2 entries (2 imported); 4 responses -> 4 answers, 2 of them errors",
+        "2 files: 4 entries (4 imported); 6 answers (2 errors), 2 judgements; 0 parts quarantined",
+    ]
+    scores = json.loads(run("view-scores", "--format", "json", environment=lake_of(tmp_path)).succeeded().out)
+    assert "legacy:unknown" in json.dumps(scores)
+    again = json.loads(_shaberi(tmp_path, "import-ensemble", caches, "--json").succeeded().out)
+    assert (again["changed"], [file["entries_repeated"] for file in again["files"]]) == (False, [2, 2])
+
+
+def test_what_cannot_be_read_is_said_and_is_exit_code_3(tmp_path: Path) -> None:
+    caches = tmp_path / "cache"
+    write(caches / "cut.json", b'{"entries": [')
+    write(caches / "good.json", ensemble({"q-1": [response("a"), response(content=1)]}))
+
+    finished = _shaberi(tmp_path, "import-ensemble", caches)
+
+    assert finished.code == 3
+    assert "quarantined: good.json /entries/0/responses/1/content: Input should be a valid string" in finished.out
+    assert "quarantined: cut.json is not JSON" in finished.out
+    assert "1 questions have ids made from those of the caches" in finished.out
+
+
+def test_a_path_that_is_none_is_one_line(tmp_path: Path) -> None:
+    write(tmp_path / "other" / "x.json", {})
+
+    assert "neither a file nor a folder" in _shaberi(tmp_path, "import-ensemble", tmp_path / "gone").complaint
+    without = _shaberi(tmp_path, "import-ensemble", tmp_path / "other")
+    assert (without.code, without.out) == (2, "")
+    assert without.err.splitlines()[-1].startswith("error: no ensemble or baseline cache in ")
+
+
+def _shaberi(folder: Path, *arguments: str | Path) -> Finished:
+    return run("shaberi", *arguments, environment=lake_of(folder))

@@ -1,0 +1,87 @@
+"""`shaberi import-legacy` as a user meets it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands import Finished, lake_of, run
+from tests.legacy.trees import LegacyTree, lines_of, rows_of
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> LegacyTree:
+    made = LegacyTree(tmp_path_factory.mktemp("trees") / "shisa")
+    made.answers("rakuda", rows_of("rakuda", ["一", "二", "三", "四", "五"]))
+    made.judgements("rakuda", rows_of("rakuda", ["一", "二", "三", "四", "五"], [7, 8, None, {"score": 4}, 9]), "a")
+    made.answers("elyza", rows_of("elyza", ["一"]), model="second")
+    return made
+
+
+def shaberi(folder: Path, *arguments: str | Path) -> Finished:
+    return run("shaberi", *arguments, environment=lake_of(folder))
+
+
+def test_a_tree_is_imported_shown_and_not_imported_twice(tree: LegacyTree, tmp_path: Path) -> None:
+    first = shaberi(tmp_path, "import-legacy", tree.root).succeeded()
+    assert "11 lines: 11 imported, 0 repeated, 0 blank, 0 quarantined; all sums agree." in first.out
+    assert "2 models: 0 already there, 2 to read" in first.err
+
+    again = shaberi(tmp_path, "import-legacy", tree.root, "--json").succeeded()
+    assert "2 already there, 0 to read" in again.err
+    document = json.loads(again.out)
+    assert {row["source"] for row in document["files"]} == {"shisa"}
+    assert document["cells"][0]["rows"] == 5
+    assert (document["quarantine"], document["discrepancies"]) == ([], [])
+
+    scores = run("view-scores", "--tag", "legacy", "--format", "json", environment=lake_of(tmp_path)).succeeded()
+    (row,) = json.loads(scores.out)["rows"]
+    assert (row["model"], row["judge"], row["score"], row["n_scored"]) == ("org__model", "a", 8.0, 3)
+    arguments = ("--object-scores", "recovered", "--format", "json")
+    recovered = run("view-scores", *arguments, environment=lake_of(tmp_path)).succeeded()
+    assert json.loads(recovered.out)["rows"][0]["score"] == 7.0
+
+
+def test_the_report_of_earlier_imports_needs_no_tree(tree: LegacyTree, tmp_path: Path) -> None:
+    assert "nothing was imported" in shaberi(tmp_path, "import-legacy", "--report").complaint
+    shaberi(tmp_path, "import-legacy", f"old={tree.root}", "--no-log-runs").succeeded()
+
+    report = shaberi(tmp_path, "import-legacy", "--report").succeeded().out
+    for title in ("By judge and dataset folder", "Judgements by judge and benchmark", "Rows by outcome"):
+        assert title in report
+    assert "object_score" in report
+
+
+def test_lines_that_cannot_be_read_are_counted_and_exit_with_3(tmp_path: Path) -> None:
+    tree = LegacyTree(tmp_path / "tree")
+    tree.answers("rakuda", lines_of(rows_of("rakuda", ["一"])) + b"\x1b[31m{\n")
+
+    finished = shaberi(tmp_path, "import-legacy", tree.root)
+
+    assert finished.code == 3, finished.err
+    assert "1 imported, 0 repeated, 0 blank, 1 quarantined" in finished.out
+    assert "is not JSON" in finished.out
+    sql = "select source_line, raw from lake.legacy_quarantine"
+    assert json.loads(shaberi(tmp_path, "sql", sql, "--format", "json").succeeded().out) == [
+        {"source_line": 2, "raw": "\x1b[31m{"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a legacy tree (FOLDER or NAME=FOLDER), or give --report for earlier imports"),
+        (["gone"], "legacy tree 'gone' must be an existing folder, or NAME=FOLDER"),
+    ],
+)
+def test_a_command_without_a_tree_is_refused_in_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
+    assert shaberi(tmp_path, "import-legacy", *arguments).complaint == message
+
+
+def test_an_imported_run_is_not_continued(tree: LegacyTree, tmp_path: Path) -> None:
+    shaberi(tmp_path, "import-legacy", tree.root, "--no-log-runs").succeeded()
+    arguments = ("--model", "second", "--tag", "legacy", "--base-url", "http://127.0.0.1:9/v1")
+    complaint = run("run-evals", *arguments, environment=lake_of(tmp_path)).complaint
+    assert complaint == "run second@@legacy was imported and cannot be continued: give another --tag"

@@ -1,0 +1,341 @@
+import fcntl
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import orjson
+import polars as pl
+import pytest
+
+from shaberi_dagster.errors import ConfigurationError, PartitionBusyError
+from shaberi_dagster.lake.catalog import open_catalog, run_query
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.legacy import importing, reading
+from shaberi_dagster.legacy.importing import ImportRequest, import_trees, named_trees, reconcile_lake
+from shaberi_dagster.legacy.reading import Reading, read_models
+from shaberi_dagster.planning import load_run, plan_run
+from shaberi_dagster.runspec import RunRequest
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.workspace import Workspace
+from tests.legacy.trees import NOON, LegacyTree, questions_of, rows_of
+
+pytestmark = pytest.mark.integration
+
+ROWS = ("answers", "judgements", "scores", "metrics", "legacy_quarantine", "legacy_repeats")
+KEYS = ["run_id", "benchmark", "question_id", "sample_index"]
+
+
+@pytest.fixture
+def full(tree):
+    """Two models, two judges, and everything that can be odd about a row."""
+    tree.answers("rakuda", rows_of("rakuda", ["一", "", None, "四", "五"]))
+    tree.judgements("rakuda", rows_of("rakuda", ["一", "", "", "四", "五"], [7, 2, None, {"score": 9}, 11]), "a")
+    tree.judgements("rakuda", rows_of("rakuda", ["一", "", "", "四", "五"], [6, 1, 1, 8, 10]), "b")
+    tree.answers("elyza", rows_of("elyza", ["一", "二"]), model="second")
+    tree.judgements("elyza", rows_of("elyza", ["一", "二"], [4, 5]), "a", model="second")
+    tree.judgements("elyza", rows_of("elyza", ["other", "二"], [1, 2]), "b", model="second")
+    return tree
+
+
+def run(workspace, tree, **values):
+    trees = values.pop("trees", None) or {"tree": tree.root}
+    return import_trees(ImportRequest(trees, **values), workspace)
+
+
+def elsewhere(tmp_path) -> Workspace:
+    """Another lake."""
+    return Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(tmp_path / "elsewhere")}), environment={})
+
+
+def contents(lake: Lake) -> dict[str, pl.DataFrame]:
+    """What the tables say, without times and without the last digits of floats, which depend on the order of sums."""
+    frames = {name: lake.read(name) for name in (*ROWS, "runs", "questions", "legacy_files")}
+    times = ["created_at", "updated_at", "imported_at"]
+    return {
+        name: frame.drop(times, strict=False).with_columns(pl.col(pl.Float64).round(9))
+        for name, frame in frames.items()
+    }
+
+
+def assert_same(one: dict[str, pl.DataFrame], other: dict[str, pl.DataFrame]) -> None:
+    for name, frame in one.items():
+        assert frame.hash_rows().sort().equals(other[name].hash_rows().sort()), name
+
+
+def test_a_tree_becomes_runs_with_scores_and_metrics(workspace, full):
+    result = run(workspace, full)
+    assert (result.models_read, result.models_there) == (2, 0)
+    runs = workspace.lake.read("runs").sort("run_id")
+    assert runs.select("run_id", "status").rows() == [
+        ("org%5F%5Fmodel@@legacy", "partial"),
+        ("second@@legacy", "complete"),
+        ("second@@legacy-gen2", "complete"),
+    ]
+    metrics = workspace.lake.read("metrics").filter(null_policy="legacy").sort("run_id", "judge")
+    columns = ("run_id", "benchmark", "judge", "score", "n_planned", "n_scored", "n_failed")
+    assert metrics.select(columns).rows() == [
+        ("org%5F%5Fmodel@@legacy", "rakuda", "a", pytest.approx(20 / 3), 5, 3, 2),
+        ("org%5F%5Fmodel@@legacy", "rakuda", "b", pytest.approx(26 / 5), 5, 5, 0),
+        ("second@@legacy", "elyza", "a", 9.0, 2, 2, 0),
+        ("second@@legacy-gen2", "elyza", "b", 3.0, 2, 2, 0),
+    ]
+
+
+def test_sums_agree_and_come_from_the_lake(workspace, full):
+    result = run(workspace, full)
+    assert result.reconciliation.discrepancies() == []
+    assert reconcile_lake(Lake(workspace.settings.warehouse)).outcomes.equals(result.reconciliation.outcomes)
+    lake = workspace.lake
+    lake.replace("judgements", lake.read("judgements").head(-1), {"run_id": lake.read("runs")["run_id"].to_list()})
+    assert reconcile_lake(lake).discrepancies() == ["judgements: 14 by file, 13 by row"]
+
+
+def test_the_same_command_again_changes_nothing(workspace, full):
+    run(workspace, full)
+    before, versions = contents(workspace.lake), workspace.lake.versions()
+    again = run(workspace, full)
+    assert (again.models_read, again.models_there, again.runs.height) == (0, 2, 0)
+    assert_same(before, contents(workspace.lake))
+    changed = {name for name, version in workspace.lake.versions().items() if version != versions[name]}
+    assert changed <= {"legacy_files"}
+
+
+def test_a_tree_imported_by_parts_is_the_tree_imported_at_once(workspace, full, tmp_path):
+    run(workspace, full, models="second")
+    assert set(workspace.lake.read("answers")["model"]) == {"second"}
+    assert run(workspace, full, models="[!s]*").models_read == 1
+    at_once = elsewhere(tmp_path)
+    run(at_once, full)
+    assert_same(contents(workspace.lake), contents(at_once.lake))
+
+
+@pytest.mark.parametrize("table", ["answers", "judgements", "scores", "metrics", "legacy_quarantine", "legacy_files"])
+def test_an_import_that_was_stopped_goes_on_and_doubles_nothing(workspace, full, monkeypatch, table, tmp_path):
+    """Stopped just before each of the commits of a step."""
+    full.answers("tengu", b"{\n", model="second")
+
+    def stopping(write):
+        def stopped(lake, name, *arguments, **options):
+            if name == table:
+                raise KeyboardInterrupt
+            return write(lake, name, *arguments, **options)
+
+        return stopped
+
+    with monkeypatch.context() as patch:
+        for method in ("append", "replace"):
+            patch.setattr(Lake, method, stopping(getattr(Lake, method)))
+        with pytest.raises(KeyboardInterrupt):
+            run(workspace, full)
+    assert run(workspace, full).models_read == 2
+    whole = elsewhere(tmp_path)
+    run(whole, full)
+    assert_same(contents(workspace.lake), contents(whole.lake))
+
+
+def test_a_file_in_two_trees_is_one_import(workspace, full, tmp_path):
+    other = LegacyTree(tmp_path / "other")
+    other.answers("elyza", rows_of("elyza", ["一", "二"]), model="second")
+    run(workspace, full)
+    before = contents(workspace.lake)
+    result = run(workspace, None, trees={"other": other.root})
+    assert (result.models_read, result.models_there) == (0, 1)
+    after = contents(workspace.lake)
+    assert_same({name: before[name] for name in ROWS}, after)
+    duplicate = after["legacy_files"].filter(source="other")
+    assert duplicate.select("status", "duplicate_of").rows() == [
+        ("duplicate", "tree:data/model_answers/elyza__ELYZA-tasks-100/second.json")
+    ]
+
+
+def test_a_second_tree_adds_to_the_first_as_if_both_had_been_named(workspace, full, tmp_path):
+    other = LegacyTree(tmp_path / "other")
+    other.answers("rakuda", rows_of("rakuda", ["older"]))
+    other.judgements("rakuda", rows_of("rakuda", ["一", "", "", "四", "五"], [7, 3, None, {"score": 9}, 11]), "a")
+    other.answers("elyza", rows_of("elyza", ["一", "二"]), model="second")
+    run(workspace, full)
+    run(workspace, None, trees={"other": other.root})
+    both = elsewhere(tmp_path)
+    run(both, None, trees={"tree": full.root, "other": other.root})
+    assert_same(contents(workspace.lake), contents(both.lake))
+    assert reconcile_lake(workspace.lake).discrepancies() == []
+
+
+def test_a_tree_that_is_needed_again_and_gone_is_named(workspace, full, tmp_path):
+    other = LegacyTree(tmp_path / "other")
+    other.answers("elyza", rows_of("elyza", ["neu"]), model="second")
+    run(workspace, full)
+    full.root.rename(tmp_path / "moved")
+    with pytest.raises(ConfigurationError, match=r"model second was imported from tree:.* is gone or has changed"):
+        run(workspace, None, trees={"other": other.root})
+
+
+def test_a_file_that_was_changed_takes_the_place_of_its_earlier_content(workspace, full):
+    run(workspace, full)
+    full.judgements("rakuda", rows_of("rakuda", ["一"], [3]), "b")
+    assert run(workspace, full).models_read == 1
+    judged = workspace.lake.read("judgements", {"judge": "b", "benchmark": "rakuda"})
+    assert judged["score"].to_list() == [3.0]
+    assert reconcile_lake(workspace.lake).discrepancies() == []
+
+
+def test_another_tag_is_another_import(workspace, full):
+    run(workspace, full)
+    assert run(workspace, full, tag="again").models_read == 2
+    assert set(workspace.lake.read("runs")["run_tag"]) == {"legacy", "legacy-gen2", "again", "again-gen2"}
+    assert reconcile_lake(workspace.lake, "legacy").discrepancies() == []
+    assert reconcile_lake(workspace.lake, "again").discrepancies() == []
+
+
+def test_a_run_that_was_not_imported_is_never_overwritten(workspace, full):
+    run(workspace, full)
+    row = workspace.lake.read("runs", {"run_id": "second@@legacy"}).with_columns(
+        spec=pl.lit("{}"), run_tag=pl.lit("own"), run_id=pl.lit("second@@own")
+    )
+    workspace.lake.append("runs", row)
+    with pytest.raises(ConfigurationError, match="run second@@own is there and was not imported"):
+        run(workspace, full, tag="own")
+
+
+def test_quarantined_lines_are_kept_with_their_place_and_text(workspace, tree):
+    good = rows_of("rakuda", ["一", "二"])
+    tree.answers("rakuda", orjson.dumps(good[0]) + b"\n{broken\n" + orjson.dumps(good[1]) + b"\n")
+    result = run(workspace, tree)
+    (row,) = workspace.lake.read("legacy_quarantine").to_dicts()
+    assert (row["source"], row["source_line"], row["raw"]) == ("tree", 2, "{broken")
+    assert row["path"] == "data/model_answers/yuzuai__rakuda-questions/org__model.json"
+    assert row["reason"].startswith("is not JSON")
+    assert workspace.lake.read("answers").height == 2
+    assert result.reconciliation.quarantine.height == 1
+
+
+def test_a_model_without_any_row_is_accounted_for(workspace, tree):
+    tree.answers("rakuda", b"[]\n")
+    result = run(workspace, tree)
+    assert workspace.lake.read("runs").is_empty()
+    assert result.reconciliation.quarantine.height == 1
+    assert run(workspace, tree).models_read == 0
+
+
+def test_an_imported_run_is_refused_by_what_would_continue_it(workspace, full):
+    run(workspace, full)
+    with pytest.raises(ConfigurationError, match="was imported and cannot be continued: give another --tag"):
+        load_run(workspace.lake, "second@@legacy")
+    with pytest.raises(ConfigurationError, match="was imported"):
+        plan_run(RunRequest(model="second", tag="legacy"), workspace)
+
+
+def test_the_spec_of_an_imported_run_says_what_is_known(workspace, full):
+    run(workspace, full)
+    spec = orjson.loads(workspace.lake.read("runs", {"run_id": "org%5F%5Fmodel@@legacy"})["spec"].item())
+    assert (spec["kind"], spec["display_name"], spec["sources"]) == ("legacy", "org/model", ["tree"])
+    rakuda = spec["benchmarks"]["rakuda"]
+    assert (rakuda["n_questions"], rakuda["n_planned"], rakuda["judges"]) == (5, 5, ["a", "b"])
+    assert [judge["judge"] for judge in spec["judges"]] == ["a", "b"]
+    assert spec["not_recorded"] == "settings, tokens, times, finish_reason"
+
+
+def test_questions_come_from_the_rows_and_are_stored_once(workspace, full):
+    run(workspace, full)
+    run(workspace, full, tag="again")
+    questions = workspace.lake.read("questions", {"benchmark": "rakuda"}).sort("position")
+    assert questions["question"].to_list() == [each.question for each in questions_of("rakuda")]
+    assert set(questions["source"]) == {"legacy tree"}
+
+
+def test_repeated_questions_are_planned_as_often_as_they_are_there(workspace, tree):
+    rows = rows_of("rakuda", ["一", "二"])
+    tree.answers("rakuda", [rows[0], *rows])
+    tree.judgements("rakuda", rows_of("rakuda", ["一"], [8]) + rows_of("rakuda", ["一", "二"], [9, 1]), "a")
+    run(workspace, tree)
+    (row,) = workspace.lake.read("metrics").filter(null_policy="strict").to_dicts()
+    assert (row["n_planned"], row["n_scored"], row["score"]) == (3, 3, 6.0)
+
+
+def test_the_public_views_show_imported_runs(workspace, full):
+    run(workspace, full)
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        assert run_query(catalog, "select count(*) from leaderboard").fetchone() == (4,)
+        assert run_query(catalog, "select count(*) from stale").fetchone() == (0,)
+        assert run_query(catalog, "select count(*) from orphan").fetchone() == (0,)
+
+
+def test_two_imports_at_once_are_refused(workspace, full):
+    run(workspace, full)
+    lock = workspace.settings.warehouse / "_journal" / "legacy_import.lock"
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(PartitionBusyError, match="another process is importing"):
+            run(workspace, full)
+
+
+def test_a_folder_without_legacy_files_is_refused(workspace, tmp_path):
+    with pytest.raises(
+        ConfigurationError, match=r"no legacy files in .*: a tree has model_answers/DATASET/MODEL\.json"
+    ):
+        run(workspace, None, trees={"empty": tmp_path})
+
+
+def test_trees_are_named_by_their_folders_or_as_asked(tmp_path, monkeypatch):
+    for name in ("one", "two", "a=b"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert named_trees(["one", "other=two"]) == {"one": tmp_path / "one", "other": tmp_path / "two"}
+    assert named_trees(["a=b"]) == {"a=b": tmp_path / "a=b"}
+    assert named_trees(["."]) == {tmp_path.name: tmp_path}
+
+
+@pytest.mark.parametrize(
+    ("trees", "message"),
+    [(["one", "other/one"], "two legacy trees have the name 'one'"), (["gone"], "'gone' must be an existing folder")],
+)
+def test_trees_that_cannot_be_told_apart_or_found_are_refused(tmp_path, monkeypatch, trees, message):
+    (tmp_path / "other" / "one").mkdir(parents=True)
+    (tmp_path / "one").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=message):
+        named_trees(trees)
+
+
+def test_several_steps_and_processes_make_the_same_lake(workspace, full, tmp_path, monkeypatch):
+    run(workspace, full)
+    other = elsewhere(tmp_path)
+    monkeypatch.setattr(importing, "_COMMIT_BYTES", 1)
+    monkeypatch.setattr(reading, "_PART_BYTES", 1)
+    monkeypatch.setattr(reading, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    run(other, full)
+    assert_same(contents(workspace.lake), contents(other.lake))
+
+
+def _read_for_ever(root, started):
+    plan = importing.plan_import({"tree": root})
+    reading._PART_BYTES = 1
+    parts = read_models(plan.models, Reading([], "legacy", NOON), processes=2)
+    next(parts)
+    started.put([child.pid for child in multiprocessing.active_children()])
+    signal.pause()
+
+
+def test_helpers_end_with_a_process_that_is_killed(full):
+    context = multiprocessing.get_context("spawn")
+    started = context.Queue()
+    process = context.Process(target=_read_for_ever, args=(full.root, started))
+    process.start()
+    helpers = started.get(timeout=60)
+    process.kill()
+    process.join()
+    assert helpers
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and any(_lives(pid) for pid in helpers):
+        time.sleep(0.05)
+    assert not any(_lives(pid) for pid in helpers)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
