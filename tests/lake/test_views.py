@@ -126,6 +126,42 @@ def test_reported_scores_are_on_the_reported_scale(lake: Lake, ask: Ask) -> None
     ]
 
 
+def test_alpha_is_that_of_the_published_example(lake: Lake, ask: Ask) -> None:
+    """Four observers and twelve units in Krippendorff's "Computing Krippendorff's Alpha-Reliability" (2011)."""
+    observed = {
+        "a": [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
+        "b": [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
+        "c": [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
+        "d": [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
+    }
+    rows = [
+        run() | sample(question=str(unit)) | judged(judge, score, str(unit))
+        for judge, scores in observed.items()
+        for unit, score in enumerate(scores)
+    ]
+    store(lake, "scores", rows)
+
+    tengu, overall = ask("select * from judge_alpha order by benchmark desc")
+
+    assert round(tengu["alpha"], 3) == 0.849
+    assert (tengu["n_answers"], tengu["n_scores"]) == (11, 40)
+    assert overall == tengu | {"benchmark": "overall"}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_alpha_is_one_minus_observed_over_expected_difference(seed: int, lake: Lake, ask: Ask) -> None:
+    rows = random_scores(seed)
+    store(lake, "scores", rows)
+    units = {key: list(scores.values()) for key, scores in by_answer(rows).items() if len(scores) > 1}
+
+    for found in ask("from judge_alpha"):
+        own = [unit for (name, _), unit in units.items() if found["benchmark"] in {name, "overall"}]
+        values = np.array([score for unit in own for score in unit])
+        within = sum(sum((x - y) ** 2 for x in unit for y in unit) / (len(unit) - 1) for unit in own) / len(values)
+        between = sum(((value - values) ** 2).sum() for value in values) / (len(values) * (len(values) - 1))
+        assert found["alpha"] == pytest.approx(1 - within / between, abs=1e-9)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_agreement_is_that_of_scipy_with_ties_and_holes(seed: int, lake: Lake, ask: Ask) -> None:
     rows = random_scores(seed)
