@@ -86,8 +86,11 @@ class QuestionIndex:
         return self._named[key]
 
     def _set_of(self, benchmark: str, questions: Sequence[Question]) -> QuestionSet:
+        # Ids from elsewhere are no part of a set's identity: the same set may be in the lake without them. They stay
+        # with the rows.
         own = question_set_of(
-            benchmark, [replace(each, position=place) for place, each in enumerate(questions, start=1)]
+            benchmark,
+            [replace(each, position=place, upstream_id=None) for place, each in enumerate(questions, start=1)],
         )
         if own.name not in known_sets() and (whole := self._whole(benchmark, questions)):
             return whole

@@ -5,6 +5,7 @@ With SHABERI_SCREENSHOT=docs/images/asset-graph.png the picture of the documenta
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -25,12 +26,14 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.defs.jobs import register
+from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.outcome import STAGES
 from shaberi_dagster.runspec import RunRequest
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.workspace import JOURNAL_FOLDER, Workspace
 from tests.conftest import BROWSER
+from tests.legacy.trees import FOLDERS, LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser]
@@ -90,12 +93,12 @@ class Ui:
             return next(iter(json.load(response)["data"].values()))
 
     def runs(self, **wanted: str) -> list[dict[str, Any]]:
-        """Dagster's runs with these tags (`__` for a slash), newest first."""
+        """Dagster's runs with these tags (`__` for a slash; `job` is the job's name), newest first."""
         tags = {name.replace("__", "/"): value for name, value in wanted.items()}
         return [
             run
             for run in self.ask(_RUNS)["results"]
-            if tags.items() <= {tag["key"]: tag["value"] for tag in run["tags"]}.items()
+            if tags.items() <= {"job": run["jobName"], **{tag["key"]: tag["value"] for tag in run["tags"]}}.items()
         ]
 
     def wait_for_status(self, status: str, **wanted: str) -> dict[str, Any]:
@@ -149,6 +152,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
         port = str(free.getsockname()[1])
     command = [Path(sys.executable).with_name("shaberi"), "ui", "--port", port]
     log = place / "server.log"
+    expect.set_options(timeout=_CLICK_MILLISECONDS)
     with running_mock() as mock, sync_playwright() as playwright, log.open("wb") as output:
         server = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
         try:
@@ -253,15 +257,9 @@ def test_a_registered_run_is_materialized_by_clicking_and_shows_its_metadata(ui:
 
 def test_a_new_run_is_started_from_the_launchpad_alone(ui: Ui) -> None:
     asked = ui.request(model="launched", tag="july", benchmarks=["elyza", "rakuda"], judge_models=["judge", "second"])
-    config = yaml.safe_dump({"ops": {"evaluate_new_run": {"config": asked}}}, default_flow_style=None, width=1000)
 
     with ui.page(f"/locations/{_LOCATION}/jobs/new_run/playground") as page:
-        editor = page.locator(".CodeMirror").first
-        expect(editor).to_contain_text("evaluate_new_run")
-        editor.click()
-        page.keyboard.press("Control+A")
-        page.keyboard.insert_text(config)
-        expect(editor).to_contain_text("launched")
+        _enter_config(page, "evaluate_new_run", asked)
         page.get_by_role("button", name="Launch Run").click()
         ui.wait_for_status("SUCCESS", dagster__partition="launched@@july")
 
@@ -317,6 +315,51 @@ def test_a_terminated_run_is_canceled_and_its_finished_calls_are_kept(ui: Ui) ->
 
     journal = ui.settings.warehouse / JOURNAL_FOLDER / f"{run_id}.answers.jsonl"
     assert journal.read_text(encoding="utf-8").count('"request_hash"') == 1
+
+
+def test_a_legacy_tree_is_imported_from_the_launchpad(ui: Ui, tmp_path: Path) -> None:
+    tree = LegacyTree(tmp_path / "attic")
+    tree.answers("elyza", rows_of("elyza", ["一", "二"]), model="old__model")
+    tree.judgements("elyza", rows_of("elyza", ["一", "二"], [3, 4]), "a", model="old__model")
+    tree.answers("tengu", b'{"Answer": "no question"}\n', model="old__model")
+    run_id = "old%5F%5Fmodel@@legacy"
+
+    with ui.page(f"/locations/{_LOCATION}/jobs/{IMPORT_JOB}") as page:
+        page.get_by_role("button", name="Materialize").click()
+        launchpad = page.get_by_role("dialog")
+        expect(launchpad.get_by_text('Missing required config entry "trees"')).to_be_visible()
+        _enter_config(page, IMPORT, {"trees": [str(tree.root)]})
+        launchpad.get_by_role("button", name="Materialize").click()
+        ui.wait_for_status("SUCCESS", job=IMPORT_JOB)
+
+    with ui.page(f"/assets/{IMPORT}?view=events") as page:
+        for name, value in (("runs imported", "1"), ("files", "3"), ("lines", "5"), ("quarantined lines", "1")):
+            named = page.get_by_role("cell", name=name, exact=True)
+            expect(named.locator("xpath=following-sibling::td[1]")).to_have_text(value)
+        files = page.locator("table table").filter(has_text="repeated")
+        expect(files.get_by_role("row").filter(has_text="judgements")).to_contain_text(FOLDERS["elyza"])
+        quarantine = page.locator("table table").filter(has_text="source_line")
+        expect(quarantine.get_by_role("row").filter(has_text=FOLDERS["tengu"])).to_contain_text("has no 'Question'")
+    with ui.page(f"/assets/{IMPORT}?view=checks") as page:
+        for check, result in (("reconciled", "Succeeded"), ("nothing_quarantined", "Failed")):
+            # The name stands there twice: what is visible of it, and all of it.
+            listed = page.locator("div").filter(has_text=re.compile(rf"^({check})+{result}$"))
+            expect(listed.first).to_be_visible()
+        expect(page.get_by_text("1 lines quarantined, 0 files unreadable")).to_be_visible()
+    with ui.page(f"/assets/answers/elyza?{urlencode({'view': 'partitions', 'partition': run_id})}") as page:
+        expect(page.get_by_text(run_id, exact=True).filter(visible=True).first).to_be_visible()
+        expect(page.get_by_text("Materialized", exact=True)).to_be_visible()
+        expect(page.get_by_text("imported by", exact=True)).to_be_visible()
+
+
+def _enter_config(page: Page, op: str, config: dict[str, Any]) -> None:
+    """Type the config of an op into the launchpad, over what stands there."""
+    text = yaml.safe_dump({"ops": {op: {"config": config}}}, default_flow_style=None, width=1000)
+    editor = page.locator(".CodeMirror").filter(has_text=op)  # a search field is one too
+    editor.click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(text)
+    expect(editor).to_contain_text(text.splitlines()[-1].strip())
 
 
 def _take_picture(page: Page, path: Path) -> None:
