@@ -3,7 +3,7 @@
 -- an average over the benchmarks that are there. Kept to check old numbers: pooling rows of different judges
 -- favours models that lenient judges have seen; multi_judge compares over shared judges.
 -- $question_set = tengu@115
--- $tag = legacy
+-- $tag = null
 -- $not_judges = oldjudgeprompt
 with asked as (
     select benchmark, question_id
@@ -15,7 +15,7 @@ rows as (
     from reported_scores
     where pipeline = 'baseline'
       and score is not null
-      and (run_tag = $tag or starts_with(run_tag, $tag || '-gen'))
+      and ($tag is null or run_tag = $tag or starts_with(run_tag, $tag || '-gen'))
       and not contains(judge, $not_judges)
       and (benchmark not in (select benchmark from asked) or (benchmark, question_id) in (from asked))
 ),
