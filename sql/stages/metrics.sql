@@ -1,6 +1,7 @@
 -- The metrics of runs: mean and spread of their scores under each null policy, with all denominators.
 --   legacy: a missing score is left out; zero: it is the scale's minimum; strict: no mean unless every sample has one.
--- The spread is over questions: samples of the same question are averaged first.
+-- The spread is over questions: samples of the same question are averaged first. Sums have a fixed order, so that the
+-- same scores give the same metrics to the last bit.
 -- Parameters: $first_run_id, $last_run_id, between which all these runs are: files with other runs are not read.
 -- Relation: plan (run_id, base_tag, run_number, benchmark, n_planned, scale_minimum, scale_maximum, reported_multiplier).
 with policies as (
@@ -20,8 +21,8 @@ by_question as (
         run_id, model, run_tag, base_tag, run_number, benchmark, question_set, strategy, judge, pipeline, null_policy,
         question_id, n_planned, scale_minimum, reported_multiplier,
         max(judge_config_hash) as judge_config_hash,
-        avg(counted_score) as question_mean,
-        sum(counted_score) as total,
+        avg(counted_score order by sample_index) as question_mean,
+        sum(counted_score order by sample_index) as total,
         count(counted_score) as n_counted,
         count(*) as n_rows,
         count(score) as n_scored,
@@ -35,10 +36,10 @@ counted as (
         run_id, model, run_tag, base_tag, run_number, benchmark, question_set, strategy, judge, pipeline, null_policy,
         n_planned, scale_minimum, reported_multiplier,
         max(judge_config_hash) as judge_config_hash,
-        sum(total) as total,
+        sum(total order by question_id) as total,
         sum(n_counted) as n_counted,
         any_value(n_planned) - sum(n_rows) as n_without_row,
-        stddev_samp(question_mean) as sd,
+        stddev_samp(question_mean order by question_id) as sd,
         sum(n_scored) as n_scored,
         sum(n_excluded) as n_excluded,
         sum(n_out_of_scale) as n_out_of_scale
