@@ -16,8 +16,8 @@ import typer
 import yaml
 from pydantic.fields import FieldInfo
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS, Benchmark
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, INTERRUPTED, USAGE
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INTERRUPTED, UNFORESEEN, USAGE
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.lake.catalog import describe_sql, view_files, view_name
 from shaberi_dagster.lake.schemas import TABLES
@@ -31,9 +31,10 @@ _HELP_WIDTH = 110
 
 EXIT_CODES = {
     FINE: "fine",
-    1: "an error that nobody foresaw; `--debug` shows its traceback",
+    GATE_FAILED: "the regression gate failed (`quick-eval --baseline`, `report --ci`)",
     USAGE: "a wrong option, setting, file or endpoint; one line on stderr says what to change",
     FAILED_PARTS: "finished, but some parts failed; the same command tries those again",
+    UNFORESEEN: "an error that nobody foresaw; `--debug` shows its traceback",
     INTERRUPTED: "interrupted; what was finished is saved",
 }
 _TEST_VARIABLES = {
@@ -54,7 +55,7 @@ def reference() -> str:
         "What a run can be asked for": _run_request(),
         "Benchmarks": _table(
             ("benchmark", "title", "scale", "what it asks"),
-            [(f"`{one.name}`", one.title, _scale(one), one.description) for one in BENCHMARKS.values()],
+            [(f"`{one.name}`", one.title, _scale(one), one.description) for one in ALL_BENCHMARKS.values()],
         ),
         "Assets": _assets(),
         "Jobs, schedules and sensors": _table(("name", "kind", "what it does"), automation()),
@@ -221,7 +222,7 @@ def prompts() -> dict[str, str]:
 
 
 def _purpose(name: str, purposes: Mapping[str, str]) -> str:
-    for benchmark in BENCHMARKS:
+    for benchmark in ALL_BENCHMARKS:
         for pattern, purpose in purposes.items():
             if pattern.replace("{benchmark}", benchmark) == name:
                 return purpose.strip()

@@ -12,12 +12,13 @@ from shaberi_dagster.defs.ensemble_import import ENSEMBLE, import_ensemble_job  
 from shaberi_dagster.defs.export import EXPORTS  # noqa: E402
 from shaberi_dagster.defs.jobs import JOBS, nightly_compaction  # noqa: E402
 from shaberi_dagster.defs.legacy import LEGACY, import_legacy  # noqa: E402
+from shaberi_dagster.defs.reprocess import reprocess  # noqa: E402
 from shaberi_dagster.defs.resources import WorkspaceResource  # noqa: E402
 from shaberi_dagster.defs.sensors import run_spec_folder  # noqa: E402
 
 defs = dg.Definitions(
     assets=[*ASSETS, *EXPORTS, *LEGACY, *ENSEMBLE],
-    jobs=[*JOBS, import_legacy, import_ensemble_job],
+    jobs=[*JOBS, import_legacy, import_ensemble_job, reprocess],
     schedules=[nightly_compaction],
     sensors=[run_spec_folder],
     resources={"workspace": WorkspaceResource()},

@@ -17,7 +17,6 @@ from shaberi_dagster.generation.stage import AnswerItem, answer_items, answer_ro
 from shaberi_dagster.judging.stage import chosen_judges, judgement_items, standing_judgements, without_score
 from shaberi_dagster.lake.schemas import ANSWERS
 from shaberi_dagster.llm.journal import finished_calls
-from shaberi_dagster.llm.prices import cost_usd
 from shaberi_dagster.llm.types import Call, ChatRequest, Message
 from shaberi_dagster.prompting import judge_messages
 from shaberi_dagster.runspec import EndpointSpec, JudgeSpec, RunSpec
@@ -58,7 +57,7 @@ class Estimate:
         question_set: The version of its questions.
         source: Where the questions come from.
         stage: `answers` or `judgements`.
-        model: The model that is asked.
+        model: The model that is asked; a judge by its name.
         rows_planned: Rows that the stage will have.
         rows_there: Those that stand already.
         calls: Calls to be made if none fails; the other missing rows are paid for already, or need no call.
@@ -200,6 +199,7 @@ class _Past:
 class _Asked:
     """Who is asked, and for how much at most."""
 
+    name: str
     model: str
     endpoint: EndpointSpec
     max_tokens: int
@@ -307,13 +307,14 @@ class _Estimator:
         paid = self._paid(spec, "judgements", request_hashes, not_again=without_score(stored))
         calls = self._new_calls(spec, [one for one in pending if one[1].request_hash not in paid])
         answer_tokens = self._answer_tokens(spec, benchmark, missing)
+        prompts = self._workspace.prompts.variant(judge.prompt)
 
         def prompt_tokens(question: Question) -> float:
-            messages = judge_messages(self._workspace.prompts, get_benchmark(benchmark), question, "")
+            messages = judge_messages(prompts, get_benchmark(benchmark), question, "")
             return rough_tokens(messages) + answer_tokens
 
         calls += [_NewCall(item.question.question_id, partial(prompt_tokens, item.question)) for item in missing]
-        asked = _Asked(judge.model, judge.endpoint, judge.max_tokens)
+        asked = _Asked(judge.name, judge.model, judge.endpoint, judge.max_tokens)
         return self._estimate(spec, benchmark, "judgements", asked, n_there=len(done), calls=calls)
 
     def _estimate(
@@ -345,7 +346,7 @@ class _Estimator:
             question_set=settings.question_set,
             source=settings.source,
             stage=stage,
-            model=asked.model,
+            model=asked.name,
             rows_planned=spec.n_planned(benchmark),
             rows_there=n_there,
             calls=n_calls,
@@ -361,7 +362,7 @@ class _Estimator:
         """The list price of that many average calls."""
         if not n_calls:
             return 0.0
-        each = cost_usd(
+        each = self._workspace.prices.cost(
             {
                 "model": asked.model,
                 "base_url": asked.endpoint.base_url,
@@ -371,10 +372,10 @@ class _Estimator:
                 "created_at": self._now,
             }
         )
-        return None if each is None else n_calls * each
+        return None if each is None else n_calls * each.usd
 
     def _answering(self, spec: RunSpec, benchmark: str) -> _Asked:
-        return _Asked(spec.model, spec.endpoint, spec.benchmarks[benchmark].max_tokens)
+        return _Asked(spec.model, spec.model, spec.endpoint, spec.benchmarks[benchmark].max_tokens)
 
     def _answer_tokens(self, spec: RunSpec, benchmark: str, missing: Sequence[AnswerItem]) -> float:
         """Tokens of an answer that is not there yet, as a judge will see it: without the model's reasoning."""

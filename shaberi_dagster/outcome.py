@@ -5,6 +5,8 @@ from typing import Any
 
 import polars as pl
 
+from shaberi_dagster.benchmarks.registry import Benchmark
+
 
 @dataclass(frozen=True)
 class Check:
@@ -29,7 +31,7 @@ class Outcome:
 
     Attributes:
         run_id: The run.
-        stage: `answers`, `judgements`, `scores` or `metrics`.
+        stage: One of `STAGES`.
         benchmark: The benchmark.
         facts: Plain numbers and texts, by name.
         preview: A few rows of text for readers.
@@ -46,11 +48,24 @@ class Outcome:
     checks: tuple[Check, ...] = ()
 
 
-STAGES = ("answers", "judgements", "scores", "metrics")
+STAGES = ("answers", "consensus", "judgements", "pass_outputs", "scores", "metrics")
+"""In order; `consensus` is of ensembles only, `pass_outputs` of runs that judges score."""
+
+
+def stages_of(benchmark: Benchmark) -> list[str]:
+    """The stages that a benchmark has, in order."""
+    without = "pass_outputs" if benchmark.system == "ensemble" else "consensus"
+    return [stage for stage in STAGES if stage != without]
+
+
 CHECKS: dict[str, dict[str, str]] = {
     "answers": {
         "complete": "There is a row for each planned sample of the question set.",
         "few_failures": "At most 5 % of the samples failed.",
+    },
+    "consensus": {
+        "complete": "Each strategy has a row for each question.",
+        "few_failures": "At most 5 % of them failed.",
     },
     "judgements": {
         "complete": "Each judge has a row for each planned sample.",
@@ -58,10 +73,23 @@ CHECKS: dict[str, dict[str, str]] = {
         "within_scale": "All scores are within the benchmark's scale.",
         "fresh": "No judgement is stale (of another answer text) or orphaned (of no answer).",
     },
-    "scores": {"complete": "Each judge has a score row for each planned sample."},
+    "pass_outputs": {
+        "complete": "Each pass has a row for each answer that did not fail.",
+        "few_failures": "At most 5 % of the answers could not be examined.",
+    },
+    "scores": {"complete": "Each judge has a score row for each planned sample, under each pass pipeline."},
     "metrics": {"all_scored": "Every planned sample has a score or is excluded for a reason."},
 }
+ENSEMBLE_CHECKS = {
+    "metrics": {"no_regression": "The run is not shown to be worse than the baseline that was named, if one was."}
+}
+"""Further ones of ensembles."""
 MOST_FAILURES = 0.05
+
+
+def checks_of(stage: str, benchmark: Benchmark) -> dict[str, str]:
+    """The checks of a stage of a benchmark: name to what it checks."""
+    return CHECKS[stage] | (ENSEMBLE_CHECKS.get(stage, {}) if benchmark.system == "ensemble" else {})
 
 
 def failures_check(failed: int, total: int) -> Check:

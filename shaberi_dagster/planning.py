@@ -2,6 +2,7 @@
 
 import platform
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -13,15 +14,37 @@ import polars as pl
 
 from shaberi_dagster import __version__
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet, load_question_set
-from shaberi_dagster.benchmarks.registry import Benchmark, JudgingDefaults, get_benchmark, parse_benchmarks
+from shaberi_dagster.benchmarks.registry import (
+    BENCHMARKS,
+    ENSEMBLE_BENCHMARKS,
+    Benchmark,
+    JudgingDefaults,
+    get_benchmark,
+    parse_benchmarks,
+)
+from shaberi_dagster.benchmarks.sampling import sample_questions
+from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
-from shaberi_dagster.llm.endpoints import default_max_tokens, resolve_endpoint
+from shaberi_dagster.llm.endpoints import CUSTOM, default_max_tokens, resolve_endpoint
 from shaberi_dagster.llm.types import Endpoint
-from shaberi_dagster.prompting import generation_prompt_hash
-from shaberi_dagster.runspec import BenchmarkSpec, EndpointSpec, JudgeSpec, RunRequest, RunSpec
+from shaberi_dagster.passes.base import Pass
+from shaberi_dagster.passes.registry import make_pipeline
+from shaberi_dagster.prompting import PromptLibrary, generation_prompt_hash, judges_alike
+from shaberi_dagster.runspec import (
+    BenchmarkSpec,
+    EndpointSpec,
+    EnsembleSpec,
+    JudgeSpec,
+    ModelSpec,
+    PassSpec,
+    RunRequest,
+    RunSpec,
+    SampleSpec,
+    judge_name,
+)
 from shaberi_dagster.workspace import Workspace
 
 LEGACY_KIND: Literal["legacy"] = "legacy"
@@ -40,11 +63,11 @@ def plan_run(request: RunRequest, workspace: Workspace) -> RunSpec:
     """
     check_model_name(request.model)
     check_run_tag(request.tag)
-    benchmarks = parse_benchmarks(",".join(request.benchmarks))
-    if request.passes:
-        raise ConfigurationError(f"unknown pass {request.passes[0]!r}; no passes are registered")
+    benchmarks = parse_benchmarks(",".join(request.benchmarks), ENSEMBLE_BENCHMARKS if request.ensemble else BENCHMARKS)
+    _check_systems(request, benchmarks)
     stored = load_run(workspace.lake, run_id_of(request.model, request.tag))
     endpoint = _endpoint(request, stored)
+    judges = () if request.ensemble else _judges(request, stored, benchmarks, workspace)
     asked = RunSpec(
         model=request.model,
         run_tag=request.tag,
@@ -53,7 +76,9 @@ def plan_run(request: RunRequest, workspace: Workspace) -> RunSpec:
             benchmark.name: _benchmark(request, stored, benchmark, endpoint.to_endpoint(), workspace)
             for benchmark in benchmarks
         },
-        judges=_judges(request, stored),
+        judges=judges,
+        passes=_passes(request, judges),
+        ensemble=_ensemble(request, stored, endpoint, workspace),
         limit=request.limit,
     )
     return merged(stored, asked) if stored else asked
@@ -69,20 +94,65 @@ def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
     differences = _differences("", *(one.endpoint.model_dump(exclude={"api_key_variable"}) for one in (stored, asked)))
     for name in stored.benchmarks.keys() & asked.benchmarks.keys():
         differences += _differences(f"{name} ", _identity(stored.benchmarks[name]), _identity(asked.benchmarks[name]))
+    if stored.ensemble and asked.ensemble:
+        differences += _differences(
+            "ensemble ", _ensemble_identity(stored.ensemble), _ensemble_identity(asked.ensemble)
+        )
+    elif stored.ensemble or asked.ensemble:
+        differences.append("an ensemble" if stored.ensemble else "no ensemble")
     if differences:
         raise ConfigurationError(
             f"run {stored.run_id} was made with {'; '.join(differences)}: give another --tag, or the same settings"
         )
-    judges = {judge.model: judge for judge in stored.judges} | {judge.model: judge for judge in asked.judges}
+    judges = {judge.name: judge for judge in (*stored.judges, *asked.judges)}
+    # Those that are asked for come last: where the beginning of one has another's name, the later one counts.
+    anew = {_names(one) for one in asked.passes}
+    pipelines = (*(one for one in stored.passes if _names(one) not in anew), *asked.passes)
     limits = (stored.limit, asked.limit)
     return stored.model_copy(
         update={
             "endpoint": asked.endpoint,
             "benchmarks": asked.benchmarks | stored.benchmarks,
             "judges": tuple(judges.values()),
+            "passes": pipelines,
+            "ensemble": _widened(stored.ensemble, asked.ensemble),
             "limit": None if None in limits else max(limit for limit in limits if limit is not None),
         }
     )
+
+
+def _ensemble_identity(ensemble: EnsembleSpec) -> dict[str, Any]:
+    """What of an ensemble cannot change, as a message can show it; not which variables hold keys."""
+
+    def place(one: ModelSpec | None) -> str | None:
+        return f"{one.model} at {one.endpoint.base_url}" if one else None
+
+    return {
+        "size": ensemble.size,
+        "single": ensemble.single,
+        "models": ", ".join(f"{place(one)}" for one in ensemble.members),
+        "consensus_model": place(ensemble.consensus),
+        "grader_model": place(ensemble.grader),
+    }
+
+
+def _widened(stored: EnsembleSpec | None, asked: EnsembleSpec | None) -> EnsembleSpec | None:
+    """The ensemble with the strategies of both."""
+    if stored is None or asked is None:
+        return stored
+    return asked.model_copy(update={"strategies": tuple(dict.fromkeys((*stored.strategies, *asked.strategies)))})
+
+
+def named_judges(request: RunRequest, workspace: Workspace) -> list[str]:
+    """Names of the judges that the request names, by model or prompt; none when it leaves them to the run.
+
+    Raises:
+        ConfigurationError: As for `plan_run`.
+    """
+    if not request.judge_models and not request.judge_prompt:
+        return []
+    stored = load_run(workspace.lake, run_id_of(check_model_name(request.model), check_run_tag(request.tag)))
+    return list(_asked_judges(request, stored, workspace.prompts))
 
 
 def judged_anew(spec: RunSpec, judges: list[str], benchmarks: list[str]) -> RunSpec:
@@ -90,9 +160,24 @@ def judged_anew(spec: RunSpec, judges: list[str], benchmarks: list[str]) -> RunS
 
     def raised(judge: JudgeSpec) -> JudgeSpec:
         rounds = judge.rounds | {name: judge.rounds.get(name, 0) + 1 for name in benchmarks}
-        return judge.model_copy(update={"rounds": rounds}) if judge.model in judges else judge
+        return judge.model_copy(update={"rounds": rounds}) if judge.name in judges else judge
 
     return spec.model_copy(update={"judges": tuple(raised(judge) for judge in spec.judges)})
+
+
+def add_pipeline(run_id: str, passes: Sequence[str], options: Sequence[str], workspace: Workspace) -> None:
+    """Give a registered run one more pipeline; its passes ask where the run's judges are.
+
+    Raises:
+        ConfigurationError: There is no such run, it is of an ensemble, or there is no such pass or setting.
+    """
+    spec = load_run(workspace.lake, run_id)
+    if spec is None:
+        raise ConfigurationError(f"run {run_id} has no RunSpec: start it with run-evals or the job new_run")
+    if spec.ensemble:
+        raise ConfigurationError(f"run {run_id} is of an ensemble, which takes no passes")
+    request = RunRequest(model=spec.model, passes=list(passes), pass_options=list(options))
+    store_run(merged(spec, spec.model_copy(update={"passes": _passes(request, spec.judges)})), workspace)
 
 
 def load_run(lake: Lake, run_id: str) -> RunSpec | None:
@@ -105,7 +190,10 @@ def load_run(lake: Lake, run_id: str) -> RunSpec | None:
     if not len(specs):
         return None
     if orjson.loads(specs[0]).get("kind") == LEGACY_KIND:
-        raise ConfigurationError(f"run {run_id} was imported and cannot be continued: give another --tag")
+        raise ConfigurationError(
+            f"run {run_id} was imported and cannot be continued: give another --tag; "
+            "passes are applied by `shaberi reprocess`"
+        )
     return RunSpec.model_validate_json(specs[0])
 
 
@@ -145,7 +233,9 @@ def load_questions(spec: RunSpec, benchmark: str, workspace: Workspace) -> Quest
     settings = spec.benchmarks[benchmark]
     found = stored_question_set(workspace.lake, benchmark, sha256=settings.question_set_sha256)
     if found is None:
-        found = _load(get_benchmark(benchmark), settings.source, settings.question_set, settings.source_revision)
+        name = settings.sample.of if settings.sample else settings.question_set
+        found = _load(get_benchmark(benchmark), settings.source, name, settings.source_revision)
+        found = _sampled(found, settings.sample) if settings.sample else found
     if found.sha256 != settings.question_set_sha256:
         raise ConfigurationError(
             f"question set {settings.question_set} of {spec.run_id} is gone from {settings.source}"
@@ -161,13 +251,12 @@ def stored_question_set(
     rows = lake.read("questions", keys).sort("position")
     if rows.is_empty():
         return None
-    fields = Question.__dataclass_fields__
     first = rows.row(0, named=True)
     return QuestionSet(
         benchmark=benchmark,
         name=first["question_set"],
         sha256=first["question_set_sha256"],
-        questions=tuple(Question(**{key: row[key] for key in fields}) for row in rows.iter_rows(named=True)),
+        questions=tuple(Question.from_row(row) for row in rows.iter_rows(named=True)),
         source=first["source"],
         source_revision=first["source_revision"],
     )
@@ -244,7 +333,7 @@ def _benchmark(
     request: RunRequest, stored: RunSpec | None, benchmark: Benchmark, endpoint: Endpoint, workspace: Workspace
 ) -> BenchmarkSpec:
     before = stored.benchmarks.get(benchmark.name) if stored else None
-    questions = _question_set(request, stored, benchmark, workspace)
+    questions, sample = _question_set(request, stored, benchmark, workspace)
     defaults = benchmark.generation.sampling
     if (most := default_max_tokens(endpoint)) is not None:
         defaults = replace(defaults, max_tokens=most)
@@ -263,28 +352,79 @@ def _benchmark(
         temperature=setting("temperature"),
         max_tokens=setting("max_tokens"),
         frequency_penalty=setting("frequency_penalty"),
+        samples=1 if request.ensemble is None else request.ensemble + (request.single == "own"),
+        sample=sample,
     )
 
 
 def _question_set(
     request: RunRequest, stored: RunSpec | None, benchmark: Benchmark, workspace: Workspace
-) -> QuestionSet:
+) -> tuple[QuestionSet, SampleSpec | None]:
     names = [name for name in request.question_sets or [] if name.partition("@")[0] == benchmark.name]
     nothing_asked = not names and request.questions is None and workspace.settings.datasets is None
-    if nothing_asked and stored and benchmark.name in stored.benchmarks:
-        return load_questions(stored, benchmark.name, workspace)
-    if names and (known := stored_question_set(workspace.lake, benchmark.name, name=names[0])):
-        return known
-    return load_source(benchmark, request.questions, names[0] if names else None, workspace)
+    before = stored.benchmarks.get(benchmark.name) if stored and nothing_asked else None
+    if stored and before and _is_sample(request, before):
+        return load_questions(stored, benchmark.name, workspace), before.sample
+    name = names[0] if names else None
+    known = stored_question_set(workspace.lake, benchmark.name, name=name) if name else None
+    whole = known or load_source(benchmark, request.questions, name, workspace)
+    if request.sample is None or request.sample >= len(whole.questions):
+        return whole, None
+    sample = SampleSpec(of=whole.name, size=request.sample, order=request.sample_order)
+    return _sampled(whole, sample), sample
 
 
-def _judges(request: RunRequest, stored: RunSpec | None) -> tuple[JudgeSpec, ...]:
-    before = {judge.model: judge for judge in stored.judges} if stored else {}
-    names = list(dict.fromkeys(request.judge_models or before or [DEFAULT_MODEL]))
-    return tuple(_judge(request, check_model_name(name, "judge"), before.get(name)) for name in names)
+def _is_sample(request: RunRequest, stored: BenchmarkSpec) -> bool:
+    """Whether the stored questions are the sample that is asked for, if one is."""
+    if request.sample is None:
+        return True
+    if stored.sample is None:
+        return request.sample >= stored.n_questions
+    return (request.sample, request.sample_order) == (stored.sample.size, stored.sample.order)
 
 
-def _judge(request: RunRequest, model: str, before: JudgeSpec | None) -> JudgeSpec:
+def _sampled(whole: QuestionSet, sample: SampleSpec) -> QuestionSet:
+    return sample_questions(whole, sample.size, order=sample.order)
+
+
+def _asked_judges(
+    request: RunRequest, stored: RunSpec | None, prompts: PromptLibrary
+) -> dict[str, tuple[str, str | None]]:
+    """Model and prompt variant of the judges that a request is about, by their names."""
+    known = {judge.name: (judge.model, judge.prompt) for judge in stored.judges} if stored else {}
+    asked: dict[str, tuple[str, str | None]] = {}
+    for name in request.judge_models or known or [DEFAULT_MODEL]:
+        model, _, variant = name.rpartition("+")
+        if name in known:
+            model, prompt = known[name]
+        elif model and variant in prompts.variants:
+            prompt = variant  # taken for a model's name it would be asked with the prompts as they are
+        else:
+            model, prompt = name, None
+        prompt = request.judge_prompt or prompt
+        asked[check_model_name(judge_name(model, prompt), "judge")] = (model, prompt)
+    return asked
+
+
+def _judges(
+    request: RunRequest, stored: RunSpec | None, benchmarks: Sequence[Benchmark], workspace: Workspace
+) -> tuple[JudgeSpec, ...]:
+    before = stored.judges if stored else ()
+    prompts = workspace.prompts
+    asked = _asked_judges(request, stored, prompts).values()
+    for variant in {prompt for _, prompt in asked} - {judge.prompt for judge in before}:
+        if variant and all(judges_alike(prompts, prompts.variant(variant), benchmark) for benchmark in benchmarks):
+            names = ", ".join(benchmark.name for benchmark in benchmarks)
+            raise ConfigurationError(f"prompt variant {variant!r} changes nothing that a judge of {names} is told")
+    return tuple(_judge(request, model, prompt, before) for model, prompt in asked)
+
+
+def _judge(request: RunRequest, model: str, prompt: str | None, stored: Sequence[JudgeSpec]) -> JudgeSpec:
+    own = next((judge for judge in stored if judge.name == judge_name(model, prompt)), None)
+    if own and (own.model, own.prompt) != (model, prompt):
+        raise ConfigurationError(f"judge {own.name} of this run is another: give the prompt variant another name")
+    # Another prompt is all that a variant's judge differs in, unless more is asked.
+    before = own or next((judge for judge in stored if judge.model == model), None)
     asked = {
         "temperature": request.judge_temperature,
         "max_tokens": request.judge_max_tokens,
@@ -305,7 +445,80 @@ def _judge(request: RunRequest, model: str, before: JudgeSpec | None) -> JudgeSp
     }
     known = before.model_dump(include=set(defaults)) if before else {}
     settings = defaults | known | {name: value for name, value in asked.items() if value is not None}
-    return JudgeSpec(model=model, endpoint=endpoint, rounds=before.rounds if before else {}, **settings)
+    return JudgeSpec(model=model, prompt=prompt, endpoint=endpoint, rounds=own.rounds if own else {}, **settings)
+
+
+def _check_systems(request: RunRequest, benchmarks: Sequence[Benchmark]) -> None:
+    """A run is of one system: its benchmarks are judged, or they are sampled and graded."""
+    systems = {benchmark.system for benchmark in benchmarks}
+    if request.ensemble and request.judge_prompt:
+        raise ConfigurationError("an ensemble has no judge that a prompt variant could be for")
+    if request.ensemble and request.passes:
+        raise ConfigurationError("an ensemble takes no passes: its answers are right or wrong")
+    if len(systems) > 1:
+        raise ConfigurationError("benchmarks of both evaluations cannot be in one run: give them different tags")
+    if (systems == {"ensemble"}) != (request.ensemble is not None):
+        names = ", ".join(benchmark.name for benchmark in benchmarks)
+        needs = "are evaluated with an ensemble: use quick-eval" if "ensemble" in systems else "take no ensemble"
+        raise ConfigurationError(f"{names} {needs}")
+
+
+def _ensemble(
+    request: RunRequest, stored: RunSpec | None, endpoint: EndpointSpec, workspace: Workspace
+) -> EnsembleSpec | None:
+    if request.ensemble is None:
+        return None
+    own = ModelSpec(model=request.model, endpoint=endpoint)
+    at_model = (request.base_url, request.api_key_variable)
+    at_judge = (request.judge_base_url, request.judge_api_key_variable) if request.judge_base_url else at_model
+    known = stored.ensemble if stored else None
+    known_models = (*known.members, known.consensus) if known else ()
+    known_graders = (known.grader,) if known else ()
+
+    def served(
+        model: str, at: tuple[str | None, str | None], before: Sequence[ModelSpec | None] = known_models
+    ) -> ModelSpec:
+        if model == own.model and at == at_model:
+            return own
+        # Other models are where they were, else where this one is, unless their names say where they are.
+        where = (None, None) if model == DEFAULT_MODEL else at
+        same = next((one.endpoint for one in before if one and one.model == model), None)
+        return ModelSpec(model=check_model_name(model), endpoint=_endpoint_spec(model, *where, before=same))
+
+    strategies = request.strategies if request.strategies is not None else DEFAULT_STRATEGIES
+    make_strategies(strategies, workspace.prompts, lambda _: (0, {}))  # says which name is wrong
+    return EnsembleSpec(
+        size=request.ensemble,
+        single=request.single,
+        members=tuple(served(model, at_model) for model in request.ensemble_models or [request.model]),
+        strategies=tuple(strategies),
+        consensus=served(request.consensus_model or request.model, at_model),
+        grader=served(request.grader_model, at_judge, known_graders) if request.grader_model else None,
+    )
+
+
+def _passes(request: RunRequest, judges: Sequence[JudgeSpec]) -> tuple[tuple[PassSpec, ...], ...]:
+    """The pipeline that is asked for, if one is."""
+    if not request.passes:
+        return ()
+    pipeline = make_pipeline(request.passes, request.pass_options or ())
+    return (tuple(_pass_spec(one, request, judges) for one in pipeline),)
+
+
+def _pass_spec(one: Pass[Any], request: RunRequest, judges: Sequence[JudgeSpec]) -> PassSpec:
+    endpoint = None
+    if one.asks is not None:
+        # A pass asks where the judges are, unless it asks the embedded model.
+        judge = next((judge.endpoint for judge in judges if judge.endpoint.name == CUSTOM), None)
+        base_url = request.judge_base_url or (judge.base_url if judge else None)
+        variable = request.judge_api_key_variable or (judge.api_key_variable if judge else None)
+        at_judges = (None, None) if one.asks == DEFAULT_MODEL else (base_url, variable)
+        endpoint = _endpoint_spec(one.asks, *at_judges, before=None)
+    return PassSpec(name=one.name, config=one.config.model_dump(mode="json"), endpoint=endpoint)
+
+
+def _names(pipeline: Sequence[PassSpec]) -> tuple[str, ...]:
+    return tuple(one.name for one in pipeline)
 
 
 def _identity(settings: BenchmarkSpec) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Prompts: Jinja templates in a folder, rendered in a sandbox, identified by the hash of their source."""
 
+import re
 import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,9 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json, sha256_text
 from shaberi_dagster.llm.types import Message
 
+VARIANTS = "variants"
+"""The folder of the variants, inside the templates' folder."""
+_VARIANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SUFFIX = ".jinja"
 _BOUNDARY_DIGITS = 16
 
@@ -33,11 +37,15 @@ class PromptLibrary:
 
     Args:
         folder: Where the templates are; nothing outside of it can be rendered or included.
+        overlay: Path in it of a folder of the same shape, whose templates are used in the place of those of the same
+            name.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, overlay: Path | None = None) -> None:
         self.folder = folder.resolve()
+        self._folders = [self.folder / overlay, self.folder] if overlay else [self.folder]
         self._sources: dict[str, str] = {}
+        self._variants: dict[str, PromptLibrary] = {}
         self._environment = SandboxedEnvironment(
             loader=jinja2.FunctionLoader(self._load),
             undefined=jinja2.StrictUndefined,
@@ -47,6 +55,32 @@ class PromptLibrary:
             lstrip_blocks=True,
             auto_reload=False,
         )
+
+    @property
+    def variants(self) -> list[str]:
+        """Names of the variants: the folders in `variants/` whose names are of `[A-Za-z0-9._-]`."""
+        folders = (self.folder / VARIANTS).glob("*/")
+        return sorted(folder.name for folder in folders if _VARIANT.fullmatch(folder.name))
+
+    def variant(self, name: str | None) -> "PromptLibrary":
+        """The library with the templates of a variant in the place of its own; itself for None.
+
+        Raises:
+            PromptError: There is no such variant, or it replaces no template.
+        """
+        if name is None:
+            return self
+        if name not in self._variants:
+            known = f"variants in {self.folder / VARIANTS}: {', '.join(self.variants) or 'none'}"
+            if name not in self.variants:
+                raise PromptError(f"there is no prompt variant {name!r}; {known}")
+            overlay = Path(VARIANTS, name)
+            root = self.folder / overlay
+            templates = [path.relative_to(root) for path in root.rglob(f"*{_SUFFIX}")]
+            if not any((self.folder / template).is_file() for template in templates):
+                raise PromptError(f"prompt variant {name!r} has no template in the place of another; {known}")
+            self._variants[name] = PromptLibrary(self.folder, overlay)
+        return self._variants[name]
 
     def render(self, name: str, **variables: object) -> str:
         """The template's text with the variables in their places.
@@ -78,9 +112,12 @@ class PromptLibrary:
         return self._source(name), str(path), None
 
     def _path(self, name: str) -> Path:
-        path = (self.folder / f"{name}{_SUFFIX}").resolve()
-        if not path.is_relative_to(self.folder):
-            raise PromptError(f"prompt {name!r} is outside of {self.folder}")
+        for folder in self._folders:
+            path = (folder / f"{name}{_SUFFIX}").resolve()
+            if not path.is_relative_to(folder):
+                raise PromptError(f"prompt {name!r} is outside of {folder}")
+            if path.is_file():
+                break
         return path
 
     def _source(self, name: str) -> str:
@@ -190,6 +227,14 @@ def judge_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:
 def fallback_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:
     """The version of the prompt that reads a score out of a judge's text."""
     return library.prompt_hash(benchmark.judging.fallback_template)
+
+
+def judges_alike(library: PromptLibrary, other: PromptLibrary, benchmark: Benchmark) -> bool:
+    """Whether a judge of the benchmark is told the same by both libraries."""
+    first, second = (
+        [judge_prompt_hash(one, benchmark), fallback_prompt_hash(one, benchmark)] for one in (library, other)
+    )
+    return first == second
 
 
 def boundary_of(text: str) -> str:

@@ -3,14 +3,22 @@
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import run_id_of, sha256_json
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.types import Endpoint
 
+SINGLE = "single"
+"""The strategy of no consensus: one answer as it is."""
+RULE = "rule:"
 _RUN_NUMBER = re.compile(r"(?P<base>.+)-run(?P<number>[1-9]\d*)")
+
+
+def judge_name(model: str, prompt: str | None) -> str:
+    """The name of a judge: its model, and the variant of its prompt if it has one."""
+    return f"{model}+{prompt}" if prompt else model
 
 
 class RunRequest(BaseModel):
@@ -27,7 +35,15 @@ class RunRequest(BaseModel):
     judge_models: Annotated[
         list[str] | None, Field(description="Judge models; none: the run's own, else the embedded model")
     ] = None
-    passes: Annotated[list[str] | None, Field(description="Score-modifying passes, in order")] = None
+    judge_prompt: Annotated[
+        str | None, Field(description="Variant of the judge prompt; these judges are then named MODEL+VARIANT")
+    ] = None
+    passes: Annotated[list[str] | None, Field(description="One more pipeline of score-modifying passes, in order")] = (
+        None
+    )
+    pass_options: Annotated[list[str] | None, Field(description="Settings of these passes, as NAME.SETTING=VALUE")] = (
+        None
+    )
     base_url: Annotated[str | None, Field(description="OpenAI-compatible endpoint of the model, up to /v1")] = None
     judge_base_url: Annotated[str | None, Field(description="Endpoint of the judges, up to /v1")] = None
     api_key_variable: Annotated[
@@ -44,6 +60,24 @@ class RunRequest(BaseModel):
     score_rounding: Annotated[
         Literal["none", "legacy"] | None, Field(description="legacy rounds scores half to even")
     ] = None
+    ensemble: Annotated[
+        int | None, Field(ge=2, description="Samples of a question that consensus strategies share; none: no ensemble")
+    ] = None
+    ensemble_models: Annotated[
+        list[str] | None, Field(description="Models that these samples come from in turn; none: the model itself")
+    ] = None
+    strategies: Annotated[list[str] | None, Field(description="Consensus strategies; none: all")] = None
+    consensus_model: Annotated[str | None, Field(description="Makes the strategies' calls; none: the model")] = None
+    grader_model: Annotated[str | None, Field(description="Grades what the rules cannot tell; none: nobody does")] = (
+        None
+    )
+    single: Annotated[
+        Literal["own", "first"], Field(description="The single answer: a sample of its own, or the ensemble's first")
+    ] = "own"
+    sample: Annotated[int | None, Field(ge=1, description="A seeded sample of so many questions; none: all")] = None
+    sample_order: Annotated[
+        Literal["pinned", "mulberry32"], Field(description="pinned, or the original ensemble evaluation's order")
+    ] = "pinned"
     limit: Annotated[
         int | None, Field(ge=1, description="Only the first N questions of each benchmark; none: all of them")
     ] = None
@@ -111,6 +145,14 @@ class EndpointSpec(_Frozen):
         return Endpoint(self.name, self.base_url, self.api_key_variable)
 
 
+class SampleSpec(_Frozen):
+    """Which part of a larger set a run's questions are."""
+
+    of: str
+    size: int
+    order: Literal["pinned", "mulberry32"]
+
+
 class BenchmarkSpec(_Frozen):
     """Which questions of a benchmark a run answers, and how."""
 
@@ -124,12 +166,17 @@ class BenchmarkSpec(_Frozen):
     max_tokens: int
     frequency_penalty: float
     samples: int = 1
+    sample: SampleSpec | None = None
+    """None when its set was taken as it is."""
 
 
 class JudgeSpec(_Frozen):
     """One judge and its settings."""
 
     model: str
+    # Left out of JSON when there is none: hashes from before there were variants stay the same.
+    prompt: Annotated[str | None, Field(exclude_if=lambda prompt: prompt is None)] = None
+    """Variant of its prompts; None is the prompts as they are."""
     endpoint: EndpointSpec
     temperature: float
     max_tokens: int
@@ -137,10 +184,61 @@ class JudgeSpec(_Frozen):
     rounds: dict[str, int] = {}
     """How often each benchmark was judged anew (`--rejudge`); missing is 0."""
 
+    @property
+    def name(self) -> str:
+        """What it is called wherever it is not called upon: judges that differ in their prompt are two."""
+        return judge_name(self.model, self.prompt)
+
     def config_hash(self, *prompt_hashes: str) -> str:
         """Identity of everything that makes this judge's scores what they are, for one benchmark's prompts."""
         settings = self.model_dump(exclude={"rounds": True, "endpoint": {"api_key_variable"}})
         return sha256_json(settings | {"prompt_hashes": prompt_hashes})
+
+
+class PassSpec(_Frozen):
+    """One pass of a pipeline with its settings."""
+
+    name: str
+    config: dict[str, JsonValue]
+    endpoint: EndpointSpec | None = None
+    """Of the model that it asks; None when it asks none."""
+
+
+class ModelSpec(_Frozen):
+    """A model and where it is served."""
+
+    model: str
+    endpoint: EndpointSpec
+
+
+class EnsembleSpec(_Frozen):
+    """Several samples of each question, and what is made of them.
+
+    The single answer is sample 0. It is a sample of its own, and the strategies share samples 1 to N, unless `single`
+    is `first`: then they share samples 0 to N-1.
+    """
+
+    size: int
+    single: Literal["own", "first"]
+    members: tuple[ModelSpec, ...]
+    """Whose samples they are, in turn."""
+    strategies: tuple[str, ...]
+    consensus: ModelSpec
+    """Makes the strategies' calls."""
+    grader: ModelSpec | None
+    """Grades what the rules cannot tell."""
+
+    @property
+    def shared(self) -> range:
+        """Sample indices that the strategies share."""
+        first = 1 if self.single == "own" else 0
+        return range(first, first + self.size)
+
+    def member(self, sample_index: int) -> ModelSpec | None:
+        """Whose sample it is; None for the single answer, which is the run's own model's."""
+        if sample_index not in self.shared:
+            return None
+        return self.members[(sample_index - self.shared.start) % len(self.members)]
 
 
 class RunSpec(_Frozen):
@@ -155,7 +253,9 @@ class RunSpec(_Frozen):
     endpoint: EndpointSpec
     benchmarks: dict[str, BenchmarkSpec]
     judges: tuple[JudgeSpec, ...]
-    passes: tuple[str, ...] = ()
+    passes: tuple[tuple[PassSpec, ...], ...] = ()
+    """Pipelines; the first passes of one are a pipeline too."""
+    ensemble: EnsembleSpec | None = None
     limit: int | None = None
 
     @property
@@ -180,7 +280,27 @@ class RunSpec(_Frozen):
         """sha256 of the spec."""
         return sha256_json(self.model_dump(mode="json"))
 
+    def n_questions(self, benchmark: str) -> int:
+        """Questions planned for a benchmark, which is what each strategy answers."""
+        all_of_them = self.benchmarks[benchmark].n_questions
+        return min(all_of_them, self.limit or all_of_them)
+
     def n_planned(self, benchmark: str) -> int:
         """Samples planned for a benchmark."""
-        settings = self.benchmarks[benchmark]
-        return min(settings.n_questions, self.limit or settings.n_questions) * settings.samples
+        return self.n_questions(benchmark) * self.benchmarks[benchmark].samples
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """Consensus strategies, the single answer as the first; none without an ensemble."""
+        return (SINGLE, *self.ensemble.strategies) if self.ensemble else ()
+
+    def judge_names(self, rule: str) -> list[str]:
+        """Whose judgements a benchmark has.
+
+        Args:
+            rule: The benchmark's grader; `llm_judge` where judges score.
+        """
+        if not rule.startswith(RULE):
+            return [judge.name for judge in self.judges]
+        grader = self.ensemble.grader if self.ensemble else None
+        return [rule, *([f"{rule}+{grader.model}"] if grader else [])]

@@ -7,16 +7,25 @@ import duckdb
 import orjson
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
+from shaberi_dagster.examination import passes_of
 from shaberi_dagster.lake.catalog import connect, write_catalog
+from shaberi_dagster.lake.schemas import SCORES
+from shaberi_dagster.lake.store import conform
 from shaberi_dagster.outcome import Check, Outcome, by_class, complete_check
+from shaberi_dagster.passes.pipeline import BASELINE, Passes, pipeline_scores
 from shaberi_dagster.runspec import RunSpec
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.workspace import Workspace
 
+_FINDING_COLUMNS = [
+    *("run_id", "benchmark", "question_id", "sample_index", "strategy", "answer_hash"),
+    *("pass", "pass_config_hash", "severity", "reason"),
+]
+
 
 def score(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> list[Outcome]:
-    """Derive the scores of a run from its answers and judgements; no call is made.
+    """Derive the scores of a run from its answers, judgements and pass outputs; no call is made.
 
     Args:
         spec: The run.
@@ -26,14 +35,33 @@ def score(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> lis
     Returns:
         One outcome per benchmark.
     """
-    keys = [(spec.run_id, name, judge.model) for name in benchmarks for judge in spec.judges]
+    keys = [(spec.run_id, name, judge) for name in benchmarks for judge in spec.judge_names(get_benchmark(name).grader)]
     judges = pl.DataFrame(keys, schema=dict.fromkeys(("run_id", "benchmark", "judge"), pl.String), orient="row")
-    frame, changed = _derive(
-        "scores", spec, benchmarks, workspace, sources=["answers", "judgements"], relations={"run_judges": judges}
-    )
-    if changed:
-        write_catalog(workspace.lake)
+    frame = score_runs(judges, passes_of(spec), workspace)
     return [_scores_outcome(spec, name, frame.filter(benchmark=name)) for name in benchmarks]
+
+
+def score_runs(judges: pl.DataFrame, pipelines: Sequence[Passes], workspace: Workspace) -> pl.DataFrame:
+    """Derive the scores of some runs without passes, and under each pipeline.
+
+    Args:
+        judges: run_id, benchmark, judge: whose judgements count.
+        pipelines: Passes in order, whose findings are in `pass_outputs`.
+        workspace: Where to read and write.
+
+    Returns:
+        All rows of these runs and benchmarks.
+    """
+    keys = {"run_id": judges["run_id"].unique().to_list(), "benchmark": judges["benchmark"].unique().to_list()}
+    with connect(workspace.lake, "answers", "consensus", "judgements") as connection:
+        frame = derive("scores", connection, {"run_judges": judges}, workspace.settings)
+    if pipelines:
+        findings = workspace.lake.read("pass_outputs", keys | {"status": "ok"}, _FINDING_COLUMNS)
+        scored = conform(SCORES, frame)
+        frame = pl.concat([scored, pipeline_scores(scored, findings, pipelines, scales())])
+    if workspace.lake.update("scores", frame, keys):
+        write_catalog(workspace.lake)
+    return frame
 
 
 def measure(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> list[Outcome]:
@@ -48,12 +76,31 @@ def measure(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> l
         One outcome per benchmark.
     """
     own = {"run_id": spec.run_id, "base_tag": spec.base_tag, "run_number": spec.run_number}
-    planned = pl.DataFrame([own | {"benchmark": name, "n_planned": spec.n_planned(name)} for name in benchmarks])
-    frame, changed = _derive(
-        "metrics", spec, benchmarks, workspace, sources=["scores"], relations={"plan": with_scales(planned)}
+    planned = pl.DataFrame(
+        [
+            own | {"benchmark": name, "n_planned": spec.n_planned(name), "n_questions": spec.n_questions(name)}
+            for name in benchmarks
+        ]
     )
+    frame, changed = measure_runs(planned, workspace)
     set_status(spec, workspace, changed=changed)
     return [_metrics_outcome(spec, name, frame.filter(benchmark=name)) for name in benchmarks]
+
+
+def measure_runs(planned: pl.DataFrame, workspace: Workspace) -> tuple[pl.DataFrame, bool]:
+    """Roll the scores of some runs up into their metrics.
+
+    Args:
+        planned: run_id, base_tag, run_number, benchmark, n_planned, n_questions.
+        workspace: Where to read and write.
+
+    Returns:
+        All rows of these runs and benchmarks, and whether they are others than before.
+    """
+    keys = {"run_id": planned["run_id"].unique().to_list(), "benchmark": planned["benchmark"].unique().to_list()}
+    with connect(workspace.lake, "scores") as connection:
+        frame = derive("metrics", connection, {"plan": with_scales(planned)}, workspace.settings)
+    return frame, workspace.lake.update("metrics", frame, keys)
 
 
 def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *, changed: bool = False) -> str:
@@ -68,12 +115,16 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
     Returns:
         The run's state: `complete`, `partial` or `error`.
     """
-    metrics = workspace.lake.read("metrics", {"run_id": spec.run_id, "null_policy": "legacy", "pipeline": "baseline"})
-    judges = {judge.model for judge in spec.judges}
+    metrics = workspace.lake.read("metrics", {"run_id": spec.run_id, "null_policy": "legacy", "pipeline": BASELINE})
     states: dict[str, str] = {}
     for name in spec.benchmarks:
-        own = metrics.filter(benchmark=name, n_failed=0, n_planned=spec.n_planned(name))
-        complete = judges <= set(own["judge"])
+        judges = spec.judge_names(get_benchmark(name).grader)
+        own = metrics.filter(benchmark=name, n_failed=0)
+        found = set(own.select("judge", "strategy", "n_planned").iter_rows())
+        wanted = {(judge, None, spec.n_planned(name)) for judge in judges} | {
+            (judge, strategy, spec.n_questions(name)) for judge in judges for strategy in spec.strategies
+        }
+        complete = wanted <= found
         states[name] = "complete" if complete else f"error: {error}" if error else "partial"
     done = all(state == "complete" for state in states.values())
     status = "complete" if done else "error" if error else "partial"
@@ -92,26 +143,6 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
     workspace.lake.replace("runs", row, {"run_id": spec.run_id})
     write_catalog(workspace.lake)
     return status
-
-
-def _derive(
-    table: str,
-    spec: RunSpec,
-    benchmarks: Sequence[str],
-    workspace: Workspace,
-    *,
-    sources: Sequence[str],
-    relations: dict[str, pl.DataFrame],
-) -> tuple[pl.DataFrame, bool]:
-    """Put the rows of `derive` in the place of the run's.
-
-    Returns:
-        The rows, and whether they are others than before.
-    """
-    keys = {"run_id": spec.run_id, "benchmark": list(benchmarks)}
-    with connect(workspace.lake, *sources) as connection:
-        frame = derive(table, connection, relations, workspace.settings)
-    return frame, workspace.lake.update(table, frame, keys)
 
 
 def derive(
@@ -138,22 +169,30 @@ def with_scales(plan: pl.DataFrame) -> pl.DataFrame:
     """What `metrics` needs to know of each run's benchmarks: the plan's rows with the scales of their benchmarks.
 
     Args:
-        plan: Columns run_id, base_tag, run_number, benchmark, n_planned.
+        plan: Columns run_id, base_tag, run_number, benchmark, n_planned, n_questions.
     """
-    scales = pl.DataFrame(
+    return plan.with_columns(pl.col("run_number").cast(pl.Int64)).join(scales(), on="benchmark")
+
+
+def scales() -> pl.DataFrame:
+    """benchmark, scale_minimum, scale_maximum, reported_multiplier."""
+    return pl.DataFrame(
         [
             (name, float(one.scale_minimum), float(one.scale_maximum), one.reported_multiplier)
-            for name, one in BENCHMARKS.items()
+            for name, one in ALL_BENCHMARKS.items()
         ],
         ["benchmark", "scale_minimum", "scale_maximum", "reported_multiplier"],
         orient="row",
     )
-    return plan.with_columns(pl.col("run_number").cast(pl.Int64)).join(scales, on="benchmark")
 
 
 def _scores_outcome(spec: RunSpec, benchmark: str, frame: pl.DataFrame) -> Outcome:
-    planned = spec.n_planned(benchmark) * len(spec.judges)
+    n_pipelines = frame["pipeline"].n_unique() if frame.height else 1
+    judges = spec.judge_names(get_benchmark(benchmark).grader)
+    answers = spec.n_planned(benchmark) + spec.n_questions(benchmark) * len(spec.strategies)
+    planned = answers * len(judges) * n_pipelines
     scored = frame.filter(pl.col("score").is_not_null())
+    means = scored.group_by("pipeline").agg(pl.col("score").mean()).sort("pipeline")
     return Outcome(
         run_id=spec.run_id,
         stage="scores",
@@ -163,15 +202,15 @@ def _scores_outcome(spec: RunSpec, benchmark: str, frame: pl.DataFrame) -> Outco
             "planned": planned,
             "scored": scored.height,
             "without_score_by_class": by_class(frame),
-            "mean_score": scored["score"].mean(),
+            "mean_score_by_pipeline": dict(means.iter_rows()),
         },
-        preview=frame.head(5).select("judge", "question_id", "status", "baseline_score", "score"),
+        preview=frame.tail(5).select("judge", "question_id", "status", "pipeline", "baseline_score", "score"),
         checks=(complete_check(frame.height, planned),),
     )
 
 
 def _metrics_outcome(spec: RunSpec, benchmark: str, frame: pl.DataFrame) -> Outcome:
-    legacy = frame.filter(null_policy="legacy").sort("judge")
+    legacy = frame.filter(null_policy="legacy", pipeline=BASELINE).sort("judge", "strategy")
     failed = int(legacy["n_failed"].sum())
     return Outcome(
         run_id=spec.run_id,
@@ -179,12 +218,14 @@ def _metrics_outcome(spec: RunSpec, benchmark: str, frame: pl.DataFrame) -> Outc
         benchmark=benchmark,
         facts={
             "rows": frame.height,
-            "scores": dict(legacy.select("judge", "score").iter_rows()),
+            "scores": dict(legacy.filter(pl.col("strategy").is_null()).select("judge", "score").iter_rows()),
             "n_scored": int(legacy["n_scored"].sum()),
             "n_planned": int(legacy["n_planned"].sum()),
             "n_failed": failed,
             "n_excluded": int(legacy["n_excluded"].sum()),
         },
-        preview=legacy.select("judge", "score", "sd_questions", "n_scored", "n_planned", "n_failed", "n_excluded"),
+        preview=legacy.select(
+            "judge", "strategy", "score", "sd_questions", "n_scored", "n_planned", "n_failed", "n_excluded"
+        ),
         checks=(Check("all_scored", failed == 0, f"{failed} planned samples have no score", severe=False),),
     )

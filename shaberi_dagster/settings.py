@@ -22,16 +22,20 @@ class Settings:
         warehouse: The lake (`SHABERI_WAREHOUSE`, default `warehouse/` in the working directory).
         dagster_home: Dagster's instance (`DAGSTER_HOME`, default `.dagster/` beside the warehouse).
         datasets: A folder with question files (`SHABERI_DATASETS`), None for the starter sets.
+        results: What is exported of each run, as files (`SHABERI_RESULTS`, default `results/` beside the warehouse).
         run_specs: Folder watched by the sensor for RunSpec YAML files (`SHABERI_RUN_SPECS`).
         prompts: The Jinja templates (`SHABERI_PROMPTS`, default the project's own).
+        prices: A YAML file with own prices (`SHABERI_PRICES`), which win over list prices; None for list prices only.
         sql: The views and queries.
     """
 
     warehouse: Path
     dagster_home: Path
     datasets: Path | None
+    results: Path
     run_specs: Path
     prompts: Path
+    prices: Path | None
     sql: Path
 
     @classmethod
@@ -39,12 +43,14 @@ class Settings:
         """The settings that the environment asks for, with absolute paths."""
         warehouse = Path(environment.get("SHABERI_WAREHOUSE") or "warehouse").absolute()
         beside = warehouse.parent
-        datasets = environment.get("SHABERI_DATASETS")
+        datasets, prices = environment.get("SHABERI_DATASETS"), environment.get("SHABERI_PRICES")
         return cls(
             warehouse=warehouse,
             dagster_home=Path(environment.get("DAGSTER_HOME") or beside / ".dagster").absolute(),
             datasets=Path(datasets).absolute() if datasets else None,
+            results=Path(environment.get("SHABERI_RESULTS") or beside / "results").absolute(),
             run_specs=Path(environment.get("SHABERI_RUN_SPECS") or beside / "runspecs").absolute(),
             prompts=Path(environment.get("SHABERI_PROMPTS") or project_folder("prompts")).absolute(),
+            prices=Path(prices).absolute() if prices else None,
             sql=project_folder("sql"),
         )

@@ -12,7 +12,6 @@ from shaberi_dagster.lake.schemas import CALLS, LIMIT_CHANGES
 from shaberi_dagster.lake.store import Keys
 from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.llm.limiter import Limiter
-from shaberi_dagster.llm.prices import cost_usd
 from shaberi_dagster.llm.session import CallSession
 from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint
 from shaberi_dagster.llm.workers import run_all
@@ -60,6 +59,8 @@ class CallingStage:
         line_of: Callable[[ItemT], StageProgress],
         lines: Sequence[StageProgress],
         not_again: AbstractSet[str] = frozenset(),
+        models: AbstractSet[tuple[Endpoint, str]] = frozenset(),
+        paid: Mapping[str, Call] | None = None,
     ) -> list[dict[str, Any]]:
         """Work on all items on the process's engine.
 
@@ -69,6 +70,8 @@ class CallingStage:
             line_of: The progress line of an item.
             lines: All progress lines.
             not_again: Request hashes of paid calls that were of no use: they are made again.
+            models: Further models that may be asked, beside those of the items' first requests.
+            paid: All paid calls by request hash, where the requests are not known beforehand; None looks them up.
 
         Returns:
             The rows, in the order in which they were finished.
@@ -79,7 +82,7 @@ class CallingStage:
         if not items:
             return []
         thread = self._workspace.engine_thread()
-        return thread.run(self._work_on(items, work, line_of, thread, not_again))
+        return thread.run(self._work_on(items, work, line_of, thread, not_again=not_again, models=models, paid=paid))
 
     async def _work_on(
         self,
@@ -87,21 +90,30 @@ class CallingStage:
         work: Work[ItemT],
         line_of: Callable[[ItemT], StageProgress],
         thread: EngineThread,
+        *,
         not_again: AbstractSet[str],
+        models: AbstractSet[tuple[Endpoint, str]],
+        paid: Mapping[str, Call] | None,
     ) -> list[dict[str, Any]]:
         reporter = self._workspace.reporter
 
         def lookup(request_hashes: Sequence[str]) -> dict[str, Call]:
-            return self._workspace.paid_calls(self.run_id, [name for name in request_hashes if name not in not_again])
+            wanted = [name for name in request_hashes if name not in not_again]
+            if paid is None:
+                return self._workspace.paid_calls(self.run_id, wanted)
+            return {name: paid[name] for name in wanted if name in paid}
 
         engine, budget = thread.engine, self._workspace.budget
         session = CallSession(engine, self._journal, self.name, lookup, budget)
         requests = [item.request for item in items if item.request]
         session.prefetch([request.request_hash for request in requests])
-        for endpoint, model in {(request.endpoint, request.model) for request in session.unpaid(requests)}:
+        unpaid = {(request.endpoint, request.model) for request in session.unpaid(requests)}
+        for endpoint, model in unpaid | models:
             budget.check(model, endpoint.base_url)
-            await engine.check(endpoint, model)
-        limiters = {request.endpoint: engine.limiter(request.endpoint) for request in requests}
+            if budget.objection() is None:
+                await engine.check(endpoint, model)
+        asked = {request.endpoint for request in requests} | {endpoint for endpoint, _ in models}
+        limiters = {endpoint: engine.limiter(endpoint) for endpoint in asked}
         refused_before = budget.refused
 
         async def one(item: ItemT) -> dict[str, Any]:
@@ -137,7 +149,7 @@ class CallingStage:
         """
         lake = self._workspace.lake
         calls = pl.DataFrame(
-            [record | {"run_id": self.run_id, "cost_usd": cost_usd(record)} for record in self._journal.records],
+            [record | {"run_id": self.run_id} | self._cost(record) for record in self._journal.records],
             schema_overrides=CALLS.schema,
             infer_schema_length=None,
         )
@@ -148,11 +160,17 @@ class CallingStage:
         if limits.height and not lake.committed("limit_changes", self._journal.journal_id):
             lake.append("limit_changes", limits, transaction=self._journal.journal_id)
         if calls.height:
+            # Before the calls: whoever finds them in the lake takes the commit for done.
+            self._workspace.record_prices(calls.select("model", "base_url").unique().iter_rows())
             lake.append("calls", calls.select(CALLS.schema.keys()), transaction=self._journal.journal_id)
         if changed:
             lake.replace(table, frame, keys)
             write_catalog(lake)
         self._journal.remove()
+
+    def _cost(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        cost = self._workspace.prices.cost(record)
+        return {"cost_usd": cost and cost.usd, "price_source": cost and cost.source}
 
     def costs(self) -> dict[str, float | None]:
         """What the run's calls of this stage cost so far by benchmark, in US dollars; None where a price is unknown."""

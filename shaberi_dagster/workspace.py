@@ -5,20 +5,24 @@ import atexit
 import gc
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import polars as pl
 import uvloop
 
 from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.lake.schemas import PRICES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.embedded import start_embedded
+from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.types import Call
 from shaberi_dagster.progress import LogReporter, Reporter
 from shaberi_dagster.prompting import PromptLibrary
@@ -118,13 +122,39 @@ class Workspace:
     @cached_property
     def budget(self) -> Budget:
         """What calls may cost together."""
-        own = Budget(self.options.max_cost, self.options.max_tokens_total)
+        own = Budget(self.options.max_cost, self.options.max_tokens_total, prices=self.prices)
         return _budgets.setdefault(self.spender, own) if self.spender else own
 
     @cached_property
     def lake(self) -> Lake:
         """The Delta tables."""
         return Lake(self.settings.warehouse)
+
+    @cached_property
+    def prices(self) -> PriceList:
+        """What calls cost, as it is known now.
+
+        Raises:
+            ConfigurationError: The user's price file is wrong.
+        """
+        return PriceList.read(self.settings.prices)
+
+    def record_prices(self, called: Iterable[tuple[str, str]]) -> bool:
+        """Let the table `prices` have all prices of these models, as they are known now.
+
+        Args:
+            called: Models and the base URLs where they were called.
+
+        Returns:
+            Whether the table was changed.
+        """
+        created = {"created_at": datetime.now(UTC)}
+        changed = False
+        for model, base_url in sorted(set(called)):
+            rows = [vars(price) | created for price in self.prices.history(model, base_url)]
+            keys = {"model": model, "base_url": base_url}
+            changed |= self.lake.update("prices", pl.DataFrame(rows, schema=PRICES.schema), keys)
+        return changed
 
     @cached_property
     def prompts(self) -> PromptLibrary:

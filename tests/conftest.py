@@ -35,8 +35,9 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test touches the developer's lake, instance or keys."""
     monkeypatch.setenv("SHABERI_WAREHOUSE", str(tmp_path / "warehouse"))
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    for name in ("SHABERI_DATASETS", "SHABERI_RUN_SPECS", "SHABERI_PROMPTS", "SHABERI_API_KEY", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("DATASETS", "RUN_SPECS", "PROMPTS", "PRICES", "RESULTS", "API_KEY"):
+        monkeypatch.delenv(f"SHABERI_{name}", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 @pytest.fixture

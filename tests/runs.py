@@ -56,7 +56,7 @@ def materialized(spec: RunSpec, workspace: Workspace, *stages: str, judges: tupl
     outcomes = {
         stage: materialize(stage, spec.run_id, list(spec.benchmarks), workspace, judges) for stage in stages or STAGES
     }
-    return {stage: made[0] for stage, made in outcomes.items()}
+    return {stage: made[0] for stage, made in outcomes.items() if made}
 
 
 def checks(outcome: Outcome) -> dict[str, bool]:

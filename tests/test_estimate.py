@@ -1,3 +1,4 @@
+import shutil
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -374,6 +375,20 @@ def test_the_cost_is_the_list_price_of_average_calls_and_unknown_is_not_zero(wor
     assert [one.upper_bound for one in totals(found)] == [False, True, True]
 
 
+def test_the_users_own_prices_are_those_of_the_estimate(workspace: Workspace) -> None:
+    _remember(workspace, ("my-model", 1000), completion_tokens=500)
+    path = workspace.settings.warehouse.parent / "prices.yaml"
+    path.write_text("- {model: my-*, input: 3, output: 5}", encoding="utf-8")
+    request = RunRequest(
+        model="my-model", benchmarks=["tengu"], base_url="http://127.0.0.1:9/v1", judge_models=["embedded/smollm2-135m"]
+    )
+    workspace = Workspace(replace(workspace.settings, prices=path), environment={})
+
+    answers = _by_stage(plan_run(request, workspace), workspace)["answers"]
+
+    assert answers.cost_usd == pytest.approx(5 * (1000 * 3 + 500 * 5) / 1e6)
+
+
 # Counted with the vocabularies of GPT-4o (o200k), Qwen and Mistral (Tekken), in this order.
 @pytest.mark.parametrize(
     ("text", "counted"),
@@ -411,3 +426,21 @@ def test_all_real_questions_and_three_judges_can_be_estimated(workspace: Workspa
     answers, judgements, both = totals(found)
     assert (answers.calls, judgements.calls, both.calls) == (320, 960, 1280)
     assert all(one.cost_usd for one in found)
+
+
+def test_a_judge_with_a_prompt_variant_is_estimated_by_its_name_and_by_the_history_of_its_model(
+    workspace: Workspace, mock: MockEndpoint, tmp_path: Path
+) -> None:
+    prompts = shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")
+    rule = prompts / "variants" / "strict" / "judging" / "answer_rule.jinja"
+    rule.parent.mkdir(parents=True)
+    rule.write_text("厳しく採点してください。", encoding="utf-8")
+    elsewhere = Workspace(replace(workspace.settings, prompts=prompts), environment={})
+    _evaluated(elsewhere, mock)
+    spec = plan_run(ask(mock, judge_prompt="strict"), elsewhere)
+    asked_before = asked_of(mock, "judge-a")
+    both = _estimate(spec, elsewhere, "judgements")
+    assert [(one.model, one.calls, one.rows_there) for one in both] == [("judge-a", 0, 5), ("judge-a+strict", 5, 0)]
+    assert both[1].basis == "history: 5 calls"
+    assert [one.calls for one in _estimate(spec, elsewhere, "judgements", judges=("judge-a+strict",))] == [5]
+    assert asked_of(mock, "judge-a") == asked_before

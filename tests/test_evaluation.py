@@ -1,16 +1,21 @@
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import polars as pl
 import pytest
 
+from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError, EndpointError, PartitionBusyError
 from shaberi_dagster.evaluation import check_endpoints, materialize, stored_spec
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.llm.journal import Journal
-from shaberi_dagster.outcome import CHECKS, STAGES
+from shaberi_dagster.outcome import CHECKS, STAGES, stages_of
 from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.workspace import Workspace, reporting_to
+from tests.ensembles import ask_ensemble, scripted
 from tests.mock_endpoint import MockEndpoint, running_mock
+from tests.results_tree import assert_valid_tree
 from tests.runs import ask, materialized, own_engine, stored_run
 
 pytestmark = pytest.mark.integration
@@ -24,7 +29,7 @@ def engine() -> Iterator[None]:
 
 def test_a_run_goes_from_its_spec_to_a_leaderboard_that_sql_shows(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(workspace, ask(mock, benchmarks=["all"], judge_models=["judge-a", "judge-b"]))
-    for stage in STAGES:
+    for stage in stages_of(get_benchmark("elyza")):
         outcomes = materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
         assert [outcome.benchmark for outcome in outcomes] == ["elyza", "tengu", "mt_bench", "rakuda"]
         for outcome in outcomes:
@@ -143,3 +148,55 @@ def test_all_rows_of_a_run_carry_its_name(workspace: Workspace, mock: MockEndpoi
         assert names == [(spec.run_id, "org/モデル 7B", "t-run2")], table
     metrics = workspace.lake.read("metrics").select(pl.col("base_tag", "run_number")).unique().rows()
     assert metrics == [("t", 2)]
+
+
+def _valid_tree(workspace: Workspace) -> Counter[str]:
+    return assert_valid_tree(workspace.settings.results)
+
+
+def test_the_results_are_there_and_valid_after_every_stage(workspace: Workspace, mock: MockEndpoint) -> None:
+    spec = stored_run(workspace, ask(mock, passes=["lang_mixing", "repetition"]))
+    written = []
+    for stage in stages_of(get_benchmark("tengu")):
+        materialize(stage, spec.run_id, ["tengu"], workspace)
+        written.append(_valid_tree(workspace)["manifest"])
+    assert written == [1] * 5
+    counts = _valid_tree(workspace)
+    assert (counts["answer"], counts["judgement"], counts["pass"]) == (5, 5, 10)
+
+
+def test_the_results_of_an_ensemble_are_there_and_valid_after_every_stage(workspace: Workspace) -> None:
+    with running_mock(script=scripted()) as mock:
+        spec = stored_run(workspace, ask_ensemble(mock, ensemble=2, strategies=["standard", "elo", "plurality"]))
+        for stage in stages_of(get_benchmark("gsm8k")):
+            materialize(stage, spec.run_id, ["gsm8k"], workspace)
+            _valid_tree(workspace)
+    counts = _valid_tree(workspace)
+    # Two samples are too few for elo, which has rows all the same.
+    assert (counts["answer"], counts["consensus"], counts["judgement"]) == (9, 12, 9 + 12)
+
+
+@pytest.mark.parametrize("stage", ["judgements", "pass_outputs"])
+def test_the_results_are_valid_when_a_stage_fails(stage: str, workspace: Workspace, mock: MockEndpoint) -> None:
+    guard = {"passes": ["safety_check"], "pass_options": ["safety_check.model=guard"]}
+    spec = stored_run(workspace, ask(mock, **(guard if stage == "pass_outputs" else {})))
+    materialized(spec, workspace, "answers")
+    mock.options.key = "changed"
+    with pytest.raises(EndpointError):
+        materialize(stage, spec.run_id, ["tengu"], workspace)
+    assert _valid_tree(workspace)["answer"] == 5
+    (manifest,) = workspace.settings.results.glob("*/*/manifest.json")
+    assert "refuses us" in manifest.read_text(encoding="utf-8")
+
+
+def test_the_models_of_an_ensemble_and_the_run_itself_are_checked_before_anything_is_paid(workspace: Workspace) -> None:
+    with running_mock(key="secret") as guarded, running_mock() as open_to_all:
+        for single, refused in (("own", True), ("first", False)):
+            asked = ask_ensemble(guarded, tag=single, single=single, strategies=["plurality"])
+            spec = stored_run(workspace, asked)
+            assert spec.ensemble is not None
+            member = spec.ensemble.members[0].endpoint.model_copy(update={"base_url": open_to_all.base_url})
+            members = (spec.ensemble.members[0].model_copy(update={"endpoint": member}),)
+            elsewhere = spec.model_copy(update={"ensemble": spec.ensemble.model_copy(update={"members": members})})
+            with pytest.raises(EndpointError) if refused else nullcontext():
+                check_endpoints(elsewhere, workspace, answers=True, judges=[])

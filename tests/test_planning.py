@@ -1,3 +1,4 @@
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -7,9 +8,11 @@ import pytest
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.planning import (
+    add_pipeline,
     judged_anew,
     load_questions,
     load_run,
+    named_judges,
     plan_run,
     store_question_set,
     store_run,
@@ -22,6 +25,7 @@ from tests.runs import write_questions
 pytestmark = pytest.mark.integration
 
 _URL = "http://127.0.0.1:9/v1"
+_OTHER = "http://127.0.0.1:7/v1"
 
 
 def _ask(**values: Any) -> RunRequest:
@@ -191,7 +195,7 @@ def test_an_embedded_judge_stays_embedded_beside_others(workspace: Workspace) ->
         ({"judge_models": ["../j"]}, "judge name"),
         ({"model": "../m"}, "model name"),
         ({"tag": "../t"}, "run tag"),
-        ({"passes": ["lang_mixing"]}, "unknown pass 'lang_mixing'"),
+        ({"passes": ["telepathy"]}, "unknown pass 'telepathy'"),
         ({"base_url": "ftp://x"}, "base URL 'ftp://x'"),
         ({"questions": "nowhere"}, "question source 'nowhere' must be starter, hub or an existing folder"),
         ({"question_sets": ["rakuda@7"]}, "the starter set has no question set rakuda@7; it has rakuda@5"),
@@ -272,3 +276,289 @@ def test_a_stored_version_is_found_by_its_name(workspace: Workspace, tmp_path: P
     name = spec.benchmarks["rakuda"].question_set
     again = plan_run(_ask(tag="other", question_sets=[name]), workspace)
     assert again.benchmarks["rakuda"].question_set_sha256 == spec.benchmarks["rakuda"].question_set_sha256
+
+
+@pytest.fixture
+def with_variants(workspace: Workspace, prompts: Path) -> Workspace:
+    """Prompts with a variant for all benchmarks, and one for tengu only."""
+    for name, template in {"strict": "answer_rule", "lenient": "fallback", "tengu-only": "tengu/primary"}.items():
+        file = prompts / "variants" / name / "judging" / f"{template}.jinja"
+        file.parent.mkdir(parents=True)
+        file.write_text("別の文面", encoding="utf-8")
+    return _with(workspace, prompts=prompts)
+
+
+def _judges(spec: RunSpec) -> list[tuple[str, str]]:
+    return [(judge.name, judge.model) for judge in spec.judges]
+
+
+def test_a_judge_with_a_prompt_variant_stands_beside_the_one_without(with_variants: Workspace) -> None:
+    _stored(with_variants, judge_temperature=0.3, judge_max_tokens=99, judge_api_key_variable="JUDGE_KEY")
+    asked = RunRequest(model="m", benchmarks=["rakuda"], judge_models=["j"], judge_prompt="strict")
+    spec = plan_run(asked, with_variants)
+    assert _judges(spec) == [("j", "j"), ("j+strict", "j")]
+    first, second = spec.judges
+    assert second == first.model_copy(update={"prompt": "strict"}), "all else is as the model judged before"
+    store_run(spec, with_variants)
+    assert plan_run(RunRequest(model="m", benchmarks=["rakuda"]), with_variants) == spec
+
+
+def test_rounds_are_those_of_the_judge_not_of_its_model(with_variants: Workspace) -> None:
+    store_run(judged_anew(_stored(with_variants), ["j"], ["rakuda"]), with_variants)
+    spec = plan_run(_ask(judge_prompt="strict"), with_variants)
+    assert {judge.name: judge.rounds for judge in spec.judges} == {"j": {"rakuda": 1}, "j+strict": {}}
+    again = judged_anew(spec, ["j+strict"], ["rakuda"])
+    assert {judge.name: judge.rounds for judge in again.judges} == {"j": {"rakuda": 1}, "j+strict": {"rakuda": 1}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ({"judge_models": ["j"], "judge_prompt": "strict"}, ["j+strict"]),
+        ({"judge_models": ["j", "new"], "judge_prompt": "strict"}, ["j+strict", "new+strict"]),
+        ({"judge_models": None, "judge_prompt": "strict"}, ["j+strict", "k+strict"]),
+        ({"judge_models": ["j", "j+strict"]}, ["j", "j+strict"]),
+        ({"judge_models": ["new+strict"]}, ["new+strict"]),
+        ({"judge_models": ["k+lenient"], "judge_prompt": "strict"}, ["k+strict"]),
+        ({"judge_models": ["a+b"]}, ["a+b"]),
+        ({"judge_models": None}, []),
+    ],
+)
+def test_judges_are_named_by_model_and_prompt_or_in_full(
+    asked: dict[str, Any], names: list[str], with_variants: Workspace
+) -> None:
+    _stored(with_variants, judge_models=["j", "k+lenient"])
+    assert named_judges(_ask(**asked), with_variants) == names
+    planned = dict(_judges(plan_run(_ask(**asked), with_variants)))
+    assert list(planned) == list(dict.fromkeys(["j", "k+lenient", *names]))
+    assert all(planned[name] == (name if name == "a+b" else name.partition("+")[0]) for name in names)
+
+
+def test_another_judge_of_the_same_name_is_refused(with_variants: Workspace, workspace: Workspace) -> None:
+    _stored(workspace, judge_models=["j+strict"])  # there was no such variant then
+    assert _judges(plan_run(_ask(judge_models=["j+strict"]), with_variants)) == [("j+strict", "j+strict")]
+    with pytest.raises(ConfigurationError, match=r"judge j\+strict of this run is another"):
+        plan_run(_ask(judge_models=["j"], judge_prompt="strict"), with_variants)
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ({"judge_prompt": "strikt"}, "no prompt variant 'strikt'; variants in .*: lenient, strict, tengu-only"),
+        ({"judge_prompt": "../variants/strict"}, "no prompt variant '../variants/strict'"),
+        ({"judge_prompt": "tengu-only"}, "'tengu-only' changes nothing that a judge of rakuda is told"),
+        ({"judge_prompt": "strict", "judge_models": ["x" * 199]}, "must have 1 to 200 characters"),
+        ({"judge_prompt": "strict", "benchmarks": ["gsm8k"], "ensemble": 2}, "an ensemble has no judge"),
+    ],
+)
+def test_a_variant_that_cannot_make_a_difference_is_refused(
+    asked: dict[str, Any], complaint: str, with_variants: Workspace
+) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        plan_run(_ask(**asked), with_variants)
+
+
+def test_a_run_with_a_variants_judge_goes_on_in_benchmarks_that_the_variant_leaves_alone(
+    with_variants: Workspace,
+) -> None:
+    spec = _stored(with_variants, benchmarks=["tengu", "rakuda"], judge_prompt="tengu-only")
+    assert plan_run(_ask(judge_models=None), with_variants) == spec
+
+
+def _ask_ensemble(**values: Any) -> RunRequest:
+    settings = {"model": "m", "base_url": _URL, "benchmarks": ["gsm8k"], "ensemble": 3}
+    return RunRequest.model_validate(settings | values)
+
+
+def _stored_ensemble(workspace: Workspace, **values: Any) -> RunSpec:
+    spec = plan_run(_ask_ensemble(**values), workspace)
+    store_run(spec, workspace)
+    return spec
+
+
+def test_an_ensemble_has_the_models_that_are_named_where_the_model_is(workspace: Workspace) -> None:
+    spec = plan_run(
+        _ask_ensemble(ensemble_models=["a", "m"], consensus_model="c", grader_model="g", judge_base_url=_OTHER),
+        workspace,
+    )
+    ensemble = spec.ensemble
+    assert ensemble is not None
+    assert [(one.model, one.endpoint.base_url) for one in ensemble.members] == [("a", _URL), ("m", _URL)]
+    assert (ensemble.consensus.model, ensemble.consensus.endpoint.base_url) == ("c", _URL)
+    assert ensemble.grader is not None
+    assert (ensemble.grader.model, ensemble.grader.endpoint.base_url) == ("g", _OTHER)
+    assert (spec.judges, spec.strategies) == (
+        (),
+        ("single", "standard", "majority", "elo", "council", "plurality"),
+    )
+    assert spec.benchmarks["gsm8k"].samples == 4
+    assert plan_run(_ask_ensemble(single="first"), workspace).benchmarks["gsm8k"].samples == 3
+
+
+def test_an_ensemble_that_is_asked_for_again_is_where_it_was(workspace: Workspace) -> None:
+    asked = {"ensemble_models": ["a", "m"], "consensus_model": "c", "grader_model": "g"}
+    spec = _stored_ensemble(workspace, judge_base_url=_OTHER, api_key_variable="MY_KEY", **asked)
+    assert plan_run(_ask_ensemble(base_url=None, **asked), workspace) == spec
+    elsewhere = plan_run(_ask_ensemble(judge_base_url=_OTHER, api_key_variable="OTHER_KEY", **asked), workspace)
+    assert elsewhere.ensemble is not None
+    assert {one.endpoint.api_key_variable for one in elsewhere.ensemble.members} == {"OTHER_KEY"}
+
+
+def test_strategies_of_an_ensemble_are_added(workspace: Workspace) -> None:
+    _stored_ensemble(workspace, strategies=["plurality"])
+    wider = plan_run(_ask_ensemble(strategies=["standard", "plurality"]), workspace)
+    assert wider.strategies == ("single", "plurality", "standard")
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"ensemble": 5}, "ensemble size 3, not 5"),
+        ({"single": "first"}, "ensemble single own, not first"),
+        ({"ensemble_models": ["m", "n"]}, f"ensemble models m at {_URL}, not m at {_URL}, n at {_URL}"),
+        ({"consensus_model": "c"}, f"ensemble consensus model m at {_URL}, not c at {_URL}"),
+        ({"grader_model": "g"}, f"ensemble grader model None, not g at {_URL}"),
+        ({"ensemble": None, "benchmarks": ["rakuda"]}, "an ensemble: give another --tag"),
+    ],
+)
+def test_another_ensemble_under_the_same_tag_is_refused_by_name(
+    asked: dict[str, Any], named: str, workspace: Workspace
+) -> None:
+    _stored_ensemble(workspace)
+    with pytest.raises(ConfigurationError, match=re.escape(named)):
+        plan_run(_ask_ensemble(**asked), workspace)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"benchmarks": ["gsm8k", "rakuda"]}, "benchmarks of both evaluations cannot be in one run"),
+        ({"ensemble": None}, "gsm8k are evaluated with an ensemble: use quick-eval"),
+        ({"benchmarks": ["rakuda", "tengu"]}, "rakuda, tengu take no ensemble"),
+        ({"strategies": ["telepathy"]}, "strategy 'telepathy' is not one of standard"),
+        ({"strategies": ["elo", "elo"]}, "a strategy is named twice"),
+        ({"passes": ["lang_mixing"]}, "an ensemble takes no passes"),
+        ({"grader_model": "../g"}, "model name"),
+        ({"ensemble_models": ["unknown"], "base_url": None, "model": "gpt-5.1"}, "no known endpoint serves"),
+    ],
+)
+def test_an_ensemble_that_cannot_work_is_refused(asked: dict[str, Any], message: str, workspace: Workspace) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        plan_run(_ask_ensemble(**asked), workspace)
+
+
+def test_a_run_without_an_ensemble_does_not_become_one(workspace: Workspace) -> None:
+    _stored(workspace)
+    with pytest.raises(ConfigurationError, match="was made with no ensemble"):
+        plan_run(_ask_ensemble(), workspace)
+
+
+def test_a_sample_is_a_set_of_its_own_that_comes_back_without_its_source(workspace: Workspace, tmp_path: Path) -> None:
+    folder = write_questions(tmp_path / "own", 12)
+    spec = _stored(workspace, questions=str(folder), sample=4)
+    settings = spec.benchmarks["rakuda"]
+    assert settings.question_set.startswith("rakuda@4-")
+    assert settings.sample is not None
+    assert (settings.sample.of.startswith("rakuda@12-"), settings.sample.size, settings.sample.order) == (
+        True,
+        4,
+        "pinned",
+    )
+    assert (spec.n_questions("rakuda"), spec.n_planned("rakuda")) == (4, 4)
+    stored = load_questions(spec, "rakuda", workspace)
+    assert [question.position for question in stored.questions] == [1, 2, 3, 4]
+    shutil.rmtree(folder)
+    again = load_run(workspace.lake, spec.run_id)
+    assert again == spec
+    assert load_questions(again, "rakuda", workspace) == stored
+    assert plan_run(_ask(), workspace) == plan_run(_ask(sample=4), workspace) == spec
+
+
+def test_a_sample_is_drawn_again_from_its_source_until_it_is_stored(workspace: Workspace, tmp_path: Path) -> None:
+    spec = plan_run(_ask(questions=str(write_questions(tmp_path / "own", 12)), sample=4), workspace)
+    drawn = load_questions(spec, "rakuda", workspace)
+    assert drawn.sha256 == spec.benchmarks["rakuda"].question_set_sha256
+
+
+def test_another_sample_under_the_same_tag_is_refused(workspace: Workspace, tmp_path: Path) -> None:
+    folder = str(write_questions(tmp_path / "own", 12))
+    _stored(workspace, questions=folder, sample=4)
+    for asked in ({"sample": 5}, {"sample": 4, "sample_order": "mulberry32"}):
+        with pytest.raises(ConfigurationError, match=r"question set rakuda@4-\w+, not rakuda@"):
+            plan_run(_ask(questions=folder, **asked), workspace)
+
+
+def test_a_sample_of_more_than_there_are_is_the_whole_set(workspace: Workspace) -> None:
+    spec = _stored(workspace, sample=5)
+    assert (spec.benchmarks["rakuda"].question_set, spec.benchmarks["rakuda"].sample) == ("rakuda@5", None)
+    assert plan_run(_ask(sample=9), workspace) == spec
+
+
+def _pipelines(spec: RunSpec) -> list[str]:
+    return [",".join(one.name for one in pipeline) for pipeline in spec.passes]
+
+
+def test_pipelines_are_added_and_those_asked_for_come_last(workspace: Workspace) -> None:
+    _stored(workspace, passes=["lang_mixing"])
+    second = _stored(workspace, passes=["lang_mixing", "repetition"])
+    assert _pipelines(second) == ["lang_mixing", "lang_mixing,repetition"]
+    assert plan_run(_ask(), workspace) == second, "without any named they are as they were"
+    again = plan_run(_ask(passes=["lang_mixing"], pass_options=["lang_mixing.minimum_severity=0.5"]), workspace)
+    assert _pipelines(again) == ["lang_mixing,repetition", "lang_mixing"]
+    assert again.passes[1][0].config["minimum_severity"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("asked", "place"),
+    [
+        ({"judge_base_url": _URL}, _URL),
+        ({"judge_base_url": None, "judge_models": None}, _URL),
+    ],
+)
+def test_a_pass_asks_its_model_where_the_judges_are(asked: dict[str, Any], place: str, workspace: Workspace) -> None:
+    _stored(workspace)
+    passes = {"passes": ["safety_check"], "pass_options": ["safety_check.model=guard"]}
+    ((one,),) = plan_run(_ask(**passes, **asked), workspace).passes
+    assert one.endpoint is not None
+    assert (one.endpoint.base_url, one.endpoint.api_key_variable) == (place, "SHABERI_API_KEY")
+
+
+def test_a_pass_asks_where_its_models_name_leads_when_judges_have_no_server_of_their_own(workspace: Workspace) -> None:
+    _stored(workspace, judge_models=["gpt-5.1"], judge_base_url=None)
+    add_pipeline("m@@default", ["safety_check"], ["safety_check.model=gemini-2.5-flash"], workspace)
+    stored = load_run(workspace.lake, "m@@default")
+    assert stored is not None
+    ((one,),) = stored.passes
+    assert one.endpoint is not None
+    assert one.endpoint.name == "gemini"
+
+
+def test_a_stored_run_is_given_one_more_pipeline(workspace: Workspace) -> None:
+    spec = _stored(workspace, passes=["repetition"])
+    add_pipeline(spec.run_id, ["lang_mixing"], [], workspace)
+    stored = load_run(workspace.lake, spec.run_id)
+    assert stored is not None
+    assert _pipelines(stored) == ["repetition", "lang_mixing"]
+    assert stored.model_copy(update={"passes": spec.passes}) == spec
+    before = workspace.lake.versions()
+    add_pipeline(spec.run_id, ["lang_mixing"], [], workspace)
+    assert workspace.lake.versions() == before
+
+
+@pytest.mark.parametrize(
+    ("run_id", "passes", "options", "message"),
+    [
+        ("m@@default", ["telepathy"], [], "unknown pass 'telepathy'"),
+        ("m@@default", ["lang_mixing"], ["lang_mixing.nothing=1"], "pass lang_mixing: nothing"),
+        ("m@@default", ["lang_mixing", "lang_mixing"], [], "each may be there once"),
+        ("x@@y", ["lang_mixing"], [], "run x@@y has no RunSpec"),
+        ("m@@e", ["lang_mixing"], [], "run m@@e is of an ensemble, which takes no passes"),
+    ],
+)
+def test_a_pipeline_that_cannot_be_is_refused(
+    run_id: str, passes: list[str], options: list[str], message: str, workspace: Workspace
+) -> None:
+    _stored(workspace)
+    _stored_ensemble(workspace, tag="e")
+    with pytest.raises(ConfigurationError, match=message):
+        add_pipeline(run_id, passes, options, workspace)

@@ -1,4 +1,5 @@
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -6,9 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shaberi_dagster.benchmarks.questions import load_question_set
-from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS
+from shaberi_dagster.consensus.prompts import ConsensusPrompts
+from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.passes.registry import make_pass
 from shaberi_dagster.prompting import (
     PromptError,
     PromptLibrary,
@@ -19,6 +23,7 @@ from shaberi_dagster.prompting import (
     generation_prompt_hash,
     judge_messages,
     judge_prompt_hash,
+    judges_alike,
 )
 from shaberi_dagster.settings import project_folder
 
@@ -27,6 +32,7 @@ pytestmark = pytest.mark.unit
 LIBRARY = PromptLibrary(project_folder("prompts"))
 QUESTIONS = {name: load_question_set(benchmark, "starter").questions for name, benchmark in BENCHMARKS.items()}
 EACH_BENCHMARK = pytest.mark.parametrize("benchmark", BENCHMARKS.values(), ids=list(BENCHMARKS))
+ASKING_PASSES = {"lang_mixing": {"confirm_with": "m"}, "safety_check": {"model": "m"}}
 
 HOSTILE = [
     "{{ 7*7 }} {{ answer }} {{ self }}",
@@ -183,10 +189,15 @@ def folder(tmp_path):
     return prompts
 
 
-def library(folder: Path, **sources: str) -> PromptLibrary:
+def _write(folder: Path, **sources: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
     for name, source in sources.items():
         (folder / f"{name}.jinja").write_text(source, encoding="utf-8")
-    return PromptLibrary(folder)
+    return folder
+
+
+def library(folder: Path, **sources: str) -> PromptLibrary:
+    return PromptLibrary(_write(folder, **sources))
 
 
 def test_one_newline_at_the_end_of_a_file_is_not_part_of_the_prompt(folder):
@@ -281,6 +292,71 @@ def test_an_include_that_cannot_be_known_beforehand_is_refused(folder):
         templates.prompt_hash("a")
 
 
+def test_a_variant_has_its_own_templates_in_the_place_of_others_in_includes_too(folder):
+    base = library(folder, outer='[{% include "inner" %}]', inner="b", other="c")
+    _write(folder / "variants" / "strict", inner='{% include "own" %}', own="new")
+    strict = base.variant("strict")
+    assert [one.render("outer") for one in (base, strict)] == ["[b]", "[new]"]
+    assert strict.render("other") == "c"
+    assert strict.prompt_hash("outer") != base.prompt_hash("outer")
+    assert strict.prompt_hash("other") == base.prompt_hash("other")
+    assert base.variant("strict") is strict
+    assert base.variant(None) is base
+
+
+def test_the_version_of_a_variant_follows_from_what_is_said_not_from_its_name(folder):
+    base = library(folder, a="1")
+    for name, source in {"first": "2", "same": "2", "other": "3"}.items():
+        _write(folder / "variants" / name, a=source)
+    versions = [base.variant(name).prompt_hash("a") for name in ("first", "same", "other")]
+    assert versions[0] == versions[1] != versions[2]
+
+
+@pytest.mark.parametrize(
+    "name", ["none", "", ".", "..", "../strict", "strict/deep", "/etc", "Strict", "with space", "empty", "misnamed"]
+)
+def test_a_variant_that_is_not_there_or_replaces_nothing_is_refused_with_those_there_are(folder, name):
+    base = library(folder, a="1")
+    _write(folder / "variants" / "strict" / "deep", a="2")
+    _write(folder / "variants" / "strict", a="2")
+    _write(folder / "variants" / "with space", a="2")
+    _write(folder / "variants" / "misnamed", b="2")
+    (folder / "variants" / "empty").mkdir()
+    (folder / "variants" / "README.md").touch()
+    with pytest.raises(PromptError) as refusal:
+        base.variant(name)
+    assert repr(name) in str(refusal.value)
+    assert str(refusal.value).endswith(f"variants in {folder / 'variants'}: empty, misnamed, strict")
+
+
+def test_without_variants_an_error_says_so(folder):
+    with pytest.raises(PromptError, match=r"there is no prompt variant 'strict'; variants in .*: none"):
+        library(folder, a="1").variant("strict")
+
+
+def test_a_variant_reaches_nothing_outside_of_it_and_the_folder(folder, tmp_path):
+    base = library(folder, a="1")
+    variant = folder / "variants" / "strict"
+    _write(variant, a='{% include "../../../secret" %}')
+    (variant / "linked.jinja").symlink_to(tmp_path / "secret.jinja")
+    (folder / "variants" / "elsewhere").symlink_to(_write(tmp_path / "elsewhere", a="2"))
+    for one, name in (("strict", "a"), ("strict", "linked"), ("elsewhere", "a")):
+        with pytest.raises(PromptError, match="is outside of"):
+            base.variant(one).render(name)
+
+
+def test_judges_are_told_the_same_where_a_variant_changes_neither_prompt_nor_fallback(tmp_path):
+    folder = shutil.copytree(project_folder("prompts"), tmp_path / "prompts")
+    _write(folder / "variants" / "one" / "judging" / "tengu", example_user="例")
+    _write(folder / "variants" / "all" / "judging", fallback="点数は？")
+    base = PromptLibrary(folder)
+    alike = {
+        variant: [name for name, one in BENCHMARKS.items() if judges_alike(base, base.variant(variant), one)]
+        for variant in ("one", "all")
+    }
+    assert alike == {"one": [name for name in BENCHMARKS if name != "tengu"], "all": []}
+
+
 def test_the_versions_of_all_prompts_differ():
     versions = [judge_prompt_hash(LIBRARY, benchmark) for benchmark in BENCHMARKS.values()]
     versions += [
@@ -297,12 +373,20 @@ def test_the_readme_describes_every_template_and_no_other():
     assert described == {path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.jinja")}
 
 
-def test_every_template_is_used_by_a_benchmark():
+def test_every_template_is_used_by_a_benchmark_a_pass_or_a_strategy():
     templates = PromptLibrary(project_folder("prompts"))
     for benchmark in BENCHMARKS.values():
         generation_prompt_hash(templates, benchmark)
         judge_prompt_hash(templates, benchmark)
         fallback_prompt_hash(templates, benchmark)
+    for benchmark in ENSEMBLE_BENCHMARKS.values():
+        templates.prompt_hash(benchmark.judging.primary_template)
+    for one in make_strategies(list(STRATEGIES), templates, lambda _: (0, {})):
+        ConsensusPrompts(templates).prompt_hash(*one.templates)
+    for name, settings in ASKING_PASSES.items():
+        asking = make_pass(name, settings)
+        assert asking.asks
+        templates.prompt_hash(*asking.templates)
     used = set(templates._sources)
     assert used == {
         path.relative_to(templates.folder).with_suffix("").as_posix() for path in templates.folder.rglob("*.jinja")

@@ -1,7 +1,16 @@
 import pytest
 from pydantic import ValidationError
 
-from shaberi_dagster.runspec import BenchmarkSpec, EndpointSpec, JudgeSpec, RunRequest, RunSpec
+from shaberi_dagster.runspec import (
+    BenchmarkSpec,
+    EndpointSpec,
+    EnsembleSpec,
+    JudgeSpec,
+    ModelSpec,
+    PassSpec,
+    RunRequest,
+    RunSpec,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -99,5 +108,65 @@ def test_the_judges_config_hash_changes_with_settings_and_prompts_but_not_with_r
     ],
 )
 def test_a_request_with_a_senseless_setting_is_refused(values: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        RunRequest(model="m", **values)
+
+
+def test_a_judge_is_named_by_its_model_and_the_variant_of_its_prompt() -> None:
+    strict = _judge(prompt="strict")
+    assert (strict.name, strict.model, _judge().name) == ("j+strict", "j", "j")
+    assert _spec(judges=[_judge(), strict]).judge_names("llm_judge") == ["j", "j+strict"]
+    assert RunSpec.model_validate_json(_spec(judges=[strict]).model_dump_json()).judges == (strict,)
+
+
+def test_a_judge_without_a_variant_is_written_and_hashed_as_before_there_were_any() -> None:
+    written = _judge().model_dump(mode="json")
+    assert list(written) == ["model", "endpoint", "temperature", "max_tokens", "score_rounding", "rounds"]
+    assert _judge(prompt="strict").model_dump(mode="json") == written | {"prompt": "strict"}
+
+
+def _model(name: str) -> ModelSpec:
+    return ModelSpec(model=name, endpoint=_ENDPOINT)
+
+
+def _ensemble(**values: object) -> EnsembleSpec:
+    settings = {"size": 5, "single": "own", "members": [_model("a"), _model("b")], "strategies": ["elo"]}
+    return EnsembleSpec.model_validate(settings | {"consensus": _model("c"), "grader": None} | values)
+
+
+@pytest.mark.parametrize(
+    ("single", "members"),
+    [("own", [None, "a", "b", "a", "b", "a"]), ("first", ["a", "b", "a", "b", "a", None])],
+)
+def test_samples_of_an_ensemble_come_from_its_models_in_turn(single: str, members: list[str | None]) -> None:
+    ensemble = _ensemble(single=single)
+    found = [ensemble.member(index) for index in range(6)]
+    assert [one and one.model for one in found] == members
+    assert len(ensemble.shared) == 5
+
+
+def test_a_run_of_an_ensemble_is_judged_by_the_rule_and_by_the_rule_with_its_grading_model() -> None:
+    plain, graded = (_spec(ensemble=_ensemble(grader=grader)) for grader in (None, _model("g")))
+    assert plain.judge_names("rule:numeric") == ["rule:numeric"]
+    assert graded.judge_names("rule:numeric") == ["rule:numeric", "rule:numeric+g"]
+    assert _spec().judge_names("llm_judge") == ["j"]
+    assert (_spec().strategies, graded.strategies) == ((), ("single", "elo"))
+    assert RunSpec.model_validate_json(graded.model_dump_json()) == graded
+
+
+def test_strategies_answer_each_question_once_and_samples_as_often_as_there_are() -> None:
+    spec = _spec(limit=3)
+    assert (spec.n_questions("tengu"), spec.n_planned("tengu")) == (3, 6)
+
+
+def test_pipelines_survive_json() -> None:
+    passes = [[PassSpec(name="lang_mixing", config={"curve": [[0.0, 0.1]]})], [PassSpec(name="x", config={})]]
+    spec = _spec(passes=passes)
+    assert RunSpec.model_validate_json(spec.model_dump_json()) == spec
+    assert spec.spec_hash != _spec().spec_hash
+
+
+@pytest.mark.parametrize("values", [{"ensemble": 1}, {"sample": 0}, {"single": "last"}, {"sample_order": "random"}])
+def test_an_ensemble_with_a_senseless_setting_is_refused(values: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         RunRequest(model="m", **values)

@@ -10,9 +10,10 @@ import pytest
 
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
+from shaberi_dagster.passes.registry import make_pipeline
 from shaberi_dagster.planning import plan_run, store_run
-from shaberi_dagster.runspec import RunRequest, RunSpec
-from shaberi_dagster.scoring import measure, score, set_status
+from shaberi_dagster.runspec import PassSpec, RunRequest, RunSpec
+from shaberi_dagster.scoring import measure, measure_runs, score, score_runs, set_status
 from shaberi_dagster.workspace import Workspace
 from tests.runs import checks
 
@@ -445,3 +446,120 @@ def test_token_usage_counts_what_is_not_known(workspace: Workspace) -> None:
         0.5,
         1,
     )
+
+
+def _with_passes(spec: RunSpec, workspace: Workspace, findings: list[dict[str, Any]]) -> RunSpec:
+    """The run with the pipeline repetition, and what that pass found."""
+    (one,) = make_pipeline(["repetition"])
+    rows = [
+        {
+            "sample_index": 0,
+            "pass": one.name,
+            "pass_version": one.version,
+            "pass_config": one.config.model_dump_json(),
+            "pass_config_hash": one.config_hash,
+            "status": "ok",
+            "reason": "",
+            "created_at": _NOW,
+        }
+        | finding
+        for finding in findings
+    ]
+    workspace.lake.append("pass_outputs", pl.DataFrame(rows, infer_schema_length=None))
+    wider = spec.model_copy(update={"passes": ((PassSpec(name=one.name, config=one.config.model_dump(mode="json")),),)})
+    store_run(wider, workspace)
+    return wider
+
+
+def test_a_score_without_a_finding_of_its_text_is_a_failure_under_the_pipeline_only(workspace: Workspace) -> None:
+    spec = _spec(workspace, judge_models=["j"])
+    answers = [_answer(spec, "elyza", question) for question in range(4)]
+    _store(workspace, answers, [_judgement(answer, "j", 5.0) for answer in answers])
+    common = ("run_id", "model", "run_tag", "benchmark", "question_set", "question_id", "answer_hash")
+    of = [{name: answer[name] for name in common} for answer in answers]
+    spec = _with_passes(
+        spec,
+        workspace,
+        [
+            of[0] | {"severity": 0.5, "reason": "said twice"},
+            of[1] | {"severity": 0.0},
+            of[2] | {"severity": 0.5, "answer_hash": "of another text"},
+            of[3] | {"status": "error", "error_class": "transient"},
+        ],
+    )
+    score(spec, ["elyza"], workspace)
+    (outcome,) = measure(spec, ["elyza"], workspace)
+    rows = workspace.lake.read("scores").sort("pipeline", "question_id")
+    assert rows.select("pipeline", "status", "error_class", "baseline_score", "score").rows() == [
+        *[("baseline", "ok", None, 5.0, 5.0)] * 4,
+        ("repetition", "ok", None, 5.0, 3.0),
+        ("repetition", "ok", None, 5.0, 5.0),
+        ("repetition", "error", "pass_failed", 5.0, None),
+        ("repetition", "error", "pass_failed", 5.0, None),
+    ]
+    metrics = workspace.lake.read("metrics").filter(null_policy="legacy").sort("pipeline")
+    assert metrics.select("pipeline", "score", "n_planned", "n_scored", "n_failed").rows() == [
+        ("baseline", 10.0, 5, 4, 1),
+        ("repetition", 8.0, 5, 2, 3),
+    ]
+    # The outcome, like the run's state, is that of the scores without passes.
+    assert outcome.facts["n_failed"] == 1
+
+
+def test_scores_of_several_runs_are_derived_at_once(workspace: Workspace) -> None:
+    specs = [_spec(workspace, judge_models=["j"], tag=tag) for tag in ("a", "b", "c")]
+    for given, spec in enumerate(specs, start=1):
+        answers = [_answer(spec, "elyza", question) for question in range(5)]
+        _store(workspace, answers, [_judgement(answer, "j", float(given)) for answer in answers])
+    first, last = specs[0].run_id, specs[2].run_id
+    judges = pl.DataFrame({"run_id": [first, last], "benchmark": ["elyza"] * 2, "judge": ["j"] * 2})
+    assert score_runs(judges, [], workspace).height == 10
+    planned = pl.DataFrame(
+        {
+            "run_id": [first, last],
+            "base_tag": ["a", "c"],
+            "run_number": [None, None],
+            "benchmark": ["elyza"] * 2,
+            "n_planned": [5, 5],
+            "n_questions": [5, 5],
+        }
+    )
+    assert [changed for _, changed in (measure_runs(planned, workspace), measure_runs(planned, workspace))] == [
+        True,
+        False,
+    ]
+    found = workspace.lake.read("metrics").filter(null_policy="strict").sort("run_id").select("run_id", "score").rows()
+    assert found == [(first, 2.0), (last, 6.0)], "the run between them is left alone"
+
+
+def test_an_ensemble_is_complete_when_samples_and_every_strategy_have_their_metrics(workspace: Workspace) -> None:
+    request = RunRequest(model="m", base_url=_URL, benchmarks=["gsm8k"], ensemble=2, strategies=["plurality"], limit=2)
+    spec = plan_run(request, workspace)
+    store_run(spec, workspace)
+    samples = [_answer(spec, "gsm8k", question, sample) for question in range(2) for sample in range(3)]
+    merged = [
+        {name: value for name, value in _answer(spec, "gsm8k", question).items() if name != "sample_index"}
+        | {"strategy": strategy, "answer_hash": f"{strategy}{question}"}
+        for question in range(2)
+        for strategy in ("single", "plurality")
+    ]
+    workspace.lake.append("consensus", pl.DataFrame(merged, infer_schema_length=None))
+    graded = [_judgement(answer, "rule:numeric", 1.0) for answer in samples]
+    graded += [_judgement(answer | {"sample_index": 0}, "rule:numeric", 1.0) for answer in merged[:-1]]
+    _store(workspace, samples, graded)
+
+    (outcome,) = score(spec, ["gsm8k"], workspace)
+    assert checks(outcome) == {"complete": True}
+    measure(spec, ["gsm8k"], workspace)
+    assert workspace.lake.read("runs")["status"].to_list() == ["partial"]
+    last = _judgement(merged[-1] | {"sample_index": 0}, "rule:numeric", 0.0)
+    workspace.lake.append("judgements", pl.DataFrame([last], infer_schema_length=None))
+    score(spec, ["gsm8k"], workspace)
+    measure(spec, ["gsm8k"], workspace)
+    assert workspace.lake.read("runs")["status"].to_list() == ["complete"]
+    metrics = workspace.lake.read("metrics").filter(null_policy="strict").sort("strategy")
+    assert metrics.select("strategy", "n_planned", "score").rows() == [
+        (None, 6, 1.0),
+        ("plurality", 2, 0.5),
+        ("single", 2, 1.0),
+    ]

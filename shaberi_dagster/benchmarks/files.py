@@ -1,4 +1,4 @@
-"""Rows of question files: JSON Lines, Parquet and CSV, read without changing a byte of their texts."""
+"""Rows of question files: JSON Lines, JSON, Parquet and CSV, read without changing a byte of their texts."""
 
 import io
 from collections.abc import Iterator
@@ -15,16 +15,18 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a file, each with its 1-based line (JSON Lines) or row number (Parquet, CSV).
+    """The rows of a file, each with its 1-based line (JSON Lines) or row number (JSON array, Parquet, CSV).
 
     Raises:
-        QuestionFileError: The file cannot be read, or a line is not a JSON object in UTF-8.
+        QuestionFileError: The file cannot be read, or a line or element is not a JSON object in UTF-8.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
         raise QuestionFileError(path, None, f"cannot be read: {error.strerror or error}") from error
-    if path.suffix in {".jsonl", ".json"}:
+    if path.suffix == ".json" and content.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"["):
+        yield from _json_array(path, content)
+    elif path.suffix in {".jsonl", ".json"}:
         yield from _json_lines(path, content)
     elif path.suffix in {".parquet", ".csv"}:
         yield from enumerate(_table(path, content).iter_rows(named=True), start=1)
@@ -44,9 +46,22 @@ def _json_lines(path: Path, content: bytes) -> Iterator[tuple[int, dict[str, Any
             raise QuestionFileError(path, number, f"is not UTF-8 at byte {error.start + 1}") from error
         except orjson.JSONDecodeError as error:
             raise QuestionFileError(path, number, f"is not JSON: {error.msg} at column {error.colno}") from error
-        if not isinstance(row, dict):
-            raise QuestionFileError(path, number, f"is {_json_type(row)}, not an object with a question")
-        yield number, row
+        yield number, _object(path, number, row)
+
+
+def _json_array(path: Path, content: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        rows = orjson.loads(content.removeprefix(_BYTE_ORDER_MARK))
+    except orjson.JSONDecodeError as error:
+        raise QuestionFileError(path, error.lineno, f"is not JSON: {error.msg} at column {error.colno}") from error
+    for number, row in enumerate(rows, start=1):
+        yield number, _object(path, number, row)
+
+
+def _object(path: Path, number: int, row: Any) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise QuestionFileError(path, number, f"is {_json_type(row)}, not an object with a question")
+    return row
 
 
 def _table(path: Path, content: bytes) -> pl.DataFrame:

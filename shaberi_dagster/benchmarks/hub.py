@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
@@ -69,7 +69,10 @@ def download(
         # Whatever the client raises (OSError, ValueError, its HTTP library's own) means the same to a user.
         raise ConfigurationError(_explain(source.repository, revision or source.revision, error)) from error
     snapshot = Path(folder)
-    chosen = _split_files(_data_files(snapshot), _configurations(snapshot / "README.md"), source)
+    names, configurations = _data_files(snapshot), _configurations(snapshot / "README.md")
+    splits = [split for split in (source.split, source.other_split) if split]
+    found = (_split_files(names, configurations, replace(source, split=split)) for split in splits)
+    chosen = next(filter(None, found), None)
     if not chosen:
         raise ConfigurationError(
             f"hub dataset {source.repository} has no {'/'.join(DATA_SUFFIXES)} file of split {source.split!r} "
@@ -130,6 +133,8 @@ def _split_files(names: Sequence[str], configurations: Sequence[_Configuration],
     patterns = [pattern for entry in declared for pattern in entry.patterns(source.split)]
     if patterns:
         return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    if source.config:  # a folder, where the card does not say
+        names = [name for name in names if source.config in PurePosixPath(name).parts] or names
     named = [name for name in names if _names_split(name, source.split)]
     if named or source.split != "train":
         return named

@@ -2,21 +2,26 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import BaseModel, TypeAdapter
 
+from shaberi_dagster.benchmarks.choices import Choices
 from shaberi_dagster.benchmarks.files import SUFFIXES, read_rows
 from shaberi_dagster.benchmarks.registry import Benchmark, Field
+from shaberi_dagster.benchmarks.upstream import Asked, UpstreamRowError, letter_index, listed, texts
 from shaberi_dagster.errors import ConfigurationError, QuestionFileError
 from shaberi_dagster.identity import sha256_json, sha256_text
 
 _HERE = Path(__file__).parent
 _STARTER = _HERE / "starter"
 _KNOWN_SETS = _HERE / "known_sets.yaml"
+
+UNSHUFFLED = "unshuffled"
+"""`{benchmark}@unshuffled` asks for the source's order of options; the names of such sets end with `-unshuffled`."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +33,12 @@ class Question:
         position: 1-based place in its set as the source gives it; an attribute, never the identity.
         upstream_id: The original dataset's own id; None when it has none.
         category: The original dataset's category; None when it has none.
-        question: What is asked.
-        reference: A right answer; None when there is none.
+        question: What is asked, with its options.
+        reference: A right answer, the letter of one where there are options; None when there is none.
         criteria: Deduction rules (ELYZA) or a rubric of points (Tengu); None when there are none.
+        options: The texts of the options A, B, … as they are shown; None when there are none.
+        option_order: For each of them its place among the source's, from 0; None when there are none.
+        aliases: Further right answers; None when there are none.
     """
 
     question_id: str
@@ -40,6 +48,17 @@ class Question:
     question: str
     reference: str | None
     criteria: str | None
+    options: tuple[str, ...] | None = None
+    option_order: tuple[int, ...] | None = None
+    aliases: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "Question":
+        """The question that a row of the lake's table of questions is."""
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value := row[name], list) else value for name in cls.__dataclass_fields__
+        }
+        return cls(**values)
 
 
 @dataclass(frozen=True)
@@ -49,7 +68,7 @@ class QuestionSet:
     Attributes:
         benchmark: The benchmark's name.
         name: `tengu@120` for a registered set, else `tengu@120-1a2b3c4d` with the start of its sha256.
-        sha256: Identity: the hash of the ordered (question_id, reference, criteria, category).
+        sha256: Identity: the hash of the ordered (question_id, reference, criteria, category, and aliases if any).
         questions: In the order of their positions.
         source: Where it was loaded from: `starter`, `hub:{repository}` or `folder:{path}`.
         source_revision: The hub commit; None for files.
@@ -86,7 +105,13 @@ def known_sets() -> Mapping[str, KnownSet]:
 
 def content_sha256(questions: Iterable[Question]) -> str:
     """The identity of a set: what is asked and graded, in order, wherever it comes from."""
-    return sha256_json([[each.question_id, each.reference, each.criteria, each.category] for each in questions])
+    # Options are in the text, and so in its id. Sets without aliases have the hash from before there were any.
+    return sha256_json(
+        [
+            [each.question_id, each.reference, each.criteria, each.category, *([each.aliases] if each.aliases else [])]
+            for each in questions
+        ]
+    )
 
 
 def set_name_of(benchmark: str, count: int, sha256: str) -> str:
@@ -112,10 +137,10 @@ def load_question_set(
     Args:
         benchmark: What is asked.
         source: `starter` (shipped), `hub` (Hugging Face) or `folder`.
-        folder: For `folder`: has `{benchmark}.jsonl` (or `.parquet`, `.csv`), and further versions as
-            `{benchmark}_…`, `{benchmark}-…` or `{benchmark}@…`.
+        folder: For `folder`: has `{benchmark}.jsonl` (or `.json`, `.parquet`, `.csv`) or one of the benchmark's
+            other `files`, and further versions as `{benchmark}_…`, `{benchmark}-…` or `{benchmark}@…`.
         set_name: The version wanted; None takes the source's own (in a folder, the file that is named
-            just like the benchmark).
+            just like the benchmark). `{benchmark}@unshuffled` is that one with its options in the source's order.
         revision: For `hub`: commit, tag or branch; None takes the benchmark's.
         hub_endpoint: The hub's address; None follows the hub client's own setting.
         hub_cache: The hub client's cache folder; None follows its own setting.
@@ -124,8 +149,11 @@ def load_question_set(
         QuestionFileError: A file has a line that is not a question.
         ConfigurationError: There is no such source, set or file, or the hub cannot be read.
     """
+    load = partial(_load, benchmark, shuffled=not (set_name or "").endswith(UNSHUFFLED))
+    if set_name == f"{benchmark.name}@{UNSHUFFLED}":
+        set_name = None
     if source == "starter":
-        loaded = _load(benchmark, [_STARTER / f"{benchmark.name}.jsonl"], "starter")
+        loaded = load([_STARTER / f"{benchmark.name}.jsonl"], "starter")
         return _choose({"": loaded}, set_name, "the starter set")
     if source == "hub":
         if benchmark.hub is None:
@@ -133,12 +161,12 @@ def load_question_set(
         from shaberi_dagster.benchmarks import hub  # noqa: PLC0415 - half a second that only the hub's users pay
 
         files = hub.download(benchmark.hub, revision=revision, endpoint=hub_endpoint, cache=hub_cache)
-        loaded = _load(benchmark, files.paths, f"hub:{benchmark.hub.repository}", files.revision)
+        loaded = load(files.paths, f"hub:{benchmark.hub.repository}", files.revision)
         return _choose({"": loaded}, set_name, f"hub dataset {benchmark.hub.repository}")
     if source == "folder":
         paths = _files_in(benchmark, folder, all_versions=set_name is not None)
         return _choose(
-            {path.name: _load(benchmark, [path], f"folder:{path.parent.absolute()}") for path in paths},
+            {path.name: load([path], f"folder:{path.parent.absolute()}") for path in paths},
             set_name,
             str(folder),
         )
@@ -151,10 +179,11 @@ def _files_in(benchmark: Benchmark, folder: Path | None, *, all_versions: bool) 
         raise ConfigurationError(f"question folder {folder} is not a folder; set --questions PATH or SHABERI_DATASETS")
     name = benchmark.name
     files = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
-    own = [path for path in files if path.stem == name]
+    own = [path for path in files if path.stem in {name, *benchmark.files}]
     if len(own) > 1:
         raise ConfigurationError(f"{folder} has {' and '.join(path.name for path in own)}: keep one, rename the other")
-    versions = [path for path in files if path.stem.startswith((f"{name}_", f"{name}@", f"{name}-"))]
+    prefixes = (f"{name}_", f"{name}@", f"{name}-")
+    versions = [path for path in files if path.stem.startswith(prefixes) and path not in own]
     found = own + versions if all_versions else own
     if not found:
         hint = f"; it has {', '.join(path.name for path in versions)}: choose one by its set name" if versions else ""
@@ -195,17 +224,27 @@ def _load(
     paths: Iterable[Path],
     source: str,
     revision: str | None = None,
+    *,
+    shuffled: bool = True,
 ) -> QuestionSet:
     """Read a set that may lie in several files (shards)."""
     questions: list[Question] = []
     lines: dict[str, str] = {}
     positions: set[int] = set()
-    path = None
+    path, position, index = None, 0, -1
     for path in paths:
-        for line, row in read_rows(path):
-            question = _Row(benchmark, path, line, row).question(default_position=len(questions) + 1)
+        for line, values in read_rows(path):
+            index += 1
+            row = _Row(benchmark, path, line, values)
+            asked = row.asked()
+            if asked is None:
+                continue
+            position += 1
+            question = row.question(asked, position, index, shuffled=shuffled)
             if question.question_id in lines:
-                raise QuestionFileError(path, line, f"repeats the question of {lines[question.question_id]}")
+                if row.is_ours:
+                    raise QuestionFileError(path, line, f"repeats the question of {lines[question.question_id]}")
+                continue  # its position stays empty, so that those of the others are the publisher's
             if question.position in positions:
                 raise QuestionFileError(path, line, f"repeats position {question.position}")
             lines[question.question_id] = f"{path.name}:{line}"
@@ -216,6 +255,8 @@ def _load(
     questions.sort(key=lambda question: question.position)
     sha256 = content_sha256(questions)
     name = set_name_of(benchmark.name, len(questions), sha256)
+    if not shuffled and any(question.options for question in questions) and not name.endswith(UNSHUFFLED):
+        name = f"{name}-{UNSHUFFLED}"
     return QuestionSet(benchmark.name, name, sha256, tuple(questions), source, revision)
 
 
@@ -228,16 +269,57 @@ class _Row:
     line: int
     values: Mapping[str, Any]
 
-    def question(self, default_position: int) -> Question:
-        text = self._required("question")
+    @property
+    def is_ours(self) -> bool:
+        """Whether it has our columns (or names for them), not those of a dataset that has a reader of its own."""
+        return self.benchmark.read_row is None or "reference" in self.values
+
+    def asked(self) -> Asked | None:
+        """What the row asks; None when its dataset's reader leaves it out."""
+        try:
+            if self.benchmark.read_row is not None and not self.is_ours:
+                return self.benchmark.read_row(self.values)
+            return self._own()
+        except UpstreamRowError as error:
+            raise self._error(str(error)) from error
+
+    def _own(self) -> Asked:
+        question: str | Choices = self._required("question")
+        if self.benchmark.answer_type == "mcq":
+            options = texts(self.values, "options")
+            question = listed(self._required("question"), options, letter_index(self.values, "reference", len(options)))
+        graded_by_rules = self.benchmark.answer_type != "free"
+        aliases = texts(self.values, "aliases") if graded_by_rules and self.values.get("aliases") else None
+        return Asked(question, self._text("reference"), self._text("category"), aliases)
+
+    def question(self, asked: Asked, default_position: int, index: int, *, shuffled: bool) -> Question:
+        """The question that the row asks.
+
+        Args:
+            asked: What it asks.
+            default_position: Its place among the questions.
+            index: Its place among the rows, from 0: its id in caches of the ensemble evaluation.
+            shuffled: Whether its options are put in an order of their own.
+        """
+        text, reference = asked.question, asked.reference
+        options: tuple[str, ...] | None = None
+        order: tuple[int, ...] | None = None
+        if isinstance(text, Choices):
+            choices = text
+            order = choices.shuffled_order() if shuffled else tuple(range(len(choices.options)))
+            options = tuple(choices.options[place] for place in order)
+            text, reference = choices.text(order), choices.letter(order)
         return Question(
             question_id=sha256_text(text),
             position=self._position(default_position),
-            upstream_id=self._upstream_id(),
-            category=self._text("category"),
+            upstream_id=self._upstream_id() if self.is_ours else f"{self.benchmark.name}-{index}",
+            category=asked.category,
             question=text,
-            reference=self._text("reference"),
-            criteria=self._text("criteria"),
+            reference=reference,
+            criteria=self._text("criteria") if self.is_ours else None,
+            options=options,
+            option_order=order,
+            aliases=asked.aliases,
         )
 
     def _column(self, field: Field) -> str | None:

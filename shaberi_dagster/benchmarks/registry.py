@@ -1,19 +1,24 @@
-"""The benchmarks, one declarative entry each. A new benchmark is one more entry in `BENCHMARKS`."""
+"""The benchmarks, one declarative entry each. A new benchmark is one more entry here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from shaberi_dagster.benchmarks import upstream
+from shaberi_dagster.benchmarks.upstream import RowReader
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.types import Sampling
 
 Field = Literal["question", "reference", "criteria", "category", "upstream_id"]
-GraderKind = Literal["llm_judge"]
+System = Literal["shaberi", "ensemble"]
+AnswerType = Literal["free", "numeric", "mcq", "math", "text", "yes_no"]
+GraderKind = Literal["llm_judge", "rule:numeric", "rule:mcq", "rule:math", "rule:match", "rule:yes_no"]
 LegacyScoreForm = Literal["tengu_points", "elyza_number", "double_brackets", "rakuda_brackets", "rakuda_mean_of_tenths"]
 
 _GENERATION_SAMPLING = Sampling(temperature=0.2, max_tokens=6000)
 _JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=4096)
+_ENSEMBLE_SAMPLING = Sampling(temperature=0.7, max_tokens=6000)
 
 
 @dataclass(frozen=True)
@@ -25,12 +30,14 @@ class HubSource:
         split: Split whose data files are the questions.
         config: Configuration of the dataset; None for its only or default one.
         revision: A commit sha to pin; None resolves the default branch when the set is loaded.
+        other_split: Split that is taken where there is no file of the first.
     """
 
     repository: str
     split: str
     config: str | None = None
     revision: str | None = None
+    other_split: str | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,13 @@ class Benchmark:
         required: Fields that every question must have, beside the question itself.
         reported_multiplier: Factor from the judge's scale to the published one.
         generation: How answers are asked for.
-        grader: What turns an answer into a score.
+        grader: What turns an answer into a score: an LLM judge, or rules that leave to one what they cannot tell.
+        system: The evaluation that it belongs to.
+        answer_type: What an answer is: a free text to be judged, a number, an option's letter, an expression, a
+            short text, or yes or no.
+        read_row: Reads a row of the dataset as its publisher has it. A row with a `reference` is ours, and has our
+            columns. None where `columns` says all.
+        files: Further names, without suffix, of files that hold the questions in a folder.
     """
 
     name: str
@@ -100,6 +113,10 @@ class Benchmark:
     reported_multiplier: float = 1.0
     generation: GenerationDefaults = GenerationDefaults()
     grader: GraderKind = "llm_judge"
+    system: System = "shaberi"
+    answer_type: AnswerType = "free"
+    read_row: RowReader | None = None
+    files: tuple[str, ...] = ()
 
 
 _ELYZA = Benchmark(
@@ -180,35 +197,176 @@ _RAKUDA = Benchmark(
     required=frozenset({"category"}),
 )
 
-BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
-    {benchmark.name: benchmark for benchmark in (_ELYZA, _TENGU, _MT_BENCH, _RAKUDA)}
+
+_GRADERS: Mapping[AnswerType, GraderKind] = {
+    "numeric": "rule:numeric",
+    "mcq": "rule:mcq",
+    "math": "rule:math",
+    "text": "rule:match",
+    "yes_no": "rule:yes_no",
+}
+
+
+def _ensemble(
+    name: str,
+    title: str,
+    description: str,
+    answer_type: AnswerType,
+    *,
+    hub: HubSource,
+    read_row: RowReader,
+    files: tuple[str, ...] = (),
+) -> Benchmark:
+    """A benchmark of the ensemble evaluation: an answer is right or wrong, and the question is all that is sent."""
+    return Benchmark(
+        name=name,
+        title=title,
+        description=description,
+        scale_minimum=0,
+        scale_maximum=1,
+        judging=JudgingDefaults(primary_template="grading/verdict"),
+        hub=hub,
+        columns={},
+        required=frozenset({"reference"}),
+        generation=GenerationDefaults(_ENSEMBLE_SAMPLING, system_template=None),
+        grader=_GRADERS[answer_type],
+        system="ensemble",
+        answer_type=answer_type,
+        read_row=read_row,
+        files=files,
+    )
+
+
+_ENSEMBLE = (
+    _ensemble(
+        "gsm8k",
+        "GSM8K",
+        "Grade-school word problems whose answer is a number.",
+        "numeric",
+        hub=HubSource("openai/gsm8k", split="test", config="main"),
+        read_row=upstream.gsm8k,
+        files=("gsm8k_test",),
+    ),
+    _ensemble(
+        "math500",
+        "MATH-500",
+        "Competition mathematics whose answer is an expression in LaTeX.",
+        "math",
+        hub=HubSource("HuggingFaceH4/MATH-500", split="test"),
+        read_row=upstream.math500,
+        files=("math500_jianzhnie",),
+    ),
+    _ensemble(
+        "truthfulqa",
+        "TruthfulQA",
+        "Questions that many people answer wrongly, with 2 to 13 options.",
+        "mcq",
+        hub=HubSource("truthfulqa/truthful_qa", split="validation", config="multiple_choice"),
+        read_row=upstream.truthfulqa,
+        files=("truthfulqa_v0_mc_task",),
+    ),
+    _ensemble(
+        "gpqa",
+        "GPQA Diamond",
+        "Graduate-level questions in biology, physics and chemistry, with 4 options.",
+        "mcq",
+        hub=HubSource("hendrydong/gpqa_diamond_mc", split="test"),
+        read_row=upstream.gpqa,
+    ),
+    _ensemble(
+        "mmlu_pro",
+        "MMLU-Pro",
+        "Examination questions of 14 fields, with 4 to 10 options.",
+        "mcq",
+        hub=HubSource("TIGER-Lab/MMLU-Pro", split="test"),
+        read_row=upstream.mmlu_pro,
+    ),
+    _ensemble(
+        "simpleqa",
+        "SimpleQA",
+        "Short questions for facts, each with one answer that does not change.",
+        "text",
+        hub=HubSource("basicv8vc/SimpleQA", split="test"),
+        read_row=upstream.simpleqa,
+        files=("simple_qa_test_set",),
+    ),
+    _ensemble(
+        "hle",
+        "Humanity's Last Exam, text only",
+        "Questions at the frontier of many fields; those with an image are left out.",
+        "text",
+        hub=HubSource("cais/hle", split="test"),
+        read_row=upstream.hle,
+    ),
+    _ensemble(
+        "arc",
+        "ARC-Challenge",
+        "Science questions from school examinations, most with 4 options.",
+        "mcq",
+        hub=HubSource("allenai/ai2_arc", split="test", config="ARC-Challenge"),
+        read_row=upstream.arc,
+    ),
+    _ensemble(
+        "hellaswag",
+        "HellaSwag",
+        "Which of 4 endings continues a description of everyday events.",
+        "mcq",
+        hub=HubSource("Rowan/hellaswag", split="validation"),
+        read_row=upstream.hellaswag,
+    ),
+    _ensemble(
+        "hallumix",
+        "HalluMix",
+        "Whether an answer says something that its documents do not support.",
+        "yes_no",
+        hub=HubSource("quotientai/HalluMix", split="test", other_split="train"),
+        read_row=upstream.hallumix,
+    ),
 )
 
 
+def _by_name(*benchmarks: Benchmark) -> Mapping[str, Benchmark]:
+    return MappingProxyType({benchmark.name: benchmark for benchmark in benchmarks})
+
+
+BENCHMARKS = _by_name(_ELYZA, _TENGU, _MT_BENCH, _RAKUDA)
+"""The Shaberi suite: what `all` means to `run-evals`, and what its tables and trees have."""
+
+ENSEMBLE_BENCHMARKS = _by_name(*_ENSEMBLE)
+"""The ensemble evaluation: what `all` means to `quick-eval`."""
+
+ALL_BENCHMARKS = _by_name(*BENCHMARKS.values(), *_ENSEMBLE)
+"""Every benchmark that a run can have."""
+
+
 def get_benchmark(name: str) -> Benchmark:
-    """The benchmark of that name.
+    """The benchmark of that name, of either system.
 
     Raises:
         ConfigurationError: There is none; the message lists the known ones.
     """
     try:
-        return BENCHMARKS[name]
+        return ALL_BENCHMARKS[name]
     except KeyError:
-        raise ConfigurationError(f"unknown benchmark {name!r}; known: {', '.join(BENCHMARKS)}") from None
+        raise ConfigurationError(f"unknown benchmark {name!r}; known: {', '.join(ALL_BENCHMARKS)}") from None
 
 
-def parse_benchmarks(text: str) -> tuple[Benchmark, ...]:
+def parse_benchmarks(text: str, all_of: Mapping[str, Benchmark] = BENCHMARKS) -> tuple[Benchmark, ...]:
     """The benchmarks of `all` or of a comma-separated list, in the list's order, each once.
 
     >>> [benchmark.name for benchmark in parse_benchmarks("rakuda, elyza,rakuda")]
     ['rakuda', 'elyza']
+
+    Args:
+        text: Names, or `all`.
+        all_of: What `all` means; a list may name others.
 
     Raises:
         ConfigurationError: A name is unknown, or the list is empty.
     """
     names = [name for part in text.split(",") if (name := part.strip())]
     if not names:
-        raise ConfigurationError(f"no benchmark named; use 'all' or some of: {', '.join(BENCHMARKS)}")
+        raise ConfigurationError(f"no benchmark named; use 'all' or some of: {', '.join(ALL_BENCHMARKS)}")
     if names == ["all"]:
-        return tuple(BENCHMARKS.values())
+        return tuple(all_of.values())
     return tuple(get_benchmark(name) for name in dict.fromkeys(names))

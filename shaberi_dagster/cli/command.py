@@ -10,7 +10,7 @@ import typer
 
 from shaberi_dagster.errors import ShaberiError
 
-FINE, USAGE, FAILED_PARTS, UNFORESEEN, INTERRUPTED = 0, 2, 3, 70, 130
+FINE, GATE_FAILED, USAGE, FAILED_PARTS, UNFORESEEN, INTERRUPTED = 0, 1, 2, 3, 70, 130
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 _DEBUG_FLAG = "--debug"
 

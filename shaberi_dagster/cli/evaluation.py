@@ -1,83 +1,135 @@
-"""What `run-evals` does: plan, check, materialize in this process, show the scores."""
+"""What `run-evals` and `quick-eval` do: plan, check, materialize in this process, show the scores."""
 
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import orjson
 from rich.console import Console
 
-from shaberi_dagster.benchmarks.registry import parse_benchmarks
+from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS, get_benchmark, parse_benchmarks
 from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.cli.plan import write_plan
 from shaberi_dagster.cli.view_scores import Selection, show
 from shaberi_dagster.defs.execution import close_dead_runs, open_instance, run_in_process
 from shaberi_dagster.defs.jobs import add_partition
 from shaberi_dagster.defs.resources import COMMAND_TAG
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.estimate import estimate_calls
 from shaberi_dagster.evaluation import check_endpoints
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.outcome import STAGES
-from shaberi_dagster.planning import judged_anew, load_run, plan_run, store_run
+from shaberi_dagster.passes.pipeline import BASELINE
+from shaberi_dagster.planning import judged_anew, load_run, named_judges, plan_run, store_run
+from shaberi_dagster.prompting import judges_alike
 from shaberi_dagster.runspec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.scoring import set_status
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.workspace import Workspace, reporting_to
 
 
 class Evaluation:
-    """One `run-evals` command.
+    """One `run-evals` or `quick-eval` command.
 
     Args:
         requests: One for each run.
         options: How calls are made.
         rejudge: Judge the stored answers anew instead of bringing everything up to date.
+        reprocess: Read the stored outputs again instead, and call nobody.
+        command: Its name.
+        stages: Only these; None means all that the options leave.
+
+    Attributes:
+        calls_made: Calls that `run` made, by stage.
     """
 
-    def __init__(self, requests: Sequence[RunRequest], options: CallOptions, *, rejudge: bool) -> None:
+    def __init__(
+        self,
+        requests: Sequence[RunRequest],
+        options: CallOptions,
+        *,
+        rejudge: bool = False,
+        reprocess: bool = False,
+        command: str = "run-evals",
+        stages: Sequence[str] | None = None,
+    ) -> None:
+        self.calls_made: dict[str, int] = {}
         self._workspace = Workspace(Settings.from_environment(), options=options)
-        self._command_id = uuid.uuid4().hex
-        self._rejudge = rejudge
-        self._judges_asked = list(requests[0].judge_models or [])
-        self._benchmarks = [one.name for one in parse_benchmarks(",".join(requests[0].benchmarks))]
+        self._command, self._command_id = command, uuid.uuid4().hex
+        self._only = stages
+        self._rejudge, self._reprocess = rejudge, reprocess
+        self._pipeline = ",".join(requests[0].passes or []) or BASELINE
+        self._judges_asked = named_judges(requests[0], self._workspace)
+        all_of = ENSEMBLE_BENCHMARKS if requests[0].ensemble else BENCHMARKS
+        self._benchmarks = [one.name for one in parse_benchmarks(",".join(requests[0].benchmarks), all_of)]
         self._specs = [self._judged_anew(one) if rejudge else plan_run(one, self._workspace) for one in requests]
+
+    @property
+    def workspace(self) -> Workspace:
+        """Where it reads and writes."""
+        return self._workspace
+
+    @property
+    def spec(self) -> RunSpec:
+        """The only run, or the first of several."""
+        return self._specs[0]
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """What it is about; the runs may have others."""
+        return self._benchmarks
 
     def run(self) -> str:
         """Materialize all runs, one after the other.
 
         Returns:
-            `complete`, or the first other state of a benchmark.
+            `complete`, or the first other state of a benchmark; `partial` where not all stages are asked for.
         """
         reporter = reporter_for(sys.stderr)
         workspace = self._workspace
         calls_before = self._n_calls()
         with reporting_to(reporter):
-            if any(not self._is_complete(spec) for spec in self._specs):
+            if not self._reprocess and any(not self._is_complete(spec) for spec in self._specs):
                 stages = self._stages()
-                judges = self._judges() or [judge.model for judge in self._specs[0].judges]
-                check_endpoints(self._specs[0], workspace, answers="answers" in stages, judges=judges)
+                judges = self._judges() or [judge.name for judge in self._specs[0].judges]
+                answers = "answers" in stages and not self._samples_are_there()
+                check_endpoints(self._specs[0], workspace, answers=answers, judges=judges)
             self._announce(reporter.note)
             instance = open_instance(workspace.settings.dagster_home)
             close_dead_runs(instance)
+            materialize = partial(
+                run_in_process,
+                benchmarks=self._benchmarks,
+                instance=instance,
+                judges=self._judges(),
+                reprocess=self._reprocess,
+                options=workspace.options,
+                tags={"shaberi/command": self._command, COMMAND_TAG: self._command_id},
+            )
             for spec in self._specs:
                 store_run(spec, workspace)
                 add_partition(spec, instance)
-                run_in_process(
-                    spec.run_id,
-                    self._benchmarks,
-                    instance,
-                    stages=self._stages(),
-                    judges=self._judges(),
-                    options=workspace.options,
-                    tags={"shaberi/command": "run-evals", COMMAND_TAG: self._command_id},
-                )
+                try:
+                    materialize(spec.run_id, stages=self._stages())
+                except EndpointError as error:
+                    # It worked when the command began. What is there is scored; the same command does the rest.
+                    reporter.note(str(error))
+                    without_calls = [stage for stage in self._stages() if stage in {"scores", "metrics"}]
+                    materialize(spec.run_id, stages=without_calls)
+        self.calls_made = dict(self._n_calls() - calls_before)
+        if self._only is not None:
+            for spec in self._specs:
+                set_status(spec, workspace)
+            return "partial"
         states = [self._state(spec) for spec in self._specs]
         status = next((state for state in states if state != "complete"), "complete")
         if status != "complete":
             reporter.note("some parts failed: `shaberi sql failures` tells why, the same command tries them again")
-        elif self._n_calls() == calls_before:
+        elif not self.calls_made:
             reporter.note("nothing left to do: no call was made")
         return status
 
@@ -87,6 +139,7 @@ class Evaluation:
             models=[self._specs[0].model],
             tags=[spec.run_tag for spec in self._specs],
             judges=self._judges_asked,
+            pipeline=self._pipeline,
             runs=len(self._specs) if len(self._specs) > 1 else None,
         )
         show(self._workspace.settings.warehouse, selection, "json" if as_json else "table")
@@ -107,23 +160,34 @@ class Evaluation:
             raise ConfigurationError(f"run {run_id} has no answers to rejudge: leave --rejudge out")
         # No answer is made, so a limited run stays limited.
         spec = plan_run(request.model_copy(update={"limit": request.limit or before.limit}), self._workspace)
-        old = {judge.model for judge in before.judges}
-        asked = self._judges_asked or [judge.model for judge in spec.judges]
+        old = {judge.name for judge in before.judges}
+        asked = self._judges_asked or [judge.name for judge in spec.judges]
         return judged_anew(spec, [name for name in asked if name in old], self._benchmarks)
 
     def _stages(self) -> list[str]:
-        return [stage for stage in STAGES if stage != "answers" or not self._rejudge]
+        without = set() if self._specs[0].passes else {"pass_outputs"}
+        if self._rejudge or self._reprocess:
+            without.add("answers")
+        return [stage for stage in self._only or STAGES if stage not in without]
 
     def _judges(self) -> list[str]:
         """With --rejudge only the judges asked for are called."""
         return self._judges_asked if self._rejudge else []
 
+    def _samples_are_there(self) -> bool:
+        """Whether an ensemble's samples are stored or paid for, so that its endpoint is not needed for them."""
+        if self.spec.ensemble is None:
+            return False
+        return not answers_missing(self.spec, self._benchmarks, self._workspace)
+
     def _is_complete(self, spec: RunSpec) -> bool:
         stored = self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["spec_hash"])["spec_hash"].to_list()
         return stored == [spec.spec_hash] and self._state(spec) == "complete"
 
-    def _n_calls(self) -> int:
-        return self._workspace.lake.read("calls", {"run_id": [spec.run_id for spec in self._specs]}, ["status"]).height
+    def _n_calls(self) -> Counter[str]:
+        """Calls that are the runs' own, by stage."""
+        keys = {"run_id": [spec.run_id for spec in self._specs]}
+        return Counter(self._workspace.lake.read("calls", keys, ["stage"])["stage"].to_list())
 
     def _state(self, spec: RunSpec) -> str:
         """Of the benchmarks that this command is about; the run may have others."""
@@ -132,12 +196,38 @@ class Evaluation:
         return next((states[name] for name in self._benchmarks if states[name] != "complete"), "complete")
 
     def _announce(self, note: Callable[[str], object]) -> None:
-        spec = self._specs[0]
+        spec = self.spec
         for name in self._benchmarks:
             settings = spec.benchmarks[name]
             note(f"{name}: {settings.question_set} ({settings.n_questions} questions, from {settings.source})")
+        if spec.ensemble:
+            planned = sum(map(spec.n_planned, self._benchmarks))
+            missing = answers_missing(spec, self._benchmarks, self._workspace)
+            note(f"samples: {planned - missing} of {planned} are there or paid for, {missing} calls to make")
+        if spec.ensemble and "judgements" in self._stages():
+            grader = spec.ensemble.grader
+            note(f"graded by rules; what they cannot tell by {grader.model if grader else 'nobody, so it is wrong'}")
+        prompts = self._workspace.prompts
+        for judge in spec.judges:
+            if judge.prompt and judge.name in (self._judges() or [judge.name]):
+                variant = prompts.variant(judge.prompt)
+                alike = [name for name in self._benchmarks if judges_alike(prompts, variant, get_benchmark(name))]
+                if alike:
+                    note(f"judge {judge.name} is told what {judge.model} is told in {', '.join(alike)}")
         if any(judge.model == DEFAULT_MODEL for judge in spec.judges):
             note(
                 f"judge {DEFAULT_MODEL} is a tiny model that shows the pipeline at work; its scores mean little. "
                 "Name a real one with --judge-model."
             )
+
+
+def answers_missing(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> int:
+    """How many answers of a run nobody has paid for yet.
+
+    Args:
+        spec: The run, planned or stored.
+        benchmarks: Some of its benchmarks.
+        workspace: Its lake and journals are read.
+    """
+    estimates = estimate_calls([spec], benchmarks, ["answers"], workspace, now=datetime.now(UTC))
+    return sum(one.calls for one in estimates)

@@ -24,6 +24,9 @@ _EPILOG = """Examples:
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --tag july
   run-evals --model my-model --base-url http://localhost:8000/v1 --judge-model gpt-5.1 --judge-model gemini-3-pro
   run-evals --model my-model --tag july --rejudge --judge-model gpt-5.1
+  run-evals --model my-model --tag july --rejudge --judge-model gpt-5.1 --judge-prompt strict
+  run-evals --model my-model --tag july --passes lang_mixing,repetition
+  run-evals --model my-model --tag july --reprocess
   run-evals --model my-model --benchmark elyza,tengu --limit 10 --questions hub
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --dry-run
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --max-cost 5
@@ -41,9 +44,18 @@ def run_evals(  # noqa: PLR0917
         list[str] | None,
         typer.Option(help="Judge; repeat for several. Default: the run's own, else the embedded model."),
     ] = None,
+    judge_prompt: Annotated[
+        str | None, typer.Option(help="Variant of the judge prompt: a judge of its own, named MODEL+VARIANT.")
+    ] = None,
     passes: Annotated[str | None, typer.Option(help="Score-modifying passes, comma-separated, in order.")] = None,
+    pass_option: Annotated[
+        list[str] | None, typer.Option(help="NAME.SETTING=VALUE for one of the passes; repeat for several.")
+    ] = None,
     rejudge: Annotated[
         bool, typer.Option("--rejudge", help="Judge the stored answers anew; ask the model nothing.")
+    ] = False,
+    reprocess: Annotated[
+        bool, typer.Option("--reprocess", help="Parse stored outputs again, apply passes, derive scores; call nobody.")
     ] = False,
     base_url: Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint of the model, up to /v1.")] = None,
     judge_base_url: Annotated[str | None, typer.Option(help="Endpoint of the judges, up to /v1.")] = None,
@@ -96,12 +108,16 @@ def run_evals(  # noqa: PLR0917
 ) -> int:
     """Evaluate a model: answers, judgements, scores, metrics. What is there already is never paid for again."""
     del debug
+    if rejudge and reprocess:
+        raise ConfigurationError("--rejudge asks judges and --reprocess asks nobody: leave one out")
     request = RunRequest(
         model=model,
         tag=tag,
         benchmarks=benchmark.split(","),
         judge_models=judge_model or None,
+        judge_prompt=judge_prompt,
         passes=passes.split(",") if passes else None,
+        pass_options=pass_option,
         base_url=base_url,
         judge_base_url=judge_base_url,
         api_key_variable=api_key_variable,
@@ -124,7 +140,7 @@ def run_evals(  # noqa: PLR0917
         limiter_cooldown=limiter_cooldown,
         fresh=fresh,
         max_cost=max_cost,
-        max_tokens_total=max_tokens_total,
+        max_tokens_total=0 if reprocess else max_tokens_total,
     )
     # Only now, so that --help and usage errors are quick. Imports leave no garbage, so none is looked for among them.
     gc.disable()
@@ -134,7 +150,9 @@ def run_evals(  # noqa: PLR0917
     gc.enable()
 
     tags = [tag] if runs == 1 else [f"{tag}-run{number}" for number in range(1, runs + 1)]
-    evaluation = Evaluation([request.model_copy(update={"tag": each}) for each in tags], options, rejudge=rejudge)
+    evaluation = Evaluation(
+        [request.model_copy(update={"tag": each}) for each in tags], options, rejudge=rejudge, reprocess=reprocess
+    )
     if dry_run:
         evaluation.show_plan(as_json=json)
         return FINE

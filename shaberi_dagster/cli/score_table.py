@@ -1,224 +1,40 @@
-"""What `view-scores` prints: scores with their denominators, statistics over runs, and tokens.
+"""What `view-scores` shows on a terminal, and what its tables have in common with those in Markdown."""
 
-Plain rows come in, from whatever query; names in them are untrusted. Every number says what it is over: how many
-samples were planned and scored, how many failed, which question set, which null policy, which pass pipeline.
-"""
-
-import csv
-import io
-import json
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
-from statistics import fmean
-from typing import Any, Literal, TypeGuard, TypeVar, get_args
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS
-from shaberi_dagster.cli.text import json_safe, pad, printable, width_of
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.cli.score_report import (
+    MEAN_OF,
+    OVERALL,
+    POLICIES,
+    JudgeMean,
+    RunMean,
+    RunStatistic,
+    ScoreReport,
+    ScoreRow,
+    TokenRow,
+    Unfinished,
+    benchmark_order,
+    grouped,
+    is_number,
+    less,
+)
+from shaberi_dagster.cli.text import printable, width_of
+from shaberi_dagster.statistics.intervals import Estimate
 
-OutputFormat = Literal["table", "json", "csv", "md"]
-OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
-
-T = TypeVar("T")
-K = TypeVar("K")
-_OVERALL = "overall"
-_MEAN_OF = "mean of "
-_NOTHING = "-"
+NOTHING = "-"
 _UNKNOWN = "unknown"
 _NARROWEST_NAME = 16
 _GAP = 2
-_POLICIES = {
-    "legacy": "samples without a score are left out",
-    "zero": "a sample without a score counts as the scale's minimum",
-    "strict": "no score unless every planned sample has one",
-}
-# Spreadsheets run a cell that starts with one of these; the full-width ones too, in Japanese settings.
-_FORMULA_STARTS = tuple("=+-@＝＋－＠")
-_MARKDOWN_SPECIAL = re.compile(r"([\\`*\[\]<>|~&])")
-
-
-@dataclass(frozen=True)
-class ScoreRow:
-    """The score of one run on one benchmark by one judge.
-
-    Attributes:
-        model: The evaluated model.
-        run_tag: Its run.
-        judge: Who scored.
-        benchmark: The benchmark.
-        question_set: The version of its questions, such as `tengu@120`.
-        pipeline: The pass pipeline; `baseline` without passes.
-        null_policy: `legacy`, `zero` or `strict`.
-        score: Mean on the reported scale (ELYZA ×2); None when there is none under the policy.
-        sd_questions: Standard deviation over questions on the same scale; None when not defined.
-        n_planned: Samples planned.
-        n_scored: Samples with a score.
-        n_failed: Samples that ended without one.
-        n_excluded: Samples left out for a reason, such as empty answers.
-    """
-
-    model: str
-    run_tag: str
-    judge: str
-    benchmark: str
-    question_set: str
-    pipeline: str
-    null_policy: str
-    score: float | None
-    sd_questions: float | None
-    n_planned: int
-    n_scored: int
-    n_failed: int
-    n_excluded: int
-
-
-@dataclass(frozen=True)
-class TokenRow:
-    """Tokens of one stage of one run; None is unknown.
-
-    Attributes:
-        model: The evaluated model.
-        run_tag: Its run.
-        stage: `answers`, `judgements`, …
-        calls: Finished calls.
-        prompt_tokens: Tokens sent.
-        completion_tokens: Tokens received.
-        cost_usd: Estimated cost in US dollars.
-    """
-
-    model: str
-    run_tag: str
-    stage: str
-    calls: int
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    cost_usd: float | None
-
-
-@dataclass(frozen=True)
-class RunStatistic:
-    """Scores of the runs of one base tag on one benchmark by one judge.
-
-    Attributes:
-        model: The evaluated model.
-        base_tag: What the runs' tags have in common.
-        judge: Who scored.
-        benchmark: The benchmark; `overall` for each run's mean over benchmarks.
-        n_runs: Number of runs.
-        mean: Mean of the runs' scores.
-        sd: Sample standard deviation between runs; None for one run.
-        margin_of_error: Half the width of the 95 % confidence interval of the mean; None for one run.
-        minimum: Lowest score of a run.
-        maximum: Highest score of a run.
-        values: The runs' scores in the order of the runs.
-    """
-
-    model: str
-    base_tag: str
-    judge: str
-    benchmark: str
-    n_runs: int
-    mean: float
-    sd: float | None
-    margin_of_error: float | None
-    minimum: float
-    maximum: float
-    values: Sequence[float]
-
-
-@dataclass(frozen=True)
-class ScoreReport:
-    """Everything that is printed.
-
-    Attributes:
-        policy: The null policy of all rows.
-        pipeline: The pass pipeline of all rows.
-        rows: One per run, judge and benchmark.
-        tokens: One per run and stage.
-        statistics: Aggregates over repeated runs; empty when none were asked for.
-        remarks: What else was chosen, one sentence each.
-    """
-
-    policy: str
-    pipeline: str
-    rows: Sequence[ScoreRow]
-    tokens: Sequence[TokenRow] = ()
-    statistics: Sequence[RunStatistic] = ()
-    remarks: Sequence[str] = ()
-
-    @cached_property
-    def means(self) -> list["RunMean"]:
-        """One per run and judge, best first, those without a score last."""
-        groups: dict[tuple[str, str, str], list[ScoreRow]] = {}
-        for row in self.rows:
-            groups.setdefault((row.model, row.run_tag, row.judge), []).append(row)
-        means = [RunMean(*key, tuple(sorted(rows, key=_benchmark_order))) for key, rows in groups.items()]
-        return sorted(means, key=lambda one: -math.inf if one.mean is None else one.mean, reverse=True)
-
-
-@dataclass(frozen=True)
-class RunMean:
-    """The unweighted mean over the benchmarks that have a score.
-
-    Attributes:
-        model: The evaluated model.
-        run_tag: Its run.
-        judge: Who scored.
-        rows: The benchmarks' rows, in the benchmarks' order.
-    """
-
-    model: str
-    run_tag: str
-    judge: str
-    rows: tuple[ScoreRow, ...]
-
-    @property
-    def _scores(self) -> list[float]:
-        return [row.score for row in self.rows if _is_number(row.score)]
-
-    @property
-    def mean(self) -> float | None:
-        """The mean; None without any score."""
-        return fmean(self._scores) if self._scores else None
-
-    @property
-    def n_benchmarks(self) -> int:
-        """Over how many benchmarks it is."""
-        return len(self._scores)
-
-    @property
-    def label(self) -> str:
-        """For example `mean of 4`."""
-        return f"{_MEAN_OF}{self.n_benchmarks}"
-
-    @property
-    def n_failed(self) -> int:
-        """Failed samples of all benchmarks."""
-        return sum(row.n_failed for row in self.rows)
-
-
-def write_scores(report: ScoreReport, output_format: OutputFormat, console: Console) -> None:
-    """Print a report.
-
-    Args:
-        report: What to print.
-        output_format: `table` for people; `json`: one document; `csv`: one rectangular table; `md`: Markdown.
-        console: Where to; its width is the table's.
-    """
-    if output_format == "table":
-        console.print(as_table(report, console.width), crop=False)
-    else:
-        writers: Mapping[str, Callable[[ScoreReport], str]] = {"json": as_json, "csv": as_csv, "md": as_markdown}
-        console.file.write(writers[output_format](report))
-
-
-# --- for people ------------------------------------------------------------------------------------------------------
+_MOST_UNFINISHED = 10
+Titles = tuple[str, ...]
+Line = tuple[str, ...]
 
 
 def as_table(report: ScoreReport, width: int) -> RenderableType:
@@ -232,18 +48,22 @@ def as_table(report: ScoreReport, width: int) -> RenderableType:
         width: Columns of the terminal.
     """
     parts: list[RenderableType] = []
-    for (model, base_tag), rows in _grouped(report.statistics, lambda row: (row.model, row.base_tag)):
-        parts += [_heading(model, base_tag), _statistics_table(rows, width), ""]
+    for (model, base_tag), rows in grouped(report.statistics, lambda row: (row.model, row.base_tag)):
+        parts += [_heading(model, base_tag), _lines_table(*statistics_lines(report, rows), width), ""]
     if not report.rows:
         parts += ["No scores.", ""]
     elif len({(row.model, row.run_tag) for row in report.rows}) == 1 or _grid_width(report) > width:
-        for (model, run_tag), means in _grouped(report.means, lambda mean: (mean.model, mean.run_tag)):
-            parts += [_heading(model, run_tag), _detail_table(means, width), ""]
+        for (model, run_tag), means in grouped(report.means, lambda mean: (mean.model, mean.run_tag)):
+            parts += [_heading(model, run_tag), _lines_table(*detail_lines(report, means), width), ""]
     else:
         parts += [_grid(report, width), ""]
-    parts += [Text(note, style="dim") for note in _notes(report)]
+    if report.judge_means:
+        parts += [Text(judges_title(report), style="bold"), _plain_table(*judge_lines(report), width, n_names=2), ""]
+    if report.judge_pairs:
+        parts += [Text(PAIRS_TITLE, style="bold"), _plain_table(*pair_lines(report), width, n_names=2), ""]
+    parts += [Text(note, style="dim") for note in notes(report)]
     if report.tokens:
-        parts += ["", _token_table(report.tokens, width)]
+        parts += ["", _token_table(report.tokens, width), Text(price_note(report.tokens), style="dim")]
     return Group(*parts)
 
 
@@ -286,8 +106,28 @@ def _width(columns: list[_Column]) -> int:
     return sum(column.width for column in columns) + _GAP * (len(columns) - 1)
 
 
+def _lines_table(titles: Titles, lines: Sequence[Line], width: int) -> Table:
+    """Lines that begin with what was asked and the judge; lines of means are bold."""
+    columns = [
+        _Column(title, list(cells), left=index <= 1, flexible=index == 1)
+        for index, (title, cells) in enumerate(zip(titles, zip(*lines, strict=True), strict=True))
+    ]
+    return _table(columns, width, bold=[line[0].startswith(MEAN_OF) for line in lines])
+
+
+def _plain_table(titles: Titles, lines: Sequence[Line], width: int, n_names: int) -> Table:
+    columns = [
+        _Column(title, list(cells), left=index < n_names, flexible=index == 0)
+        for index, (title, cells) in enumerate(zip(titles, zip(*lines, strict=True), strict=True))
+    ]
+    return _table(columns, width)
+
+
 def _heading(model: str, tag: str) -> Text:
     return Text.assemble((printable(model), "bold"), "  ", (printable(tag), "dim"))
+
+
+# --- scores ----------------------------------------------------------------------------------------------------------
 
 
 def _grid_columns(report: ScoreReport) -> list[_Column]:
@@ -298,7 +138,9 @@ def _grid_columns(report: ScoreReport) -> list[_Column]:
     for key in _benchmark_columns(report.rows):
         cells = [_grid_cell([row for row in mean.rows if _column_key(row) == key]) for mean in report.means]
         columns.append(_Column("\n".join(map(printable, key)), cells))
-    columns.append(_Column("mean", [f"{_decimals(mean.mean)}\n{mean.label}" for mean in report.means], style="bold"))
+    columns.append(_Column("mean", list(map(_grid_mean, report.means)), style="bold"))
+    if report.ties:
+        columns.append(_Column(_TIE_TITLE, list(map(_against_best, report.means))))
     columns.append(_Column("failed", [str(mean.n_failed) for mean in report.means]))
     return columns
 
@@ -317,7 +159,20 @@ def _grid_width(report: ScoreReport) -> int:
 
 
 def _grid_cell(rows: list[ScoreRow]) -> str:
-    return "\n".join(f"{_decimals(row.score)}\n{_counts(row)}" for row in rows) or _NOTHING
+    cells = [
+        [decimals(row.score), *_if_known(_interval(row.over_questions)), *_if_known(_signed(row.change)), _counts(row)]
+        for row in rows
+    ]
+    return "\n".join("\n".join(lines) for lines in cells) or NOTHING
+
+
+def _grid_mean(mean: RunMean) -> str:
+    interval, change = _mean_interval(mean), _signed(less(mean.mean, mean.baseline_mean))
+    return "\n".join([decimals(mean.mean), *_if_known(interval), *_if_known(change), mean.label])
+
+
+def _if_known(cell: str) -> list[str]:
+    return [] if cell == NOTHING else [cell]
 
 
 def _counts(row: ScoreRow) -> str:
@@ -327,266 +182,62 @@ def _counts(row: ScoreRow) -> str:
     return "\n".join(parts)
 
 
-_DETAIL_TITLES = ("question set", "judge", "score", "sd over\nquestions", "scored", "failed", "excluded")
+_QUESTIONS_TITLE = "95 % CI\nover\nquestions"
+_TIE_TITLE = "against\nbest"
+_LENIENCY_TITLE = "adjusted\nfor\nleniency"
 
 
-def _detail_table(means: list[RunMean], width: int) -> Table:
-    lines = [line for mean in means for line in _detail_lines(mean)]
-    return _lines_table(_DETAIL_TITLES, lines, width)
-
-
-def _lines_table(titles: Sequence[str], lines: list[tuple[str, ...]], width: int) -> Table:
-    """Lines that begin with what was asked and the judge; lines of means are bold."""
-    columns = [
-        _Column(title, list(cells), left=index <= 1, flexible=index == 1)
-        for index, (title, cells) in enumerate(zip(titles, zip(*lines, strict=True), strict=True))
+def detail_lines(report: ScoreReport, means: Sequence[RunMean]) -> tuple[Titles, list[Line]]:
+    """A line for each benchmark and one for the mean, with their titles; columns are there where there is something."""
+    rows = report.rows
+    columns: list[tuple[str, Callable[[ScoreRow], str], Callable[[RunMean], str]]] = [
+        ("question set", _question_set, lambda mean: mean.label),
+        ("judge", lambda row: printable(row.judge), lambda mean: printable(mean.judge)),
+        ("score", lambda row: decimals(row.score), lambda mean: decimals(mean.mean)),
     ]
-    return _table(columns, width, bold=[line[0].startswith(_MEAN_OF) for line in lines])
-
-
-def _detail_lines(mean: RunMean) -> list[tuple[str, ...]]:
-    scored, planned = sum(row.n_scored for row in mean.rows), sum(row.n_planned for row in mean.rows)
-    excluded = sum(row.n_excluded for row in mean.rows)
-    total = (f"{scored}/{planned}", str(mean.n_failed), str(excluded))
-    judge = printable(mean.judge)
-    return [*map(_detail_cells, mean.rows), (mean.label, judge, _decimals(mean.mean), "", *total)]
-
-
-def _detail_cells(row: ScoreRow) -> tuple[str, ...]:
-    named = row.question_set.startswith(row.benchmark)
-    return (
-        printable(row.question_set if named else f"{row.benchmark} ({row.question_set})"),
-        printable(row.judge),
-        _decimals(row.score),
-        _decimals(row.sd_questions),
-        f"{row.n_scored}/{row.n_planned}",
-        str(row.n_failed),
-        str(row.n_excluded),
-    )
-
-
-_STATISTICS_TITLES = (
-    "benchmark",
-    "judge",
-    "mean",
-    "sd between\nruns",
-    "95 % CI\nbetween runs",
-    "range over\nruns",
-    "runs",
-)
-
-
-def _statistics_table(statistics: list[RunStatistic], width: int) -> Table:
-    return _lines_table(_STATISTICS_TITLES, _statistics_lines(statistics), width)
-
-
-def _statistics_lines(statistics: list[RunStatistic]) -> list[tuple[str, ...]]:
-    lines = []
-    for _, group in _grouped(statistics, lambda row: row.judge):
-        ordered = sorted(group, key=_benchmark_order)
-        n_benchmarks = sum(row.benchmark != _OVERALL for row in group)
-        lines += [_statistics_cells(row, n_benchmarks) for row in ordered]
-    return lines
-
-
-def _statistics_cells(row: RunStatistic, n_benchmarks: int) -> tuple[str, ...]:
-    several = row.n_runs > 1
-    return (
-        f"{_MEAN_OF}{n_benchmarks}" if row.benchmark == _OVERALL else printable(row.benchmark),
-        printable(row.judge),
-        _decimals(row.mean),
-        _decimals(row.sd),
-        f"±{_decimals(row.margin_of_error)}" if _is_number(row.margin_of_error) else _NOTHING,
-        f"{_decimals(row.minimum)}–{_decimals(row.maximum)}" if several else _NOTHING,
-        str(row.n_runs),
-    )
-
-
-_TOKEN_TITLES = ("stage", "calls", "prompt tokens", "completion tokens", "cost in USD")
-
-
-def _token_table(tokens: Sequence[TokenRow], width: int) -> Table:
-    columns = [
-        _Column(title, list(cells), left=title == "stage")
-        for title, cells in zip(_TOKEN_TITLES, zip(*_token_lines(tokens), strict=True), strict=True)
-    ]
-    return _table(columns, width)
-
-
-def _token_lines(tokens: Sequence[TokenRow]) -> list[tuple[str, ...]]:
-    return [
-        (
-            printable(stage),
-            f"{sum(row.calls for row in rows):,}",
-            _sum_of([row.prompt_tokens for row in rows], lambda number: f"{number:,.0f}"),
-            _sum_of([row.completion_tokens for row in rows], lambda number: f"{number:,.0f}"),
-            _sum_of([row.cost_usd for row in rows], lambda number: f"{number:.4f}"),
-        )
-        for stage, rows in _grouped(tokens, lambda row: row.stage)
-    ]
-
-
-def _sum_of(values: Sequence[float | None], written: Callable[[float], str]) -> str:
-    """The sum of what is known, and whether something is not."""
-    known = [value for value in values if _is_number(value)]
-    if not known:
-        return _UNKNOWN
-    return written(sum(known)) + ("" if len(known) == len(values) else f" + {_UNKNOWN}")
-
-
-def _notes(report: ScoreReport) -> list[str]:
-    policy = printable(report.policy)
-    meaning = _POLICIES.get(report.policy)
-    present = {row.benchmark for row in report.rows} | {row.benchmark for row in report.statistics}
-    scales = [_scale(name) for name in BENCHMARKS if name in present]
-    notes = [
-        f"Null policy {policy}: {meaning}." if meaning else f"Null policy {policy}.",
-        f"Pass pipeline: {printable(report.pipeline)}.",
-        *([f"Scales: {'; '.join(scales)}."] if scales else []),
-        "Means over benchmarks are unweighted.",
-        *map(printable, report.remarks),
-    ]
-    sets = {_column_key(row) for row in report.rows}
-    mixed = sorted(name for name in present if sum(key[0] == name for key in sets) > 1)
-    if mixed:
-        notes.append(f"Scores over different question sets are not comparable: {', '.join(map(printable, mixed))}.")
-    return notes
-
-
-def _scale(name: str) -> str:
-    benchmark = BENCHMARKS[name]
-    scale = f"{name} {benchmark.scale_minimum}-{benchmark.scale_maximum}"
-    factor = benchmark.reported_multiplier
-    return f"{scale}, reported ×{factor:g}" if factor != 1 else scale
-
-
-# --- for programs ----------------------------------------------------------------------------------------------------
-
-
-def as_json(report: ScoreReport) -> str:
-    """One document: policy, pipeline, rows, means, statistics, tokens and remarks; what is not known is null."""
-    document = {
-        "policy": report.policy,
-        "pipeline": report.pipeline,
-        "rows": [asdict(row) for row in report.rows],
-        "means": [
-            {
-                "model": mean.model,
-                "run_tag": mean.run_tag,
-                "judge": mean.judge,
-                "mean": mean.mean,
-                "n_benchmarks": mean.n_benchmarks,
-            }
-            for mean in report.means
-        ],
-        "statistics": [asdict(row) for row in report.statistics],
-        "tokens": [asdict(row) for row in report.tokens],
-        "remarks": list(report.remarks),
-    }
-    return json_safe(json.dumps(_finite(document), ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
-
-
-_CSV_COLUMNS = (
-    *("row", "model", "run_tag", "judge", "benchmark", "question_set", "pipeline", "null_policy", "score"),
-    *("sd_questions", "n_planned", "n_scored", "n_failed", "n_excluded"),
-    *("n_runs", "sd_runs", "margin_of_error", "minimum", "maximum", "values"),
-)
-
-
-def as_csv(report: ScoreReport) -> str:
-    """One table: `row` is `score`, or `statistic` for aggregates over runs (then `run_tag` is the base tag).
-
-    Texts are made printable, and one that a spreadsheet would run as a formula gets a `'` in front, which
-    spreadsheets hide; the names we accept may start with `=` or `@`, so `json` is the format to read back.
-    """
-    file = io.StringIO()
-    writer = csv.DictWriter(file, _CSV_COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({"row": "score"} | _csv_cells(asdict(row)) for row in report.rows)
-    for statistic in report.statistics:
-        cells = asdict(statistic)
-        cells |= {"run_tag": cells.pop("base_tag"), "score": cells.pop("mean"), "sd_runs": cells.pop("sd")}
-        cells |= {"values": " ".join(map(repr, statistic.values))}
-        cells |= {"pipeline": report.pipeline, "null_policy": report.policy}
-        writer.writerow({"row": "statistic"} | _csv_cells(cells))
-    return file.getvalue()
-
-
-def as_markdown(report: ScoreReport) -> str:
-    """The same rows as Markdown tables, with the notes and the tokens below."""
-    parts = []
-    if report.statistics:
-        lines = [
-            (printable(model), printable(tag), *line)
-            for (model, tag), rows in _grouped(report.statistics, lambda row: (row.model, row.base_tag))
-            for line in _statistics_lines(rows)
+    # Either of them says how questions differ; narrow terminals have no room for both.
+    if any(row.over_questions for row in rows):
+        columns.append((_QUESTIONS_TITLE, lambda row: _interval(row.over_questions), _mean_interval))
+    else:
+        columns.append(("sd over\nquestions", lambda row: decimals(row.sd_questions), lambda _: ""))
+    if any(row.baseline_score is not None for row in rows):
+        columns += [
+            ("baseline", lambda row: decimals(row.baseline_score), lambda mean: decimals(mean.baseline_mean)),
+            ("change", lambda row: _signed(row.change), lambda mean: _signed(less(mean.mean, mean.baseline_mean))),
         ]
-        parts.append(_markdown_table(("model", "base tag", *_STATISTICS_TITLES), lines, n_names=4))
-    rows = [
-        (printable(mean.model), printable(mean.run_tag), *line) for mean in report.means for line in _detail_lines(mean)
-    ]
-    parts.append(_markdown_table(("model", "run tag", *_DETAIL_TITLES), rows, n_names=4))
-    parts.append("\n".join(f"- {_markdown_text(note)}" for note in _notes(report)) + "\n")
-    if report.tokens:
-        parts.append(_markdown_table(_TOKEN_TITLES, _token_lines(report.tokens), n_names=1))
-    return "\n".join(parts)
-
-
-def _markdown_table(titles: Sequence[str], rows: Sequence[tuple[str, ...]], n_names: int) -> str:
-    lines = [[_markdown_text(cell) for cell in line] for line in (titles, *rows)]
-    widths = [max(3, *map(width_of, column)) for column in zip(*lines, strict=True)]
-    rule = ["-" * width if index < n_names else "-" * (width - 1) + ":" for index, width in enumerate(widths)]
-    return "".join(
-        "| "
-        + " | ".join(
-            pad(cell, width, "left" if index < n_names else "right")
-            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+    if any(row.leniency is not None for row in rows):
+        columns.append(
+            (_LENIENCY_TITLE, lambda row: decimals(row.adjusted_score), lambda mean: decimals(mean.adjusted_mean))
         )
-        + " |\n"
-        for line in (lines[0], rule, *lines[1:])
-    )
+    columns += [
+        ("scored", lambda row: f"{row.n_scored}/{row.n_planned}", _scored),
+        ("failed", lambda row: str(row.n_failed), lambda mean: str(mean.n_failed)),
+        ("excluded", lambda row: str(row.n_excluded), lambda mean: str(sum(row.n_excluded for row in mean.rows))),
+    ]
+    if report.ties:
+        columns.append((_TIE_TITLE, lambda _: "", _against_best))
+    lines = []
+    for mean in means:
+        lines += [tuple(of_row(row) for _, of_row, _ in columns) for row in mean.rows]
+        lines.append(tuple(of_mean(mean) for _, _, of_mean in columns))
+    return tuple(title for title, _, _ in columns), lines
 
 
-def _markdown_text(text: str) -> str:
-    return _MARKDOWN_SPECIAL.sub(r"\\\1", text.replace("\n", " "))
+def _mean_interval(mean: RunMean) -> str:
+    return _interval(mean.over_questions)
 
 
-def _csv_cells(cells: dict[str, Any]) -> dict[str, Any]:
-    return {name: _csv_text(value) if isinstance(value, str) else _finite(value) for name, value in cells.items()}
+def _question_set(row: ScoreRow) -> str:
+    named = row.question_set.startswith(row.benchmark)
+    return printable(row.question_set if named else f"{row.benchmark} ({row.question_set})")
 
 
-def _csv_text(text: str) -> str:
-    text = printable(text)
-    return f"'{text}" if text.lstrip().startswith(_FORMULA_STARTS) else text
+def _scored(mean: RunMean) -> str:
+    return f"{sum(row.n_scored for row in mean.rows)}/{sum(row.n_planned for row in mean.rows)}"
 
 
-# --- both ------------------------------------------------------------------------------------------------------------
-
-
-def _finite(value: Any) -> Any:
-    """The value with None in the place of numbers that are none."""
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _is_number(value: float | None) -> TypeGuard[float]:
-    return value is not None and math.isfinite(value)
-
-
-def _decimals(value: float | None) -> str:
-    return f"{value:.2f}" if _is_number(value) else _NOTHING
-
-
-def _benchmark_order(row: ScoreRow | RunStatistic) -> tuple[bool, int, str]:
-    known = list(BENCHMARKS)
-    return (
-        row.benchmark == _OVERALL,
-        known.index(row.benchmark) if row.benchmark in known else len(known),
-        row.benchmark,
-    )
+def _against_best(mean: RunMean) -> str:
+    return mean.tie.against_best if mean.tie else NOTHING
 
 
 def _column_key(row: ScoreRow) -> tuple[str, str]:
@@ -597,14 +248,253 @@ def _column_key(row: ScoreRow) -> tuple[str, str]:
 def _benchmark_columns(rows: Sequence[ScoreRow]) -> list[tuple[str, str]]:
     return list(
         dict.fromkeys(
-            _column_key(row) for row in sorted(rows, key=lambda row: (_benchmark_order(row), row.question_set))
+            _column_key(row) for row in sorted(rows, key=lambda row: (benchmark_order(row), row.question_set))
         )
     )
 
 
-def _grouped(rows: Iterable[T], key: Callable[[T], K]) -> list[tuple[K, list[T]]]:
-    """Rows by key, in the order in which keys appear first."""
-    groups: dict[K, list[T]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return list(groups.items())
+# --- statistics over runs, and judges --------------------------------------------------------------------------------
+
+PAIRS_TITLE = "Agreement of these judges on all answers of the lake that both scored"
+_PAIRS_TITLES = ("judge a", "judge b", "answers", "Pearson", "Spearman", "equal", "a - b")
+
+
+def statistics_lines(report: ScoreReport, statistics: Sequence[RunStatistic]) -> tuple[Titles, list[Line]]:
+    """A line for each benchmark and overall, judge by judge, of some of the report's statistics."""
+    columns: list[tuple[str, Callable[[RunStatistic], str]]] = [
+        ("judge", lambda row: printable(row.judge)),
+        ("mean", lambda row: decimals(row.mean)),
+        ("sd\nbetween\nruns", lambda row: decimals(row.sd)),
+        (
+            "95 % CI\nbetween\nruns",
+            lambda row: f"±{decimals(row.margin_of_error)}" if is_number(row.margin_of_error) else NOTHING,
+        ),
+        (
+            "range\nover runs",
+            lambda row: f"{decimals(row.minimum)}–{decimals(row.maximum)}" if row.n_runs > 1 else NOTHING,
+        ),
+        ("runs", lambda row: str(row.n_runs)),
+    ]
+    if any(row.over_questions for row in report.statistics):
+        columns.insert(4, (_QUESTIONS_TITLE, lambda row: _interval(row.over_questions)))
+    lines = []
+    for _, group in grouped(statistics, lambda row: row.judge):
+        overall = f"{MEAN_OF}{sum(row.benchmark != OVERALL for row in group)}"
+        for row in sorted(group, key=benchmark_order):
+            name = overall if row.benchmark == OVERALL else printable(row.benchmark)
+            lines.append((name, *(cell(row) for _, cell in columns)))
+    return ("benchmark", *(title for title, _ in columns)), lines
+
+
+def judges_title(report: ScoreReport) -> str:
+    """Over which judges the means are."""
+    own = [one for one in report.judge_means if one.benchmark != OVERALL and one.score is not None]
+    by_set = dict.fromkeys((printable(one.question_sets[0]), ", ".join(map(printable, one.judges))) for one in own)
+    judges = {names for _, names in by_set}
+    if not judges:
+        return "Mean over judges: no judge is shared by all compared runs"
+    if len(judges) == 1:
+        return f"Mean over the judges that all compared runs share: {judges.pop()}"
+    return f"Mean over the judges that all compared runs share: {'; '.join(f'{name} {who}' for name, who in by_set)}"
+
+
+def judge_lines(report: ScoreReport) -> tuple[Titles, list[Line]]:
+    """A line for each run: its means over judges by question set, overall, and adjusted for leniency."""
+    own = [one for one in report.judge_means if one.benchmark != OVERALL]
+    place = {row.question_set: benchmark_order(row) for row in report.rows}
+    sets = sorted({one.question_sets[0] for one in own}, key=lambda name: (place[name], name))
+    by_run = {(one.model, one.run_tag, one.question_sets[0]): one for one in own}
+    lines = []
+    for one in report.judge_means:
+        if one.benchmark == OVERALL:
+            means = [by_run.get((one.model, one.run_tag, name)) for name in sets]
+            lines.append((printable(one.model), printable(one.run_tag), *map(_judge_mean, means), *_overall_cells(one)))
+    titles = ("model", "run tag", *map(printable, sets), "mean", "of", _LENIENCY_TITLE, "scored", "failed", "excluded")
+    return titles, lines
+
+
+def _judge_mean(one: JudgeMean | None) -> str:
+    return decimals(one.score) if one else NOTHING
+
+
+def _overall_cells(one: JudgeMean) -> Line:
+    counts = f"{one.n_scored}/{one.n_planned}", str(one.n_failed), str(one.n_excluded)
+    return decimals(one.score), str(len(one.question_sets)), decimals(one.adjusted_score), *counts
+
+
+def pair_lines(report: ScoreReport) -> tuple[Titles, list[Line]]:
+    """A line for each two judges."""
+    lines: list[Line] = [
+        (
+            printable(one.judge_a),
+            printable(one.judge_b),
+            f"{one.n:,}",
+            decimals(one.pearson),
+            decimals(one.spearman),
+            f"{one.exact_share:.0%}",
+            _signed(one.mean_difference),
+        )
+        for one in report.judge_pairs
+    ]
+    return _PAIRS_TITLES, lines
+
+
+# --- tokens ----------------------------------------------------------------------------------------------------------
+
+_TOKEN_NAMES = ("run", "stage", "benchmark")
+_MOST_TOKEN_LINES = 40
+
+
+def _token_table(tokens: Sequence[TokenRow], width: int) -> Table:
+    """A line for each run, stage and benchmark; where that would be too many, for each run and stage."""
+    columns = token_columns(tokens, by_benchmark=len(tokens) <= _MOST_TOKEN_LINES)
+    shown = [
+        _Column(title, list(cells), left=title in _TOKEN_NAMES, flexible=title == "run") for title, *cells in columns
+    ]
+    n_lines = len(shown[0].cells)
+    return _table(shown, width, bold=[index == n_lines - 1 for index in range(n_lines)])
+
+
+def token_columns(tokens: Sequence[TokenRow], *, by_benchmark: bool = True) -> list[tuple[str, ...]]:
+    """Columns from their title to their total; runs are named when there are several."""
+    several = len({(row.model, row.run_tag) for row in tokens}) > 1
+    lines = grouped(tokens, lambda row: (row.model, row.run_tag, row.stage, row.benchmark if by_benchmark else ""))
+    groups = [rows for _, rows in lines] + [list(tokens)]
+    firsts = [rows[0] for rows in groups[:-1]]
+    columns = []
+    if several:
+        columns.append(("run", *(f"{printable(row.model)} {printable(row.run_tag)}" for row in firsts), "total"))
+    columns.append(("stage", *(printable(row.stage) for row in firsts), "" if several else "total"))
+    if by_benchmark:
+        columns.append(("benchmark", *(printable(row.benchmark) for row in firsts), ""))
+    columns.append(("calls", *(f"{sum(row.calls for row in rows):,}" for rows in groups)))
+    columns += [_tokens_column(groups, "prompt_tokens"), _tokens_column(groups, "completion_tokens")]
+    # Few endpoints tell these; a call without them is no call without usage.
+    columns += [
+        _tokens_column(groups, name)
+        for name in ("cached_tokens", "reasoning_tokens")
+        if any(getattr(row, name) for row in tokens)
+    ]
+    costs = [
+        _sum_of([row.cost_usd for row in rows], sum(row.calls_without_price for row in rows), lambda usd: f"{usd:,.4f}")
+        for rows in groups
+    ]
+    return [*columns, ("cost in USD", *costs)]
+
+
+def _tokens_column(groups: Sequence[Sequence[TokenRow]], name: str) -> tuple[str, ...]:
+    cells = [
+        _sum_of(
+            [getattr(row, name) for row in rows],
+            sum(row.calls_without_usage for row in rows),
+            lambda number: f"{number:,.0f}",
+        )
+        for rows in groups
+    ]
+    return (name.replace("_", " "), *cells)
+
+
+def _sum_of(values: Sequence[float | None], n_unknown: int, written: Callable[[float], str]) -> str:
+    """The sum of what is known, and whether something is not."""
+    known = [value for value in values if is_number(value)]
+    if not known:
+        return _UNKNOWN if n_unknown else NOTHING
+    return written(math.fsum(known)) + (f" + {_UNKNOWN}" if n_unknown else "")
+
+
+def price_note(tokens: Sequence[TokenRow]) -> str:
+    """Where the prices are from, of which dates they are, and how many calls are not in the sum."""
+    sources = sorted({source for row in tokens for source in row.price_sources})
+    first, last = min(row.first_day for row in tokens), max(row.last_day for row in tokens)
+    dates = first if first == last else f"{first} to {last}"
+    unknown = sum(row.calls_without_price for row in tokens)
+    note = f"Prices: {', '.join(map(printable, sources))}, at each call's date" if sources else "Prices: none is known"
+    note += f" ({dates})" if dates else ""
+    if unknown:
+        note += f"; {unknown:,} call{'s' if unknown > 1 else ''} of unknown price or tokens are not in the sum"
+    return f"{note}."
+
+
+# --- notes -----------------------------------------------------------------------------------------------------------
+
+
+def notes(report: ScoreReport) -> list[str]:
+    """What the numbers are, what does not compare, and what is not finished."""
+    policy = printable(report.policy)
+    meaning = POLICIES.get(report.policy)
+    present = {row.benchmark for row in report.rows} | {row.benchmark for row in report.statistics}
+    scales = [_scale(name) for name in ALL_BENCHMARKS if name in present]
+    said = [
+        f"Null policy {policy}: {meaning}." if meaning else f"Null policy {policy}.",
+        f"Pass pipeline: {printable(report.pipeline)}.",
+        *([f"Scales: {'; '.join(scales)}."] if scales else []),
+        "Means over benchmarks are unweighted.",
+        *_uncertainty_notes(report),
+        *map(printable, report.remarks),
+    ]
+    sets = {_column_key(row) for row in report.rows}
+    mixed = sorted(name for name in present if sum(key[0] == name for key in sets) > 1)
+    if mixed:
+        said.append(f"Scores over different question sets are not comparable: {', '.join(map(printable, mixed))}.")
+    return said + _unfinished_notes(report.unfinished)
+
+
+def _uncertainty_notes(report: ScoreReport) -> list[str]:
+    said = []
+    if any(row.over_questions for row in report.rows):
+        said.append(
+            "95 % CI over questions (a–b): how general a score is, samples of a question as one, within the scale."
+        )
+    if any(is_number(row.margin_of_error) for row in report.statistics):
+        said.append("95 % CI between runs (±): how stable a score is when the same is asked again.")
+    if any(row.baseline_score is not None for row in report.rows):
+        said.append("Signed numbers are the change from baseline, the scores without passes.")
+    if report.ties:
+        said.append(
+            "Against best: tied means that no difference from the judge's best run is shown, below that one is. Paired "
+            "t test of the mean over benchmarks on common questions, Holm's adjustment for all pairs, level 0.05."
+        )
+    if any(row.leniency is not None for row in report.rows):
+        said.append(
+            "Adjusted for leniency: less what the judge gives beyond the other judges of the same answers, by least "
+            "squares; over all judges of a run, so that runs with different judges compare."
+        )
+    return said
+
+
+def _unfinished_notes(unfinished: Sequence[Unfinished]) -> list[str]:
+    """A line for each run that has something that is not complete."""
+    runs = grouped(unfinished, lambda one: (one.model, one.run_tag))
+    lines = []
+    for (model, run_tag), own in runs[:_MOST_UNFINISHED]:
+        parts = []
+        for (benchmark, state), ones in grouped(own, lambda one: (one.benchmark, one.state)):
+            failures = "; ".join(filter(None, map(str, ones)))
+            parts.append(f"{benchmark} {state}: {failures}" if failures else f"{benchmark} {state}")
+        lines.append(printable(f"Not complete: {model} {run_tag}: {'. '.join(parts)}."))
+    if len(runs) > _MOST_UNFINISHED:
+        lines.append(f"Not complete: {len(runs) - _MOST_UNFINISHED} more runs; `shaberi sql failures` tells why.")
+    return lines
+
+
+def _scale(name: str) -> str:
+    benchmark = ALL_BENCHMARKS[name]
+    scale = f"{name} {benchmark.scale_minimum}-{benchmark.scale_maximum}"
+    factor = benchmark.reported_multiplier
+    return f"{scale}, reported ×{factor:g}" if factor != 1 else scale
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def decimals(value: float | None) -> str:
+    """Two decimals."""
+    return f"{value:.2f}" if is_number(value) else NOTHING
+
+
+def _signed(value: float | None) -> str:
+    return f"{value:+.2f}" if is_number(value) else NOTHING
+
+
+def _interval(estimate: Estimate | None) -> str:
+    return f"{decimals(estimate.interval.lower)}–{decimals(estimate.interval.upper)}" if estimate else NOTHING

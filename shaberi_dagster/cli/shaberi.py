@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
+from shaberi_dagster.cli.baseline import baseline_app
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, run_command
+from shaberi_dagster.cli.compare import COMPARE_EPILOG, compare
+from shaberi_dagster.cli.generate_cache import EPILOG as GENERATE_CACHE_EPILOG
+from shaberi_dagster.cli.generate_cache import generate_cache
+from shaberi_dagster.cli.prices import EPILOG as PRICES_EPILOG
+from shaberi_dagster.cli.prices import prices
+from shaberi_dagster.cli.report import EPILOG as REPORT_EPILOG
+from shaberi_dagster.cli.report import report
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.settings import Settings
 
@@ -53,33 +61,47 @@ def sql(  # noqa: PLR0917
 _EXPORT_EPILOG = """Examples:
 
 \b
-  shaberi export --output export
-  shaberi export --output export --source shisa            one imported tree, exactly as it was
-  shaberi export --output export --model my-model --tag july
+  shaberi export                                           all runs, into results/
+  shaberi export --model my-model --tag july --compact
+  shaberi export --format shaberi-v1 --output export --source shisa    one imported tree, exactly as it was
 
-Where several files would have one place, the first one gets it; the others are below sources/TREE or tags/TAG."""
+results: a folder MODEL/TAG for each run with manifest.json and JSON Lines; only what has changed is written. With
+shaberi-v1, where several files would have one place, the first one gets it; the others are below sources/TREE or
+tags/TAG.
+
+Exit codes: 0 fine, 2 usage or configuration error, 3 some runs could not be exported, 130 interrupted."""
 
 
 @app.command(epilog=_EXPORT_EPILOG)
 def export(  # noqa: PLR0917
-    output: Annotated[Path, typer.Option(help="Folder to write: new, empty, or with an earlier export.")],
+    output: Annotated[
+        Path | None, typer.Option(help="Folder to write; none: SHABERI_RESULTS. shaberi-v1 needs one of its own.")
+    ] = None,
     output_format: Annotated[
-        str, typer.Option("--format", help="shaberi-v1: the trees of the old suite, JSON Lines.")
-    ] = "shaberi-v1",
+        str,
+        typer.Option("--format", help="results: a folder for each run; shaberi-v1: the trees of the old suite."),
+    ] = "results",
     model: Annotated[list[str] | None, typer.Option(help="Only this model; repeat for several.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Only runs with this tag; repeat for several.")] = None,
-    source: Annotated[list[str] | None, typer.Option(help="Only this imported tree; repeat for several.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="Only runs with this tag (results: or base tag); repeat for several.")
+    ] = None,
+    source: Annotated[
+        list[str] | None, typer.Option(help="shaberi-v1: only this imported tree; repeat for several.")
+    ] = None,
+    compact: Annotated[
+        bool,
+        typer.Option("--compact", help="results: no whole texts in normalized/, but a pointer to them."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Say what was written as one JSON document.")] = False,
     debug: Debug = False,
 ) -> int:
-    """Write answers and judgements as files that other tools read."""
+    """Write runs as files that other tools read."""
     del debug
     from shaberi_dagster.cli.export import run_export  # noqa: PLC0415  (polars and DuckDB only when they are needed)
     from shaberi_dagster.export.shaberi_v1 import Selection  # noqa: PLC0415
 
     selection = Selection(model or (), tag or (), source or ())
-    run_export(Settings.from_environment(), output, output_format, selection, as_json=as_json)
-    return FINE
+    return run_export(Settings.from_environment(), output, output_format, selection, compact=compact, as_json=as_json)
 
 
 _IMPORT_EPILOG = """Examples:
@@ -147,6 +169,45 @@ def import_ensemble(
     from shaberi_dagster.cli.import_ensemble import import_caches  # noqa: PLC0415  (Dagster only when it is needed)
 
     return import_caches(Settings.from_environment(), path, as_json=as_json)
+
+
+_REPROCESS_EPILOG = """Examples:
+
+\b
+  shaberi reprocess --passes lang_mixing,repetition        every run, imported ones too
+  shaberi reprocess --tag legacy --passes lang_mixing --pass-option lang_mixing.minimum_severity=0.1
+  shaberi reprocess --model my-model                       after a parser or a pass was changed
+
+Judges' outputs are parsed again, passes look at the answers that they have not seen, scores and metrics are derived.
+The scores without passes stay beside the others, as the pipeline baseline."""
+
+
+@app.command(epilog=_REPROCESS_EPILOG)
+def reprocess(
+    passes: Annotated[str | None, typer.Option(help="One more pipeline of passes, comma-separated, in order.")] = None,
+    pass_option: Annotated[
+        list[str] | None, typer.Option(help="NAME.SETTING=VALUE for one of the passes; repeat for several.")
+    ] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Only this model; repeat for several.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="Only runs with this tag or base tag; repeat for several.")
+    ] = None,
+    debug: Debug = False,
+) -> int:
+    """Make stored runs anew without any call: parse, apply passes, derive scores."""
+    del debug
+    from shaberi_dagster.cli.reprocess import reprocess_runs  # noqa: PLC0415  (Dagster only when it is needed)
+
+    names = passes.split(",") if passes else []
+    reprocess_runs(Settings.from_environment(), names, pass_option or [], model or [], tag or [])
+    return FINE
+
+
+app.command(epilog=COMPARE_EPILOG)(compare)
+app.command(epilog=PRICES_EPILOG)(prices)
+app.command(epilog=GENERATE_CACHE_EPILOG)(generate_cache)
+app.add_typer(baseline_app, name="baseline")
+app.command(epilog=REPORT_EPILOG)(report)
 
 
 @app.command()

@@ -1,6 +1,7 @@
-"""Text of unknown origin on a terminal: how wide it is, and what in it must not reach the terminal."""
+"""Text of unknown origin on a terminal, in Markdown and in CSV: how wide it is, and what in it must not get through."""
 
 import re
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from rich.cells import cell_len, set_cell_size
@@ -17,6 +18,9 @@ _UNSAFE_EXCEPT_LAYOUT = re.compile(rf"(?![\n\t])[{_UNSAFE}]")
 _DELETE = 0x7F
 _CONTROL_PICTURES = 0x2400
 _PICTURE_OF_DELETE = "␡"
+# Spreadsheets run a cell that starts with one of these; the full-width ones too, in Japanese settings.
+_FORMULA_STARTS = tuple("=+-@＝＋－＠")
+_MARKDOWN_SPECIAL = re.compile(r"([\\`*\[\]<>|~&])")
 
 
 def printable(text: str, *, multiline: bool = False) -> str:
@@ -75,3 +79,38 @@ def truncate(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
+
+
+def csv_text(text: str) -> str:
+    """A printable text for a cell of a CSV file.
+
+    One that a spreadsheet would run as a formula gets a `'` in front, which spreadsheets hide.
+    """
+    text = printable(text)
+    return f"'{text}" if text.lstrip().startswith(_FORMULA_STARTS) else text
+
+
+def markdown_text(text: str) -> str:
+    """A printable text on one line of Markdown, in which nothing means something."""
+    return _MARKDOWN_SPECIAL.sub(r"\\\1", printable(text.replace("\n", " ")))
+
+
+def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int]) -> str:
+    """A Markdown table whose source is readable as well.
+
+    Args:
+        titles: One per column.
+        rows: As many cells each.
+        left: Places of the columns that are aligned on the left; the others are numbers.
+    """
+    lines = [[markdown_text(cell) for cell in line] for line in (titles, *rows)]
+    widths = [max(3, *map(width_of, column)) for column in zip(*lines, strict=True)]
+    rule = ["-" * width if index in left else "-" * (width - 1) + ":" for index, width in enumerate(widths)]
+    padded = [
+        [
+            pad(cell, width, "left" if index in left else "right")
+            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        for line in (lines[0], rule, *lines[1:])
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in padded)

@@ -1,8 +1,7 @@
 """`view-scores`: the scores of runs, with their denominators."""
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,20 +11,32 @@ import typer
 from rich.console import Console
 
 from shaberi_dagster.cli.command import FINE, Debug, run_command
-from shaberi_dagster.cli.score_table import (
-    OUTPUT_FORMATS,
-    RunStatistic,
-    ScoreReport,
-    ScoreRow,
-    TokenRow,
-    write_scores,
+from shaberi_dagster.cli.sameness import differences, read_settings
+from shaberi_dagster.cli.score_files import OUTPUT_FORMATS, write_scores
+from shaberi_dagster.cli.score_report import RunStatistic, ScoreReport, ScoreRow, TokenRow, grouped
+from shaberi_dagster.cli.score_statistics import (
+    MOST_RUNS,
+    SamplesByRow,
+    fetch,
+    judge_remarks,
+    over_questions,
+    read_judge_means,
+    read_judge_pairs,
+    read_samples,
+    read_ties,
+    read_unfinished,
+    version_remarks,
+    with_intervals,
+    with_leniency,
 )
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_as_of, open_catalog, run_query
 from shaberi_dagster.settings import Settings, project_folder
+from shaberi_dagster.statistics.intervals import margin_of_error
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 _ALL_RUNS = 1_000_000
+_BASELINE = "baseline"
 POLICIES = ("legacy", "zero", "strict")
 OBJECT_SCORES = ("none", "recovered")
 
@@ -57,17 +68,19 @@ class Selection:
         question_sets: Of these sets' benchmarks only the runs that were asked all their questions, over those.
         object_scores: One of `OBJECT_SCORES`: what an object in place of a score counts as (imported runs).
         as_of: What the lake had at that time; None is now.
+        aggregate: Runs that cannot be put into one aggregate are an error, not a remark.
     """
 
     models: Sequence[str] = ()
     tags: Sequence[str] = ()
     judges: Sequence[str] = ()
     runs: int | None = None
-    pipeline: str = "baseline"
+    pipeline: str = _BASELINE
     null_policy: str = "legacy"
     question_sets: Sequence[str] = ()
     object_scores: str = "none"
     as_of: datetime | None = None
+    aggregate: bool = False
 
 
 @dataclass
@@ -94,7 +107,7 @@ def view_scores(  # noqa: PLR0917
     ] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Statistics over runs 1 to N of multi-runs.")] = None,
     judge: Annotated[list[str] | None, typer.Option(help="Only this judge; repeat for several.")] = None,
-    passes: Annotated[str, typer.Option(help="Pass pipeline, e.g. lang_mixing,repetition.")] = "baseline",
+    passes: Annotated[str, typer.Option(help="Pass pipeline, e.g. lang_mixing,repetition.")] = _BASELINE,
     null_policy: Annotated[str, typer.Option(help="legacy, zero or strict.")] = "legacy",
     question_set: Annotated[
         list[str] | None,
@@ -112,7 +125,16 @@ def view_scores(  # noqa: PLR0917
     """Show scores on the reported scale, with how many samples they stand for."""
     del debug
     selection = Selection(
-        model or [], tag or [], judge or [], runs, passes, null_policy, question_set or [], object_scores, _time(as_of)
+        models=model or [],
+        tags=tag or [],
+        judges=judge or [],
+        runs=runs,
+        pipeline=",".join(name.strip() for name in passes.split(",")),
+        null_policy=null_policy,
+        question_sets=question_set or [],
+        object_scores=object_scores,
+        as_of=_time(as_of),
+        aggregate=runs is not None,
     )
     show(Settings.from_environment().warehouse, selection, output_format)
     return FINE
@@ -122,7 +144,8 @@ def show(warehouse: Path, selection: Selection, output_format: str) -> None:
     """Print the selected scores on stdout.
 
     Raises:
-        ConfigurationError: There is no lake, no such run, or no such policy or format.
+        ConfigurationError: There is no lake, no such run, or no such policy or format; or the runs that are to be put
+            into one aggregate are not alike.
     """
     _check("--null-policy", selection.null_policy, POLICIES)
     _check("--object-scores", selection.object_scores, OBJECT_SCORES)
@@ -134,59 +157,118 @@ def show(warehouse: Path, selection: Selection, output_format: str) -> None:
 
 
 _ROWS = """
-select model, run_tag, judge, benchmark, question_set, pipeline, null_policy, score, sd_questions,
-       n_planned, n_scored, n_failed, n_excluded, run_id, base_tag
-from {source}
-where {where}
+with own as (
+    from {source}
+    where strategy is null
+),
+baselines as (
+    select run_id, judge, benchmark, question_set, null_policy, score as baseline_score
+    from own
+    where pipeline = 'baseline' and $pipeline <> 'baseline'
+),
+versions as (
+    select run_id, judge, benchmark, pipeline, null_policy, judge_prompt_hash, judge_config_hash, pipeline_hash
+    from metrics
+    where strategy is null
+)
+select
+    run_id, model, run_tag, judge, benchmark, question_set, pipeline, null_policy, score, sd_questions,
+    n_planned, n_scored, n_failed, n_excluded, baseline_score,
+    versions.judge_prompt_hash, versions.judge_config_hash, versions.pipeline_hash, base_tag, run_number
+from (from own where {where}) as scored
+left join baselines using (run_id, judge, benchmark, question_set, null_policy)
+left join versions using (run_id, judge, benchmark, pipeline, null_policy)
 order by model, run_tag, judge, benchmark
 """
 _OVER = "leaderboard_over"
 
 _TOKENS = """
-select model, run_tag, stage, sum(calls)::bigint as calls,
-       case when sum(calls_without_usage) = 0 then sum(prompt_tokens)::bigint end as prompt_tokens,
-       case when sum(calls_without_usage) = 0 then sum(completion_tokens)::bigint end as completion_tokens,
-       case when sum(calls_without_price) = 0 then sum(cost_usd) end as cost_usd
+select model, run_tag, stage, coalesce(benchmark, '') as benchmark, sum(calls)::bigint as calls,
+       sum(prompt_tokens)::bigint as prompt_tokens, sum(completion_tokens)::bigint as completion_tokens,
+       sum(cached_tokens)::bigint as cached_tokens, sum(reasoning_tokens)::bigint as reasoning_tokens,
+       sum(calls_without_usage)::bigint as calls_without_usage,
+       sum(cost_usd::decimal(38, 12))::double as cost_usd, sum(calls_without_price)::bigint as calls_without_price,
+       list_sort(list_distinct(flatten(list(price_sources)))) as price_sources,
+       strftime(min(first_call_at), '%Y-%m-%d') as first_day, strftime(max(last_call_at), '%Y-%m-%d') as last_day
 from token_usage
 where list_contains($run_ids, run_id)
 group by all
-order by model, run_tag, stage
+order by model, run_tag, stage, benchmark
 """
 _STATISTICS = """
 select model, base_tag, judge, benchmark, n_runs, mean, sd, minimum, maximum, values_by_run
 from run_statistics_of($first_runs)
-where {where} and list_contains($base_tags, base_tag)
+where strategy is null
+  and {where}
+  and list_contains($base_tags, base_tag)
 order by model, base_tag, judge, benchmark = 'overall', benchmark
 """
 
 
 def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> ScoreReport:
-    """The selected scores with their statistics and tokens.
+    """The selected scores with their uncertainty, statistics, judges and tokens.
 
     Raises:
-        ConfigurationError: Nothing is selected.
+        ConfigurationError: Nothing is selected, or runs that are to be put into one aggregate are not alike.
     """
-    chosen = _chosen(selection)
-    own = _Filter(list(chosen.clauses), dict(chosen.values))
-    if selection.tags:
-        own.add("(list_contains($tags, run_tag) or list_contains($tags, base_tag))", tags=list(selection.tags))
-    if selection.runs:
-        own.add("run_number <= $first_runs", first_runs=selection.runs)
+    chosen, runs = _chosen(selection), _runs(selection)
     source, choices = _source(catalog, selection)
-    rows = _fetch(catalog, _ROWS.format(source=source, where=own.sql), own.values | choices)
-    if not rows:
-        raise ConfigurationError('no scores match; `shaberi sql "select run_id, status from runs"` lists the runs')
-    run_ids = sorted({row.pop("run_id") for row in rows})
-    base_tags = {row.pop("base_tag") for row in rows if row["run_tag"] not in selection.tags or selection.runs}
-    return ScoreReport(
+    where = _Filter([*chosen.clauses, *runs.clauses], chosen.values | runs.values)
+    found = fetch(catalog, _ROWS.format(source=source, where=where.sql), **where.values, **choices)
+    if not found:
+        raise ConfigurationError(_nothing(catalog, selection, runs))
+    base_tags = {row["run_id"]: (row.pop("base_tag"), row.pop("run_number")) for row in found}
+    rows = [ScoreRow(**row) for row in found]
+    remarks = _remarks(selection) + version_remarks(rows)
+    samples: SamplesByRow = {}
+    if len(base_tags) > MOST_RUNS:
+        remarks.append(f"More than {MOST_RUNS} runs: without intervals over questions, ties, leniency and agreement.")
+    elif selection.object_scores == "none":
+        samples = read_samples(catalog, rows, selection.question_sets)
+        rows = [replace(row, over_questions=over_questions(row, samples)) for row in rows]
+    report = ScoreReport(
         policy=selection.null_policy,
         pipeline=selection.pipeline,
-        rows=[ScoreRow(**{name: value for name, value in row.items() if name != "base_tag"}) for row in rows],
-        statistics=_statistics(catalog, chosen, sorted(base_tags), selection)
-        if (selection.tags or selection.runs) and not choices
-        else [],
-        remarks=_remarks(selection),
-        tokens=[TokenRow(**row) for row in _fetch(catalog, _TOKENS, {"run_ids": run_ids})],
+        rows=rows,
+        tokens=[TokenRow(**row) for row in fetch(catalog, _TOKENS, run_ids=sorted(base_tags))],
+        ties=read_ties(rows, samples),
+        unfinished=read_unfinished(catalog, runs.sql, runs.values, selection.judges),
+        remarks=remarks,
+    )
+    if choices:
+        return report
+    if selection.tags or selection.runs:
+        report = _with_statistics(catalog, report, selection, base_tags, samples)
+    return _with_judges(catalog, report)
+
+
+def _with_judges(catalog: duckdb.DuckDBPyConnection, report: ScoreReport) -> ScoreReport:
+    """The report with what several judges have in common."""
+    judges = sorted({row.judge for row in report.rows})
+    if len(judges) == 1:
+        return report
+    few = len({row.run_id for row in report.rows}) <= MOST_RUNS
+    rows, connected = with_leniency(catalog, report.rows) if few else (report.rows, {})
+    means = read_judge_means(catalog, rows)
+    return replace(
+        report,
+        rows=rows,
+        judge_means=means,
+        judge_pairs=read_judge_pairs(catalog, judges) if few else [],
+        remarks=[*report.remarks, *judge_remarks(rows, means, connected)],
+    )
+
+
+def _nothing(catalog: duckdb.DuckDBPyConnection, selection: Selection, runs: _Filter) -> str:
+    """Why there is nothing to show."""
+    sql = f"select distinct pipeline from metrics where strategy is null and {runs.sql} order by all"
+    there = [row["pipeline"] for row in fetch(catalog, sql, **runs.values)]
+    if not there or selection.pipeline in there:
+        return 'no scores match; `shaberi sql "select run_id, status from runs"` lists the runs'
+    options = "".join(f" --tag {tag}" for tag in selection.tags)
+    return (
+        f"no run has scores under the passes {selection.pipeline}: run `shaberi reprocess --passes {selection.pipeline}"
+        f"{options}`; there are {', '.join(there)}"
     )
 
 
@@ -224,46 +306,77 @@ def _remarks(selection: Selection) -> list[str]:
     return remarks
 
 
-def _statistics(
-    catalog: duckdb.DuckDBPyConnection, chosen: _Filter, base_tags: list[str], selection: Selection
-) -> list[RunStatistic]:
-    """Statistics over the runs of multi-runs, when the selection names base tags."""
-    values = chosen.values | {"first_runs": selection.runs or _ALL_RUNS, "base_tags": base_tags}
-    rows = _fetch(catalog, _STATISTICS.format(where=chosen.sql), values)
-    return [
+def _with_statistics(
+    catalog: duckdb.DuckDBPyConnection,
+    report: ScoreReport,
+    selection: Selection,
+    base_tags: Mapping[str, tuple[str, int | None]],
+    samples: SamplesByRow,
+) -> ScoreReport:
+    """The report with statistics over the runs of multi-runs, when the selection names base tags.
+
+    Raises:
+        ConfigurationError: Runs of one aggregate are not alike, and they are to be.
+    """
+    # A run without a number is no part of the multi-run that was made under the same tag.
+    several = {(row.model, base_tags[row.run_id][0]) for row in report.rows if base_tags[row.run_id][1] is not None}
+    rows = [
+        row
+        for row in report.rows
+        if (row.run_tag not in selection.tags or selection.runs)
+        and (base_tags[row.run_id][1] is not None or (row.model, base_tags[row.run_id][0]) not in several)
+    ]
+    groups = dict(grouped(rows, lambda row: (row.model, base_tags[row.run_id][0])))
+    remarks = list(report.remarks)
+    for (model, base_tag), own in list(groups.items()):
+        unlike = _unlike(catalog, own, selection.pipeline)
+        if unlike and selection.aggregate:
+            raise ConfigurationError(f"the runs of {model} {base_tag} cannot be put into one aggregate: {unlike}")
+        if unlike:
+            remarks.append(f"No statistics over the runs of {model} {base_tag}, which differ: {unlike}.")
+            del groups[model, base_tag]
+    chosen = _chosen(selection)
+    values = {"first_runs": selection.runs or _ALL_RUNS, "base_tags": sorted({tag for _, tag in groups})}
+    statistics = [
         RunStatistic(
             **{name: value for name, value in row.items() if name != "values_by_run"},
             margin_of_error=margin_of_error(row["sd"], row["n_runs"]),
             values=tuple(row["values_by_run"]),
         )
-        for row in rows
+        for row in fetch(catalog, _STATISTICS.format(where=chosen.sql), **chosen.values, **values)
+        if (row["model"], row["base_tag"]) in groups
     ]
+    run_ids = {key: sorted({row.run_id for row in own}) for key, own in groups.items()}
+    return replace(report, statistics=with_intervals(statistics, samples, run_ids), remarks=remarks)
 
 
-def margin_of_error(sd: float | None, n: int) -> float | None:
-    """Half the width of the 95 % confidence interval of a mean: t(0.975, n-1) x sd / sqrt(n).
+def _unlike(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], pipeline: str) -> str:
+    """What is not the same for all runs of an aggregate; empty when everything is."""
+    runs = {row.run_tag: [row.run_id] for row in rows}
+    if len(runs) == 1:
+        return ""
+    run_ids = [run_id for (run_id,) in runs.values()]
+    benchmarks, judges = {row.benchmark for row in rows}, {row.judge for row in rows}
+    return "; ".join(differences(read_settings(catalog, run_ids, benchmarks, judges, pipeline), runs))
 
-    Args:
-        sd: Sample standard deviation (ddof 1), None for one value.
-        n: Number of values.
 
-    Returns:
-        None when it is not defined.
-    """
-    if sd is None or n < 2:  # noqa: PLR2004
-        return None
-    from scipy.special import stdtrit  # noqa: PLC0415  (costs start-up time that single runs need not pay)
-
-    t: float = stdtrit(n - 1, 0.975)
-    return float(t) * sd / math.sqrt(n)
+def _runs(selection: Selection) -> _Filter:
+    """Which runs are meant; a condition on runs and metrics alike."""
+    runs = _Filter()
+    if selection.models:
+        runs.add("list_contains($models, model)", models=list(selection.models))
+    if selection.tags:
+        runs.add("(list_contains($tags, run_tag) or list_contains($tags, base_tag))", tags=list(selection.tags))
+    if selection.runs:
+        runs.add("run_number <= $most_runs", most_runs=selection.runs)
+    return runs
 
 
 def _chosen(selection: Selection) -> _Filter:
+    """Which of their scores are."""
     chosen = _Filter()
     chosen.add("null_policy = $null_policy", null_policy=selection.null_policy)
     chosen.add("pipeline = $pipeline", pipeline=selection.pipeline)
-    if selection.models:
-        chosen.add("list_contains($models, model)", models=list(selection.models))
     if selection.judges:
         chosen.add("list_contains($judges, judge)", judges=list(selection.judges))
     return chosen
@@ -281,12 +394,6 @@ def _time(text: str | None) -> datetime | None:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
         raise ConfigurationError(f"--as-of must be a time such as 2026-07-01T12:00, not {text!r}") from None
-
-
-def _fetch(catalog: duckdb.DuckDBPyConnection, sql: str, values: dict[str, Any]) -> list[dict[str, Any]]:
-    result = run_query(catalog, sql, values)
-    names = [column[0] for column in result.description or []]
-    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
 def main() -> None:

@@ -1,11 +1,13 @@
 """The assets: asset key = [stage, benchmark], partition = run, one op per stage."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import dagster as dg
 import pydantic
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS, get_benchmark
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark, get_benchmark
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.metadata import column_schema, materialize_result, question_set_metadata
 from shaberi_dagster.defs.options import config_class, part_of
@@ -14,21 +16,28 @@ from shaberi_dagster.defs.pools import endpoint_slots
 from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.outcome import CHECKS
-from shaberi_dagster.planning import load_source, store_question_set
+from shaberi_dagster.legacy.reprocess import imported_among, reprocess_imported
+from shaberi_dagster.outcome import Check, Outcome, checks_of, stages_of
+from shaberi_dagster.passes.registry import make_pipeline
+from shaberi_dagster.planning import add_pipeline, load_source, store_question_set
+from shaberi_dagster.regression import regression_checks
 from shaberi_dagster.runspec import CallOptions
 
 OWNERS = ["team:evaluation"]
 _UPSTREAM = {
     "answers": ["questions"],
+    "consensus": ["answers"],
     "judgements": ["answers"],
-    "scores": ["answers", "judgements"],
+    "pass_outputs": ["answers"],
+    "scores": ["judgements", "pass_outputs"],
     "metrics": ["scores"],
 }
 _KINDS = {
     "questions": {"deltalake"},
     "answers": {"openai", "deltalake"},
+    "consensus": {"openai", "deltalake"},
     "judgements": {"openai", "deltalake"},
+    "pass_outputs": {"python", "deltalake"},
     "scores": {"sql", "duckdb", "deltalake"},
     "metrics": {"sql", "duckdb", "deltalake"},
 }
@@ -37,10 +46,39 @@ Results = Iterator[dg.MaterializeResult[None]]
 
 class _Judges(pydantic.BaseModel):
     judges: list[str] = pydantic.Field(default=[], description="Only these of the run's judges; none means all.")
+    reprocess: bool = pydantic.Field(
+        default=False, description="Find the scores in the stored outputs again; call no judge."
+    )
+
+
+class _Gate(pydantic.BaseModel):
+    baseline: str | None = pydantic.Field(
+        default=None, description="Check that the run is not worse than this baseline; none: there is no such check."
+    )
+
+
+class _Passes(pydantic.BaseModel):
+    passes: list[str] = pydantic.Field(
+        default=[], description="One more pipeline, in order; the run's own pipelines are brought up to date anyway."
+    )
+    pass_options: list[str] = pydantic.Field(default=[], description="Settings, as NAME.SETTING=VALUE.")
 
 
 AnswersConfig = config_class("AnswersConfig", "How to make calls.", CallOptions)
 JudgementsConfig = config_class("JudgementsConfig", "Which judges to call, and how.", _Judges, CallOptions)
+MetricsConfig = config_class("MetricsConfig", "What to compare the run with.", _Gate)
+PassesConfig = config_class("PassesConfig", "Which passes to add, and how to make calls.", _Passes, CallOptions)
+
+
+def benchmarks_of(stage: str) -> dict[str, Benchmark]:
+    """The benchmarks that a stage, or the questions, have assets for."""
+    return {name: one for name, one in ALL_BENCHMARKS.items() if stage in ("questions", *stages_of(one))}
+
+
+def _upstream_of(stage: str, benchmark: Benchmark) -> list[str]:
+    """The stages before it; an ensemble's judgements are of its consensus too."""
+    upstream = [one for one in _UPSTREAM.get(stage, []) if one == "questions" or benchmark.name in benchmarks_of(one)]
+    return [*upstream, "consensus"] if stage == "judgements" and benchmark.system == "ensemble" else upstream
 
 
 def specs_of(stage: str) -> list[dg.AssetSpec]:
@@ -48,7 +86,7 @@ def specs_of(stage: str) -> list[dg.AssetSpec]:
     return [
         dg.AssetSpec(
             [stage, name],
-            deps=[[upstream, name] for upstream in _UPSTREAM.get(stage, [])],
+            deps=[[upstream, name] for upstream in _upstream_of(stage, benchmark)],
             description=f"{benchmark.title}: {TABLES[stage].meaning}.",
             group_name=stage,
             kinds=_KINDS[stage],
@@ -61,15 +99,15 @@ def specs_of(stage: str) -> list[dg.AssetSpec]:
                 "scale": f"{benchmark.scale_minimum} to {benchmark.scale_maximum}",
             },
         )
-        for name, benchmark in BENCHMARKS.items()
+        for name, benchmark in benchmarks_of(stage).items()
     ]
 
 
 def _checks_of(stage: str) -> list[dg.AssetCheckSpec]:
     return [
         dg.AssetCheckSpec(check, asset=dg.AssetKey([stage, name]), description=description, partitions_def=runs)
-        for name in BENCHMARKS
-        for check, description in CHECKS[stage].items()
+        for name, benchmark in benchmarks_of(stage).items()
+        for check, description in checks_of(stage, benchmark).items()
     ]
 
 
@@ -77,20 +115,43 @@ def _bring_up_to_date(
     stage: str, context: dg.AssetExecutionContext, resource: WorkspaceResource, config: dg.Config | None = None
 ) -> Results:
     options = CallOptions(**part_of(config, CallOptions)) if config else CallOptions()
-    judges = part_of(config, _Judges).get("judges", []) if config else []
+    judging = _Judges(**part_of(config, _Judges)) if config else _Judges()
+    asked = _Passes(**part_of(config, _Passes)) if config else _Passes()
+    gate = _Gate(**part_of(config, _Gate)) if config else _Gate()
     # Stages, and runs of one command, have one budget.
     workspace = resource.workspace(context.log, options, context.run.tags.get(COMMAND_TAG, context.run.run_id))
     selected = [
-        key for key in (dg.AssetKey([stage, name]) for name in BENCHMARKS) if key in context.selected_asset_keys
+        key
+        for key in (dg.AssetKey([stage, name]) for name in benchmarks_of(stage))
+        if key in context.selected_asset_keys
     ]
+    names = [key.path[-1] for key in selected]
+    imported = imported_among(context.partition_keys, workspace.lake)
     outcomes = []
     with canceled_when_interrupted(context):
-        for run_id in context.partition_keys:
-            with endpoint_slots(stage, run_id, workspace, context, judges):
-                outcomes += materialize(stage, run_id, [key.path[-1] for key in selected], workspace, judges)
+        for run_id in (one for one in context.partition_keys if one not in imported):
+            if asked.passes:
+                add_pipeline(run_id, asked.passes, asked.pass_options, workspace)
+            with endpoint_slots(stage, run_id, workspace, context, judging.judges):
+                made = materialize(stage, run_id, names, workspace, judging.judges, reprocess=judging.reprocess)
+            outcomes += _gated(made, gate.baseline, workspace.settings.warehouse)
+        if imported:
+            pipelines = [make_pipeline(asked.passes, asked.pass_options)] if asked.passes else []
+            outcomes += reprocess_imported(stage, imported, names, workspace, pipelines)
     for key in selected:
         own = [outcome for outcome in outcomes if outcome.benchmark == key.path[-1]]
-        yield materialize_result(key, own, list(CHECKS[stage]))
+        yield materialize_result(key, own, list(checks_of(stage, get_benchmark(key.path[-1]))))
+
+
+def _gated(outcomes: list[Outcome], baseline: str | None, warehouse: Path) -> list[Outcome]:
+    """The outcomes of one run; metrics of an ensemble with the check `no_regression`."""
+    if not all("no_regression" in checks_of(one.stage, get_benchmark(one.benchmark)) for one in outcomes):
+        return outcomes
+    names = [one.benchmark for one in outcomes]
+    checks = dict.fromkeys(names, Check("no_regression", passed=True, description="no baseline was named"))
+    if baseline is not None and outcomes:
+        checks = regression_checks(warehouse, outcomes[0].run_id, baseline, names)
+    return [replace(one, checks=(*one.checks, checks[one.benchmark])) for one in outcomes]
 
 
 def _stage_asset(stage: str) -> Callable[[Callable[..., Results]], dg.AssetsDefinition]:
@@ -124,22 +185,34 @@ def answers(context: dg.AssetExecutionContext, workspace: WorkspaceResource, con
     yield from _bring_up_to_date("answers", context, workspace, config)
 
 
+@_stage_asset("consensus")
+def consensus(context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: AnswersConfig) -> Results:  # type: ignore[valid-type]
+    """Let every strategy make one answer of the samples of each question."""
+    yield from _bring_up_to_date("consensus", context, workspace, config)
+
+
 @_stage_asset("judgements")
 def judgements(context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: JudgementsConfig) -> Results:  # type: ignore[valid-type]
     """Ask every judge about every answer that it has not judged yet."""
     yield from _bring_up_to_date("judgements", context, workspace, config)
 
 
+@_stage_asset("pass_outputs")
+def pass_outputs(context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: PassesConfig) -> Results:  # type: ignore[valid-type]
+    """Examine every answer by the passes of the run's pipelines; most passes make no call."""
+    yield from _bring_up_to_date("pass_outputs", context, workspace, config)
+
+
 @_stage_asset("scores")
 def scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
-    """Derive scores from judgements; no call is made."""
+    """Derive scores from judgements, without passes and under each pipeline; no call is made."""
     yield from _bring_up_to_date("scores", context, workspace)
 
 
 @_stage_asset("metrics")
-def metrics(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
+def metrics(context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: MetricsConfig) -> Results:  # type: ignore[valid-type]
     """Roll scores up into the numbers of the leaderboard."""
-    yield from _bring_up_to_date("metrics", context, workspace)
+    yield from _bring_up_to_date("metrics", context, workspace, config)
 
 
-ASSETS = [questions, answers, judgements, scores, metrics]
+ASSETS = [questions, answers, consensus, judgements, pass_outputs, scores, metrics]

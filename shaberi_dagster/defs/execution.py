@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS
-from shaberi_dagster.defs.jobs import EVALUATE
+from shaberi_dagster.defs.jobs import asset_keys, evaluating_job
 from shaberi_dagster.defs.options import stage_config
 from shaberi_dagster.outcome import STAGES
 from shaberi_dagster.runspec import CallOptions
@@ -55,6 +55,7 @@ def run_in_process(
     *,
     stages: Sequence[str] = STAGES,
     judges: Sequence[str] = (),
+    reprocess: bool = False,
     options: CallOptions | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> None:
@@ -68,19 +69,21 @@ def run_in_process(
         instance: Where Dagster records it.
         stages: Which stages, any order.
         judges: Only these of the run's judges; none named means all.
+        reprocess: Read the judges' stored outputs again instead of calling judges.
         options: How calls are made.
         tags: More tags for the Dagster run.
 
     Raises:
         KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
     """
+    keys = asset_keys(benchmarks, stages)
     execute(
-        EVALUATE,
+        evaluating_job(benchmarks),
         instance,
-        ops=stage_config(options or CallOptions(), stages, judges),
+        ops=stage_config(options or CallOptions(), {key.path[0] for key in keys}, judges, reprocess=reprocess),
         tags=tags,
         partition_key=run_id,
-        asset_selection=[dg.AssetKey([stage, name]) for stage in stages for name in benchmarks],
+        asset_selection=keys,
     )
 
 

@@ -1,14 +1,19 @@
-"""The lake as files for other tools: assets without partitions, since one tree has many runs."""
+"""The lake as files for other tools: a folder for each run, and the tree of the old suite, which has many runs."""
 
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
+import polars as pl
 from pydantic import Field
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.defs.assets import OWNERS
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
+from shaberi_dagster.defs.metadata import markdown_table
+from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.resources import WorkspaceResource
+from shaberi_dagster.export.results_tree import export_runs
 from shaberi_dagster.export.shaberi_v1 import Selection, export
 
 _FOLDER = "_export/shaberi-v1"  # in the warehouse, unless the launchpad says otherwise
@@ -52,4 +57,53 @@ def shaberi_v1(
     )
 
 
-EXPORTS = [shaberi_v1]
+class ResultsConfig(dg.Config):
+    """Where to write, and how much."""
+
+    output: str | None = Field(default=None, description="Folder of all runs' results; none: SHABERI_RESULTS.")
+    compact: bool = Field(default=False, description="No whole texts in normalized/, but a pointer to them.")
+
+
+@dg.asset(
+    key=["jsonl_export", "results"],
+    deps=[["metrics", name] for name in BENCHMARKS],
+    partitions_def=runs,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    group_name="export",
+    kinds={"json"},
+    owners=OWNERS,
+)
+def results(
+    context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: ResultsConfig
+) -> dg.MaterializeResult[None]:
+    """Manifest, answers, judgements, passes and metrics of a run as JSON and JSON Lines; only what has changed."""
+    place = workspace.workspace(context.log)
+    folder = Path(config.output).absolute() if config.output else place.settings.results
+    with canceled_when_interrupted(context):
+        done = export_runs(
+            place.lake,
+            folder,
+            run_ids=context.partition_keys,
+            compact=config.compact,
+            environment=place.environment,
+            changed=place.reporter.changed,
+        )
+    rows = [{"run": one.run_id, "status": one.status, "files": one.files, "written": one.written} for one in done.runs]
+    metadata: dict[str, Any] = {
+        "folder": dg.MetadataValue.path(done.runs[0].folder if len(done.runs) == 1 else done.folder),
+        "status": ", ".join(sorted({one.status for one in done.runs})),
+        "files": sum(one.files for one in done.runs),
+        "written": sum(one.written for one in done.runs),
+        "removed": sum(one.removed for one in done.runs),
+        "bytes": sum(one.size for one in done.runs),
+        "summaries": len(done.summaries),
+        "not exported": len(done.failed),
+    }
+    if rows:
+        metadata["runs"] = dg.MetadataValue.md(markdown_table(pl.DataFrame(rows)))
+    for run_id, reason in done.failed.items():
+        context.log.warning("run %s was not exported: %s", run_id, reason)
+    return dg.MaterializeResult(metadata=metadata)
+
+
+EXPORTS = [results, shaberi_v1]

@@ -1,27 +1,48 @@
 """Jobs: evaluate a registered run, start a new one from the launchpad, compact the lake."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import dagster as dg
 
+from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS, get_benchmark
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.metadata import question_set_metadata
 from shaberi_dagster.defs.options import config_class, part_of
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.lake.catalog import write_catalog
-from shaberi_dagster.outcome import STAGES
+from shaberi_dagster.outcome import STAGES, stages_of
 from shaberi_dagster.planning import plan_run, store_run
 from shaberi_dagster.runspec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.workspace import Workspace
 
-EVALUATE = "evaluate"
+EVALUATE, EVALUATE_ENSEMBLE = "evaluate", "evaluate_ensemble"
 
-evaluate = dg.define_asset_job(
-    EVALUATE,
-    selection=dg.AssetSelection.groups(*STAGES),
-    description="Bring all stages of a registered run up to date. Choose the run as the partition.",
-)
+
+def asset_keys(benchmarks: Iterable[str], stages: Sequence[str] = STAGES) -> list[dg.AssetKey]:
+    """The assets of these stages that the benchmarks have."""
+    return [
+        dg.AssetKey([stage, name]) for stage in stages for name in benchmarks if stage in stages_of(get_benchmark(name))
+    ]
+
+
+def _evaluating(job: str, benchmarks: Iterable[str], kind: str) -> Any:  # Dagster's type has no public name
+    return dg.define_asset_job(
+        job,
+        selection=dg.AssetSelection.assets(*asset_keys(benchmarks)),
+        description=f"Bring all stages of a registered {kind} up to date. Choose the run as the partition.",
+    )
+
+
+evaluate = _evaluating(EVALUATE, BENCHMARKS, "run")
+evaluate_ensemble = _evaluating(EVALUATE_ENSEMBLE, ENSEMBLE_BENCHMARKS, "run of an ensemble")
+
+
+def evaluating_job(benchmarks: Sequence[str]) -> str:
+    """The job that evaluates these benchmarks, which are of one system."""
+    return EVALUATE_ENSEMBLE if set(benchmarks) <= set(ENSEMBLE_BENCHMARKS) else EVALUATE
+
 
 RunRequestConfig = config_class("RunRequestConfig", "What to evaluate, and how to make calls.", RunRequest, CallOptions)
 
@@ -94,4 +115,4 @@ nightly_compaction = dg.ScheduleDefinition(
     description="Compacts the lake every night at 4.",
     default_status=dg.DefaultScheduleStatus.RUNNING,
 )
-JOBS: list[Any] = [evaluate, new_run, compact]
+JOBS: list[Any] = [evaluate, evaluate_ensemble, new_run, compact]

@@ -23,7 +23,6 @@ from shaberi_dagster.legacy.importing import (
     named_trees,
 )
 from shaberi_dagster.legacy.spec import LegacyRunSpec
-from shaberi_dagster.outcome import STAGES
 from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.workspace import Workspace
 
@@ -96,7 +95,7 @@ def log_runs(tag: str, anew: Sequence[str] | pl.Series, workspace: Workspace, co
         instance.add_dynamic_partitions(RUNS_NAME, new)
     fresh = set(anew)
     events = []
-    for stage in STAGES:
+    for stage in ("answers", "judgements", "scores", "metrics"):
         for name in BENCHMARKS:
             key = dg.AssetKey([stage, name])
             there = instance.get_materialized_partitions(key) - fresh

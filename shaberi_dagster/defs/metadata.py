@@ -67,7 +67,8 @@ def _metadata(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
     (outcome,) = outcomes
     known = {name: value for name, value in outcome.facts.items() if value is not None and name != "rows"}
     metadata: dict[str, Any] = {"dagster/row_count": rows, "run": outcome.run_id} | known
-    metadata["preview"] = dg.MetadataValue.md(markdown_table(outcome.preview))
+    if outcome.preview.columns:
+        metadata["preview"] = dg.MetadataValue.md(markdown_table(outcome.preview))
     if any(outcome.scores.values()):
         metadata["score distribution"] = dg.MetadataValue.md(score_distribution(outcome))
     return metadata
@@ -81,7 +82,8 @@ def _check(key: dg.AssetKey, name: str, outcomes: Sequence[Outcome]) -> dg.Asset
         check_name=name,
         passed=not failed,
         severity=dg.AssetCheckSeverity.ERROR if any(c.severe for c in failed) else dg.AssetCheckSeverity.WARN,
-        description="; ".join(check.description for check in failed or found) or _NOT_IN_RUN,
+        description="; ".join(check.description for check in failed or found)
+        or ("imported" if outcomes else _NOT_IN_RUN),
     )
 
 

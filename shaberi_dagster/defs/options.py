@@ -1,6 +1,6 @@
 """What the launchpad asks for: pydantic models as Dagster config, and back."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import dagster as dg
@@ -10,6 +10,7 @@ from shaberi_dagster.runspec import CallOptions
 
 IMPORT, IMPORT_JOB = "legacy_import", "import_legacy"
 ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB = "ensemble_import", "import_ensemble"
+REPROCESS, REPROCESS_JOB = "reprocess_runs", "reprocess"
 ENSEMBLE_REPORT = "report"
 """Metadata of `ensemble_import` with the counts of every file, which the command shows."""
 
@@ -29,10 +30,17 @@ def part_of(config: dg.Config, model: type[pydantic.BaseModel]) -> dict[str, Any
     return {name: value for name, value in config.model_dump(exclude_none=True).items() if name in model.model_fields}
 
 
-def stage_config(options: CallOptions, stages: Sequence[str], judges: Sequence[str] = ()) -> dict[str, Any]:
+def stage_config(
+    options: CallOptions, stages: Collection[str], judges: Sequence[str] = (), *, reprocess: bool = False
+) -> dict[str, Any]:
     """The `ops` part of a run config that materializes the stages with these options."""
     calls = options.model_dump(exclude_none=True, exclude_defaults=True)
-    ops = {"answers": {"config": calls}, "judgements": {"config": calls | {"judges": list(judges)}}}
+    ops = {
+        "answers": {"config": calls},
+        "consensus": {"config": calls},
+        "judgements": {"config": calls | {"judges": list(judges)} | ({"reprocess": True} if reprocess else {})},
+        "pass_outputs": {"config": calls},
+    }
     return {stage: config for stage, config in ops.items() if stage in stages}
 
 

@@ -22,7 +22,7 @@ from shaberi_dagster.workspace import Workspace
 
 _POLL_SECONDS = 2.0
 _PARTITION = "dagster/partition"
-_CALLING = {"answers", "judgements"}
+_CALLING = {"answers", "consensus", "judgements", "pass_outputs"}
 
 
 def pool_name(base_url: str) -> str:
@@ -40,10 +40,16 @@ def pools_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[str]
         spec: The run.
         judges: For `judgements`: only these; none named means all of the run's.
     """
+    ensemble = spec.ensemble
     if stage == "answers":
-        endpoints = [spec.endpoint]
+        endpoints = [spec.endpoint, *(one.endpoint for one in (ensemble.members if ensemble else ()))]
+    elif ensemble:
+        asked = {"consensus": ensemble.consensus, "judgements": ensemble.grader}.get(stage)
+        endpoints = [asked.endpoint] if asked else []
     elif stage == "judgements":
-        endpoints = [judge.endpoint for judge in spec.judges if not judges or judge.model in judges]
+        endpoints = [judge.endpoint for judge in spec.judges if not judges or judge.name in judges]
+    elif stage == "pass_outputs":
+        endpoints = [one.endpoint for pipeline in spec.passes for one in pipeline if one.endpoint]
     else:
         endpoints = []
     return sorted({pool_name(one.base_url) for one in endpoints if one.base_url != EMBEDDED_URL})

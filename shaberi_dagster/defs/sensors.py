@@ -8,11 +8,10 @@ import dagster as dg
 import yaml
 from pydantic import ValidationError
 
-from shaberi_dagster.defs.jobs import evaluate, register
+from shaberi_dagster.defs.jobs import asset_keys, evaluate, evaluate_ensemble, evaluating_job, register
 from shaberi_dagster.defs.options import stage_config
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.outcome import STAGES
 from shaberi_dagster.runspec import CallOptions, RunRequest
 from shaberi_dagster.workspace import Workspace
 
@@ -38,7 +37,7 @@ def read_request(path: Path) -> tuple[RunRequest, CallOptions]:
 
 
 @dg.sensor(
-    job=evaluate,
+    jobs=[evaluate, evaluate_ensemble],
     minimum_interval_seconds=15,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Registers and evaluates each YAML file put into the folder of run specs; each content once.",
@@ -67,6 +66,11 @@ def _requested(path: Path, place: Workspace, context: dg.SensorEvaluationContext
     except (ShaberiError, OSError) as error:
         context.log.warning("%s: %s", path, error)
         return None
-    keys = [dg.AssetKey([stage, name]) for stage in STAGES for name in spec.benchmarks]
-    config = {"ops": stage_config(options, STAGES)}
-    return dg.RunRequest(run_key=run_key, partition_key=spec.run_id, asset_selection=keys, run_config=config)
+    keys = asset_keys(list(spec.benchmarks))
+    return dg.RunRequest(
+        run_key=run_key,
+        job_name=evaluating_job(list(spec.benchmarks)),
+        partition_key=spec.run_id,
+        asset_selection=keys,
+        run_config={"ops": stage_config(options, {key.path[0] for key in keys})},
+    )

@@ -93,7 +93,7 @@ def answer_items(spec: RunSpec, benchmark: str, workspace: Workspace) -> list[An
         raise ConfigurationError(
             f"the generation prompt of {benchmark} has changed since run {spec.run_id} was made: give another --tag"
         )
-    endpoint = spec.endpoint.to_endpoint()
+    members = [spec.ensemble and spec.ensemble.member(index) for index in range(settings.samples)]
     sampling = Sampling(settings.temperature, settings.max_tokens, settings.frequency_penalty)
     questions = load_questions(spec, benchmark, workspace).questions[: spec.limit]
     return [
@@ -102,8 +102,8 @@ def answer_items(spec: RunSpec, benchmark: str, workspace: Workspace) -> list[An
             question,
             index,
             ChatRequest(
-                endpoint,
-                spec.model,
+                (members[index] or spec).endpoint.to_endpoint(),
+                (members[index] or spec).model,
                 generation_messages(workspace.prompts, entry, question),
                 sampling,
                 sample_index=index,
@@ -143,6 +143,7 @@ def answer_row(spec: RunSpec, item: AnswerItem, call: Call) -> dict[str, Any]:
         "finish_reason": call.finish_reason,
         "prompt_hash": settings.prompt_hash,
         "request_hash": call.request_hash,
+        "answer_model": item.request.model,
         "answer_prompt_tokens": call.usage.prompt_tokens,
         "answer_completion_tokens": call.usage.completion_tokens,
         "answer_cached_tokens": call.usage.cached_tokens,

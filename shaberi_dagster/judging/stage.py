@@ -18,12 +18,20 @@ from shaberi_dagster.llm.types import Call, ChatRequest, Sampling, ScoreLine
 from shaberi_dagster.outcome import Check, Outcome, by_class, complete_check, failures_check, total
 from shaberi_dagster.planning import load_questions
 from shaberi_dagster.progress import StageProgress
-from shaberi_dagster.prompting import fallback_messages, fallback_prompt_hash, judge_messages, judge_prompt_hash
+from shaberi_dagster.prompting import (
+    PromptLibrary,
+    fallback_messages,
+    fallback_prompt_hash,
+    judge_messages,
+    judge_prompt_hash,
+)
 from shaberi_dagster.runspec import JudgeSpec, RunSpec
 from shaberi_dagster.stage import Answered, calling, run_columns
 from shaberi_dagster.workspace import Workspace
 
 _KEY = ["benchmark", "judge", "question_id", "sample_index"]
+_FOUND = ("status", "error_class", "score", "score_source")
+"""What an output says, as far as the parser understands it."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class JudgementItem:
     @property
     def key(self) -> tuple[str, str, str, int]:
         """Benchmark, judge, question and sample index, as in the table."""
-        return self.benchmark.name, self.judge.model, self.answer["question_id"], self.answer["sample_index"]
+        return self.benchmark.name, self.judge.name, self.answer["question_id"], self.answer["sample_index"]
 
     @property
     def round(self) -> int:
@@ -53,7 +61,7 @@ class JudgementItem:
         """What a stored judgement must agree with to be the judgement of this item."""
         return {
             "benchmark": self.benchmark.name,
-            "judge": self.judge.model,
+            "judge": self.judge.name,
             "question_id": self.answer["question_id"],
             "sample_index": self.answer["sample_index"],
             "answer_hash": self.answer["answer_hash"],
@@ -83,7 +91,7 @@ def judge(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace, judges
         PartitionBusyError: Another process judges this run.
     """
     chosen = chosen_judges(spec, judges)
-    names = [one.model for one in chosen]
+    names = [one.name for one in chosen]
     keys = {"run_id": spec.run_id, "benchmark": benchmarks}
     answers = workspace.lake.read("answers", keys)
     stored = workspace.lake.read("judgements", keys)
@@ -102,7 +110,7 @@ def judge(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace, judges
         rows = stage.run(
             pending,
             lambda session, item: _judge_one(spec, session, item, workspace),
-            line_of=lambda item: lines[item.benchmark.name, item.judge.model],
+            line_of=lambda item: lines[item.benchmark.name, item.judge.name],
             lines=list(lines.values()),
             not_again=without_score(stored),
         )
@@ -118,13 +126,80 @@ def judge(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace, judges
     ]
 
 
+def reparse(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> list[Outcome]:
+    """Find the scores in the judges' stored outputs again, by today's parser; no call is made.
+
+    A score that comes out otherwise is a new judgement, and the old one stays as superseded.
+
+    Args:
+        spec: The run.
+        benchmarks: Some of its benchmarks.
+        workspace: Where to read and write.
+
+    Returns:
+        One outcome per benchmark.
+    """
+    keys = {"run_id": spec.run_id, "benchmark": benchmarks}
+    answers = workspace.lake.read("answers", keys)
+    stored = workspace.lake.read("judgements", keys)
+    items = [item for name in benchmarks for item in judgement_items(spec, name, answers, spec.judges, workspace)]
+    by_key = {item.key: item for item in items}
+    with_output = stored.filter(~pl.col("superseded"), pl.col("judge_output").is_not_null())
+    calls = _calls_of(with_output, workspace)
+    lines = {
+        (name, one.name): StageProgress("judgements", name, one.name) for name in benchmarks for one in spec.judges
+    }
+    rows = []
+    for row in with_output.iter_rows(named=True):
+        item = by_key.get(tuple(row[name] for name in _KEY))
+        first = calls.get((row["request_hash"], row["judge_output"]))
+        second = calls.get((row["fallback_request_hash"], row["fallback_output"]))
+        if item is None or first is None or item.answer["answer_hash"] != row["answer_hash"]:
+            continue
+        line = lines[item.benchmark.name, item.judge.name]
+        line.total += 1
+        line.done += 1
+        line.reused += 1
+        parsed = _parsed(first, item)
+        if parsed is None and second is None and row["fallback_request_hash"] is not None:
+            continue  # that call failed, which says more than that there is no score
+        if parsed is not None or second is None:
+            again = _judged(first, None, parsed, item)
+        else:
+            again = _judged(first, second, _parsed(second, item), item)
+        again = dict.fromkeys((*_FOUND, "error_message", "out_of_scale")) | again
+        if any(again[name] != row[name] for name in _FOUND):
+            rows.append(row | again | {"created_at": datetime.now(UTC)})
+    for line in lines.values():
+        workspace.reporter.changed(line)
+    with calling(spec.run_id, "judgements", workspace) as stage:
+        fresh = pl.DataFrame(rows, schema=JUDGEMENTS.schema)
+        frame = pl.concat([_kept(stored, fresh), fresh])
+        stage.commit("judgements", frame, keys, changed=bool(rows))
+        costs = stage.costs()
+    workspace.reporter.note(f"{len(rows)} of {with_output.height} stored outputs give another score than before")
+    return [
+        _outcome(
+            spec, name, frame.filter(benchmark=name), answers.filter(benchmark=name), lines=lines, cost=costs.get(name)
+        )
+        for name in benchmarks
+    ]
+
+
+def _calls_of(judgements: pl.DataFrame, workspace: Workspace) -> dict[tuple[str, str], Call]:
+    """The calls that made these rows, by request and output: others may have made the same request later."""
+    hashes = pl.concat([judgements["request_hash"], judgements["fallback_request_hash"]]).drop_nulls().unique()
+    rows = workspace.lake.read("calls", {"status": "ok", "request_hash": hashes}) if len(hashes) else pl.DataFrame()
+    return {(row["request_hash"], row["content"]): Call.from_record(row) for row in rows.iter_rows(named=True)}
+
+
 def chosen_judges(spec: RunSpec, judges: Sequence[str]) -> list[JudgeSpec]:
     """The named judges of the run; all of them when none is named.
 
     Raises:
         ConfigurationError: One is not a judge of the run.
     """
-    known = {one.model: one for one in spec.judges}
+    known = {one.name: one for one in spec.judges}
     if unknown := [name for name in judges if name not in known]:
         raise ConfigurationError(f"judge {unknown[0]!r} is not one of run {spec.run_id}: {', '.join(known)}")
     return [known[name] for name in judges or known]
@@ -145,22 +220,17 @@ def judgement_items(
     """
     entry = get_benchmark(benchmark)
     questions = {question.question_id: question for question in load_questions(spec, benchmark, workspace).questions}
-    prompt_hash = judge_prompt_hash(workspace.prompts, entry)
-    fallback_hash = fallback_prompt_hash(workspace.prompts, entry)
     rows = [row for row in answers.filter(benchmark=benchmark).iter_rows(named=True) if row["question_id"] in questions]
-    return [
-        JudgementItem(
-            entry,
-            one,
-            questions[row["question_id"]],
-            row,
-            prompt_hash,
-            one.config_hash(prompt_hash, fallback_hash),
-            _request(entry, one, questions[row["question_id"]], row, workspace),
-        )
-        for one in judges
-        for row in rows
-    ]
+    items = []
+    for one in judges:
+        prompts = workspace.prompts.variant(one.prompt)
+        prompt_hash = judge_prompt_hash(prompts, entry)
+        config_hash = one.config_hash(prompt_hash, fallback_prompt_hash(prompts, entry))
+        for row in rows:
+            question = questions[row["question_id"]]
+            request = _request(entry, one, question, row, prompts)
+            items.append(JudgementItem(entry, one, question, row, prompt_hash, config_hash, request))
+    return items
 
 
 def standing_judgements(stored: pl.DataFrame, items: Sequence[JudgementItem]) -> set[tuple[str, str, str, int]]:
@@ -176,11 +246,11 @@ def standing_judgements(stored: pl.DataFrame, items: Sequence[JudgementItem]) ->
 
 
 def _request(
-    benchmark: Benchmark, judge: JudgeSpec, question: Question, answer: dict[str, Any], workspace: Workspace
+    benchmark: Benchmark, judge: JudgeSpec, question: Question, answer: dict[str, Any], prompts: PromptLibrary
 ) -> ChatRequest | None:
     if answer["status"] != "ok" or answer["answer_state"] != "text":
         return None
-    messages = judge_messages(workspace.prompts, benchmark, question, answer["answer"])
+    messages = judge_messages(prompts, benchmark, question, answer["answer"])
     return _chat(benchmark, judge, messages)
 
 
@@ -209,7 +279,8 @@ async def _judge_one(
     parsed = _parsed(first, item)
     if parsed is not None or not _verdict(first).strip():
         return _row(spec, item) | _judged(first, None, parsed, item), calls
-    messages = fallback_messages(workspace.prompts, item.benchmark, _verdict(first))
+    prompts = workspace.prompts.variant(item.judge.prompt)
+    messages = fallback_messages(prompts, item.benchmark, _verdict(first))
     request = _chat(item.benchmark, item.judge, messages)
     second, again = await session.call(request, labels | {"purpose": "fallback"}, lookup=reused)
     calls.append((second, again))
@@ -240,6 +311,7 @@ def _row(spec: RunSpec, item: JudgementItem) -> dict[str, Any]:
         | {
             "question_set": item.answer["question_set"],
             "judge_prompt_hash": item.prompt_hash,
+            "judge_model": item.judge.model if item.judge.prompt else None,
             "request_hash": item.request.request_hash if item.request else None,
             "created_at": datetime.now(UTC),
             "superseded": False,
@@ -334,7 +406,7 @@ def _outcome(
             "rows": standing.height,
             "planned": planned,
             "superseded_rows": frame.height - standing.height,
-            "judges": [one.model for one in spec.judges],
+            "judges": [one.name for one in spec.judges],
             "calls_made": sum(line.calls for line in own),
             "already_there": sum(line.reused for line in own),
             "failed": failed,

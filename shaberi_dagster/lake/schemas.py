@@ -139,6 +139,9 @@ QUESTIONS = Table(
         Column("source", _TEXT, "Where the set was loaded from: starter, folder or hub dataset", source="loader"),
         Column("source_revision", _TEXT, "Commit of the hub dataset; null for files", source="hub"),
         _CREATED,
+        Column("options", pl.List(_TEXT), "Texts of the options A, B, … as shown; null without any", source="loader"),
+        Column("option_order", pl.List(_INT), "For each of them its place in the source", "from 0", "loader"),
+        Column("aliases", pl.List(_TEXT), "Further right answers", source="source file"),
     ),
     partition_by=("benchmark",),
 )
@@ -199,6 +202,35 @@ ANSWERS = Table(
         ),
         Column("raw_answer", _TEXT, "The imported text where the judged one differs", source="legacy tree"),
         Column("answered_at", _TIME, "When an imported answer was last updated", "UTC", "legacy tree"),
+        Column("answer_model", _TEXT, "The model asked; in an ensemble not always the run's", source="RunSpec"),
+    ),
+    partition_by=("benchmark",),
+)
+
+CONSENSUS = Table(
+    "consensus",
+    "One row per question and strategy: the answer that it made of a run's samples",
+    (
+        *_RUN,
+        _BENCHMARK,
+        _QUESTION_SET,
+        Column("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True),
+        Column("strategy", _TEXT, "Consensus strategy; single is one answer as it is", source="RunSpec", required=True),
+        Column("strategy_version", _INT, "Version of its code", "from 1", "strategy"),
+        Column("strategy_prompt_hash", _TEXT, "sha256 of its templates", source="prompts"),
+        Column("consensus_model", _TEXT, "The model that it asks", source="RunSpec"),
+        Column("candidates_hash", _TEXT, "sha256 of the samples' answer hashes, in order", source="answers"),
+        Column("n_candidates", _INT, "Samples with a text", "samples", "answers"),
+        Column("answer", _TEXT, "The consensus, as it is graded", source="strategy"),
+        _ANSWER_HASH,
+        Column("answer_state", _TEXT, "What the answer is", "text, empty or whitespace", "answer"),
+        Column("winner", _INT, "Sample that came first; null where none did, or not alone", "sample_index", "strategy"),
+        Column("details", _TEXT, "Ratings, votes, debate; the texts are in calls", "JSON", "strategy"),
+        *_STATUS_COLUMNS,
+        Column("calls", _INT, "Calls that it took, reused ones included", "calls", "strategy"),
+        *_tokens("consensus", "these calls"),
+        Column("latency_seconds", _FLOAT, "Duration, waiting included; null when no call was made", "s", "clock"),
+        _CREATED,
     ),
     partition_by=("benchmark",),
 )
@@ -251,8 +283,38 @@ JUDGEMENTS = Table(
             "stored, stored_stripped, stored_null, differs or no_stored",
             "answer texts",
         ),
+        Column("extracted", _TEXT, "What a grader found the answer to say, in one spelling", source="grader"),
     ),
     partition_by=("benchmark", "judge"),
+)
+
+PASS_OUTPUTS = Table(
+    "pass_outputs",
+    "What each pass found in each answer; the deltas that came of it are in scores",
+    (
+        *_RUN,
+        *_SAMPLE,
+        Column("strategy", _TEXT, "Consensus strategy; null for a plain sample", source="RunSpec"),
+        _ANSWER_HASH,
+        Column("pass", _TEXT, "The pass", source="registry", required=True),
+        Column("pass_version", _TEXT, "Version of its code", source="pass", required=True),
+        Column("pass_config", _TEXT, "Its settings", "JSON", "RunSpec", required=True),
+        Column("pass_config_hash", _TEXT, "sha256 of its name, version and settings", source="pass", required=True),
+        Column("pass_prompt_hash", _TEXT, "sha256 of its templates; null when it asks no model", source="prompts"),
+        Column("severity", _FLOAT, "What it costs; null without a finding", "share of the scale's range", "pass"),
+        Column("reason", _TEXT, "What was found, in one line; empty when nothing was", source="pass"),
+        Column("details", _TEXT, "Measures by name, and spans [start, end, kind] in code points", "JSON", "pass"),
+        Column("pass_output", _TEXT, "The whole output of the model that was asked, if one was", source="model"),
+        *_STATUS_COLUMNS,
+        *_tokens("pass", "the pass"),
+        Column("request_hash", _TEXT, "The call, if one was made", source="request"),
+        _CREATED,
+    ),
+    partition_by=("benchmark",),
+)
+
+_PIPELINE_HASH = Column(
+    "pipeline_hash", _TEXT, "sha256 of the passes, versions and settings in order; null for baseline", source="passes"
 )
 
 SCORES = Table(
@@ -278,6 +340,8 @@ SCORES = Table(
         ),
         Column("score", _FLOAT, "baseline_score plus the deltas", "the benchmark's scale", "passes"),
         _CREATED,
+        Column("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="judgements"),
+        _PIPELINE_HASH,
     ),
     partition_by=("benchmark", "judge"),
 )
@@ -304,6 +368,8 @@ METRICS = Table(
         Column("reported_multiplier", _FLOAT, "Reported scale / judge's scale", source="benchmark"),
         _CREATED,
         Column("scale_minimum", _FLOAT, "Lowest score of the judge's scale", "the benchmark's scale", "benchmark"),
+        Column("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="judgements"),
+        _PIPELINE_HASH,
     ),
     partition_by=("benchmark",),
 )
@@ -330,12 +396,63 @@ CALLS = Table(
         Column("completion_tokens", _INT, "Completion tokens; null is unknown", "tokens", "provider"),
         Column("cached_tokens", _INT, "Prompt tokens read from a cache", "tokens", "provider"),
         Column("reasoning_tokens", _INT, "Hidden reasoning tokens", "tokens", "provider"),
-        Column("cost_usd", _FLOAT, "List price at the time of the call; null is unknown", "US dollars", "genai-prices"),
+        Column("cost_usd", _FLOAT, "Price at the time of the call; null is unknown", "US dollars", "price list"),
         Column("attempts", _INT, "HTTP requests made for the call", "requests", "engine"),
         Column("latency_seconds", _FLOAT, "Duration of the last attempt", "s", "clock"),
         _CREATED,
+        Column(
+            "price_source",
+            _TEXT,
+            "Where the price is from; null without one, or in a row that is older than this column",
+            "genai-prices VERSION, the price file's name and sha256, or embedded",
+            "price list",
+        ),
     ),
     partition_by=("stage",),
+)
+
+PRICES = Table(
+    "prices",
+    "What the called models cost, as it was known when the row was made: disjoint ranges, lower bounds in, upper out",
+    (
+        Column("model", _TEXT, "The model asked", source="calls", required=True),
+        Column("base_url", _TEXT, "The endpoint asked", source="calls", required=True),
+        Column("valid_from", _TIME, "From when; null is since ever", "UTC midnight", "price list"),
+        Column("valid_to", _TIME, "Until when; null is until further notice", "UTC midnight", "price list"),
+        Column("day_seconds_from", _INT, "From which second of the UTC day", "s", "price list", required=True),
+        Column("day_seconds_to", _INT, "Until which second of the UTC day", "s", "price list", required=True),
+        Column("prompt_tokens_from", _INT, "From how long a prompt", "tokens", "price list", required=True),
+        Column("prompt_tokens_to", _INT, "Until how long a prompt; null is any length", "tokens", "price list"),
+        Column(
+            "input_usd_per_million",
+            _FLOAT,
+            "A million prompt tokens that came from no cache",
+            "US dollars",
+            "price list",
+            required=True,
+        ),
+        Column(
+            "output_usd_per_million", _FLOAT, "A million completion tokens", "US dollars", "price list", required=True
+        ),
+        Column(
+            "cached_usd_per_million",
+            _FLOAT,
+            "A million prompt tokens that came from a cache",
+            "US dollars",
+            "price list",
+            required=True,
+        ),
+        Column("usd_per_call", _FLOAT, "The call itself", "US dollars", "price list", required=True),
+        Column(
+            "source",
+            _TEXT,
+            "Where the price is from",
+            "genai-prices VERSION, the price file's name and sha256, or embedded",
+            "price list",
+            required=True,
+        ),
+        _CREATED,
+    ),
 )
 
 LIMIT_CHANGES = Table(
@@ -419,8 +536,32 @@ LEGACY_REPEATS = Table(
     ),
 )
 
+BASELINES = Table(
+    "baselines",
+    "What a run got right when it was promoted to a named baseline; rows are never changed",
+    (
+        Column("name", _TEXT, "The baseline", source="shaberi baseline promote", required=True),
+        Column("note", _TEXT, "What was said when it was promoted", source="shaberi baseline promote"),
+        *_RUN,
+        _BENCHMARK,
+        _QUESTION_SET,
+        Column("question_set_sha256", _TEXT, "sha256 of the version's content", source="RunSpec", required=True),
+        Column("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True),
+        Column("strategy", _TEXT, "Consensus strategy; single is one answer as it is", source="scores", required=True),
+        Column("judge", _TEXT, "The rule, or the rule with its grading model", source="scores", required=True),
+        Column("judge_config_hash", _TEXT, "sha256 of the judge's settings and prompt", source="scores"),
+        Column("correct", _BOOL, "Whether the answer is right; null without a verdict", source="scores"),
+        Column("status", _TEXT, "Outcome of the grading", f"{_STATUS}, or missing: no row", "scores", required=True),
+        Column("error_class", _TEXT, "Why there is no verdict; null when ok", source="scores"),
+        _ANSWER_HASH,
+        Column("settings", _TEXT, "How the answers were made: sampling, models, prompts", "JSON", "RunSpec"),
+        Column("settings_hash", _TEXT, "sha256 of the settings", source="RunSpec", required=True),
+        _CREATED,
+    ),
+)
+
 _ALL = (
-    *(QUESTIONS, RUNS, ANSWERS, JUDGEMENTS, SCORES, METRICS, CALLS, LIMIT_CHANGES),
-    *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS),
+    *(QUESTIONS, RUNS, ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS, SCORES, METRICS, CALLS, PRICES, LIMIT_CHANGES),
+    *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS, BASELINES),
 )
 TABLES: Mapping[str, Table] = {table.name: table for table in _ALL}

@@ -435,11 +435,11 @@ class _Import:
         if not judged:
             return pl.DataFrame(schema=METRICS.schema)
         judges = pl.DataFrame(judged, ["run_id", "benchmark", "judge"], orient="row")
-        with connect(self._lake, "answers", "judgements") as connection:
+        with connect(self._lake, "answers", "consensus", "judgements") as connection:
             self._update("scores", derive("scores", connection, {"run_judges": judges}, settings), keys)
         plan = pl.DataFrame(
             [
-                (run_id, self._runs[run_id][1], None, benchmark, self._n_planned((run_id, benchmark)), 0.0, 1.0, 1.0)
+                (run_id, self._runs[run_id][1], None, benchmark, *self._plan_counts((run_id, benchmark)), 0.0, 1.0, 1.0)
                 for run_id, benchmark, _ in judged
             ],
             schema=_PLAN,
@@ -449,6 +449,10 @@ class _Import:
             metrics = derive("metrics", connection, {"plan": plan}, settings)
         self._update("metrics", metrics, keys)
         return metrics
+
+    def _plan_counts(self, place: _Place) -> tuple[int, int]:
+        """Samples and questions."""
+        return self._n_planned(place), len(self._questions[place])
 
     def _n_planned(self, place: _Place) -> int:
         return len(self._questions[place]) * self._samples[place]
@@ -603,6 +607,7 @@ _PLAN = {
     "run_number": pl.Int64,
     "benchmark": pl.String,
     "n_planned": pl.Int64,
+    "n_questions": pl.Int64,
     "scale_minimum": pl.Float64,
     "scale_maximum": pl.Float64,
     "reported_multiplier": pl.Float64,

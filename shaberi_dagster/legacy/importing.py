@@ -25,7 +25,7 @@ from shaberi_dagster.benchmarks.questions import QuestionSet, known_sets, parts_
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError
 from shaberi_dagster.identity import check_run_tag, run_id_of
 from shaberi_dagster.lake.catalog import write_catalog
-from shaberi_dagster.lake.schemas import METRICS, RUNS, SCORES
+from shaberi_dagster.lake.schemas import CONSENSUS, METRICS, RUNS, SCORES
 from shaberi_dagster.lake.store import Lake, conform
 from shaberi_dagster.legacy.assemble import NOT_RECORDED, Batch, ImportPlan, concatenated, plan_import, unread_files
 from shaberi_dagster.legacy.judges import legacy_judge
@@ -282,6 +282,7 @@ class _Import:
             connection.execute("create schema lake")
             _define(connection, "answers", batch.answers)
             _define(connection, "judgements", batch.judgements)
+            _define(connection, "consensus", pl.DataFrame(schema=CONSENSUS.schema))
             scores = derive("scores", connection, {"run_judges": judges}, settings)
             _define(connection, "scores", scores)
             metrics = derive("metrics", connection, {"plan": with_scales(plan)}, settings)
@@ -349,7 +350,7 @@ def _plan_of(batch: Batch, sets: Mapping[str, QuestionSet]) -> pl.DataFrame:
     A question that a file repeats is one more sample, as in the published means.
 
     Returns:
-        Columns run_id, base_tag, run_number, benchmark, question_set, n_planned.
+        Columns run_id, base_tag, run_number, benchmark, question_set, n_planned, n_questions.
     """
     sizes = pl.DataFrame(
         [(name, len(one.questions)) for name, one in sets.items()],
@@ -367,6 +368,7 @@ def _plan_of(batch: Batch, sets: Mapping[str, QuestionSet]) -> pl.DataFrame:
             "benchmark",
             "question_set",
             (pl.col("n_questions") + pl.col("n_repeated")).alias("n_planned"),
+            "n_questions",
         )
     )
 

@@ -1,9 +1,9 @@
 """What may be spent: a budget that calls are counted against."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.llm.prices import cost_usd, is_price_known
+from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.types import Call
 
 
@@ -20,6 +20,7 @@ class Budget:
         cost_usd: US dollars spent.
         tokens: Tokens spent.
         refused: Calls that were not made.
+        prices: What calls cost.
     """
 
     max_cost_usd: float | None = None
@@ -27,6 +28,7 @@ class Budget:
     cost_usd: float = 0.0
     tokens: int = 0
     refused: int = 0
+    prices: PriceList = field(default_factory=PriceList)
     _unknown: str | None = None
 
     def check(self, model: str, base_url: str) -> None:
@@ -35,7 +37,7 @@ class Budget:
         Raises:
             ConfigurationError: There is a limit in US dollars, and the model's price is unknown.
         """
-        if self.max_cost_usd is not None and not is_price_known(model, base_url):
+        if self.max_cost_usd is not None and not self.prices.is_price_known(model, base_url):
             raise ConfigurationError(
                 f"the price of {model} at {base_url} is unknown, so a limit in US dollars cannot be kept: "
                 "use --max-tokens-total"
@@ -51,11 +53,11 @@ class Budget:
             return
         self.tokens += prompt + completion
         if self.max_cost_usd is not None:
-            cost = cost_usd(call.to_record())
+            cost = self.prices.cost(call.to_record())
             if cost is None:
                 self._unknown = f"the price of {call.model} is unknown, so the budget cannot be kept"
                 return
-            self.cost_usd += cost
+            self.cost_usd += cost.usd
 
     def objection(self) -> str | None:
         """Why no further call may be made; None when it may."""

@@ -16,7 +16,9 @@ from shaberi_dagster.llm.embedded import check_embedded_model
 from shaberi_dagster.llm.types import ChatRequest, Endpoint, ScoreLine
 
 EMBEDDED_URL = "embedded:"
-_EMBEDDED, _CUSTOM = "embedded", "custom"
+CUSTOM = "custom"
+"""Name of an endpoint that the table does not know: the user gave its address."""
+_EMBEDDED = "embedded"
 
 
 class _Rule(BaseModel):
@@ -26,6 +28,7 @@ class _Rule(BaseModel):
     max_tokens: str | None = None
     drop: frozenset[str] = frozenset()
     last_line: str | None = None
+    json_schema: bool = False
 
 
 class _Entry(BaseModel):
@@ -74,7 +77,7 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
         base_url = _table()[name].base_url or ""
     else:
         base_url = _checked_url(base_url)
-        name = next((name for name, entry in _table().items() if entry.base_url == base_url), _CUSTOM)
+        name = next((name for name, entry in _table().items() if entry.base_url == base_url), CUSTOM)
     return Endpoint(name, base_url, api_key_variable or _table()[name].api_key)
 
 
@@ -138,6 +141,9 @@ def request_body(request: ChatRequest) -> dict[str, Any]:
         body["frequency_penalty"] = sampling.frequency_penalty
     if sampling.last_line is not None and rule.last_line is not None:
         body[rule.last_line] = _grammar(sampling.last_line)
+    if sampling.json_schema is not None and rule.json_schema:
+        schema = {"name": "reply", "strict": True, "schema": orjson.loads(sampling.json_schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
     return body
 
 
@@ -150,6 +156,7 @@ def _rule(endpoint: str, model: str) -> _Rule:
         max_tokens=next((rule.max_tokens for rule in reversed(rules) if rule.max_tokens), None),
         drop=frozenset().union(*(rule.drop for rule in rules)),
         last_line=next((rule.last_line for rule in reversed(rules) if rule.last_line), None),
+        json_schema=any(rule.json_schema for rule in rules),
     )
 
 

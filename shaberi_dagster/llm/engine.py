@@ -3,9 +3,10 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -119,7 +120,8 @@ class Engine:
             ConfigurationError: The endpoint's key is missing.
             EndpointError: The endpoint refuses us; no other call would fare better.
         """
-        client = await self._client(request.endpoint, request.model)
+        # A call that there is no budget for needs neither key nor server.
+        client = partial(self._client, request.endpoint, request.model)
         attempts = _Attempts(client, self.limiter(request.endpoint), request, self._retry, budget or Budget())
         try:
             reply = await attempts.run()
@@ -146,7 +148,12 @@ class _Attempts:
     """The attempts of one call."""
 
     def __init__(
-        self, client: ChatClient, limiter: Limiter, request: ChatRequest, retry: RetrySettings, budget: Budget
+        self,
+        client: Callable[[], Awaitable[ChatClient]],
+        limiter: Limiter,
+        request: ChatRequest,
+        retry: RetrySettings,
+        budget: Budget,
     ) -> None:
         self._client, self._limiter, self._request, self._retry = client, limiter, request, retry
         self._budget = budget
@@ -214,11 +221,12 @@ class _Attempts:
         return reply
 
     async def _sent(self) -> Reply:
+        client = await self._client()
         started = time.monotonic()
         self._start_clock()
         self._made += 1
         try:
-            return await self._client.send(self._body)
+            return await client.send(self._body)
         finally:
             self._latency = time.monotonic() - started
 

@@ -1,44 +1,342 @@
-"""What a call cost: the list price at its date, from genai-prices (offline data)."""
+"""What a call cost: the user's own price, else the list price at the call's date from genai-prices (offline data).
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any
+Whatever the source, a price is a list of `Price`: what one model costs at one address, for disjoint ranges of time and
+of prompt length. The same rows are the table `prices`, from which SQL prices calls anew by the same formula.
+"""
 
-from genai_prices import Usage, calc_price
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import genai_prices
+import yaml
+from genai_prices.types import ConditionalPrice, ModelInfo, StartDateConstraint, TieredPrices, TimeOfDateConstraint
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.llm.endpoints import EMBEDDED_URL
+
+EMBEDDED = "embedded"
+GENAI_PRICES = f"genai-prices {genai_prices.__version__}"
+
+_DAY_SECONDS = 24 * 60 * 60
+_PER_MILLION = 1e6
+_SHOWN_OF_SHA256 = 12
+_WILD = frozenset("*?[")
+_Listed = Decimal | TieredPrices | None
+_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-def cost_usd(call: Mapping[str, Any]) -> float | None:
-    """The list price of one call record in US dollars.
+@dataclass(frozen=True)
+class Price:
+    """What one model costs at one address for the calls in its ranges; a row of the table `prices`.
+
+    Each range has its lower bound in it and its upper bound not; None is no bound.
+
+    Attributes:
+        model: The model.
+        base_url: Its address.
+        valid_from: From when, UTC midnight.
+        valid_to: Until when.
+        day_seconds_from: From which second of the UTC day; some prices depend on the hour.
+        day_seconds_to: Until which.
+        prompt_tokens_from: From how many prompt tokens; some prices depend on the length of the prompt.
+        prompt_tokens_to: Until how many.
+        input_usd_per_million: US dollars for a million prompt tokens that came from no cache.
+        output_usd_per_million: US dollars for a million completion tokens.
+        cached_usd_per_million: US dollars for a million prompt tokens that came from a cache.
+        usd_per_call: US dollars for the call itself.
+        source: Where the price comes from, with its version.
+    """
+
+    model: str
+    base_url: str
+    valid_from: datetime | None
+    valid_to: datetime | None
+    day_seconds_from: int
+    day_seconds_to: int
+    prompt_tokens_from: int
+    prompt_tokens_to: int | None
+    input_usd_per_million: float
+    output_usd_per_million: float
+    cached_usd_per_million: float
+    usd_per_call: float
+    source: str
+
+    def holds(self, moment: datetime, prompt_tokens: int) -> bool:
+        """Whether a call at that moment with so long a prompt is in the ranges."""
+        midnight = datetime.combine(moment.date(), time(), UTC)
+        return (
+            (self.valid_from is None or self.valid_from <= moment)
+            and (self.valid_to is None or moment < self.valid_to)
+            and self.day_seconds_from <= (moment - midnight).total_seconds() < self.day_seconds_to
+            and self.prompt_tokens_from <= prompt_tokens
+            and (self.prompt_tokens_to is None or prompt_tokens < self.prompt_tokens_to)
+        )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a call cost.
+
+    Attributes:
+        usd: US dollars.
+        source: Where the price comes from, with its version: `genai-prices 0.2.3`, `prices.yaml 1f3870be274f` (the
+            user's file by the beginning of its sha256) or `embedded`.
+    """
+
+    usd: float
+    source: str
+
+
+class OwnPrice(BaseModel):
+    """One entry of the user's price file.
+
+    Attributes:
+        model: The model's name, or a pattern with `*`, `?` and `[…]`.
+        base_url: The beginning of the endpoint's address, up to the end of its host, its port or a folder; None is any.
+        first: First day (UTC) on which it holds, `from` in the file; None is since ever.
+        last: Last such day, `to` in the file; None is until further notice.
+        input: US dollars for a million prompt tokens.
+        output: US dollars for a million completion tokens.
+        cached: US dollars for a million prompt tokens from a cache; None is the price of the others.
+        per: For what the prices are.
+        currency: In what.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    first: date | None = Field(default=None, alias="from", strict=False)
+    last: date | None = Field(default=None, alias="to", strict=False)
+    input: _Amount
+    output: _Amount
+    cached: _Amount | None = None
+    per: Literal["1M tokens"] = "1M tokens"
+    currency: Literal["USD"] = "USD"
+
+    @model_validator(mode="after")
+    def _ends_after_it_begins(self) -> "OwnPrice":
+        if self.first and self.last and self.last < self.first:
+            raise ValueError(f"to ({self.last}) is before from ({self.first})")
+        return self
+
+    def matches(self, model: str, base_url: str) -> bool:
+        """Whether it is for this model at this address."""
+        if self.model != model and not fnmatchcase(model, self.model):
+            return False
+        if self.base_url is None:
+            return True
+        beginning, address = self.base_url.rstrip("/"), base_url.rstrip("/")
+        return address == beginning or address.startswith((f"{beginning}/", f"{beginning}:"))
+
+    def holds_on(self, day: date) -> bool:
+        """Whether it is for calls of this day."""
+        return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
+
+    @property
+    def changes(self) -> Iterator[date]:
+        """The days on which it begins, or holds no more."""
+        if self.first:
+            yield self.first
+        if self.last and self.last < date.max:
+            yield self.last + timedelta(days=1)
+
+    @property
+    def specificity(self) -> tuple[int, bool, int, date]:
+        """The greatest goes first: a longer address, a name before a pattern, a longer pattern, a later beginning."""
+        wild = not _WILD.isdisjoint(self.model)
+        return len((self.base_url or "").rstrip("/")), not wild, len(self.model), self.first or date.min
+
+
+class PriceList:
+    """The prices as they are known now.
+
+    The embedded model is free. Of the user's own prices the most specific one that holds on the call's day is taken,
+    and the first of equals; without any, the list price of genai-prices for the address. What neither knows is
+    unknown, never 0.
 
     Args:
-        call: A row of the `calls` table: model, base_url, tokens, created_at.
-
-    Returns:
-        None when the model or the number of tokens is unknown (never a guess); 0.0 for the embedded model.
+        own: The user's prices.
+        own_source: What their calls say where the price is from.
     """
-    if call["base_url"] == "embedded:":
-        return 0.0
-    if call["prompt_tokens"] is None or call["completion_tokens"] is None:
-        return None
-    created = call["created_at"]
+
+    def __init__(self, own: Sequence[OwnPrice] = (), own_source: str = "") -> None:
+        self._own = sorted(own, key=lambda one: one.specificity, reverse=True)  # stable: equals stay in their order
+        self._own_source = own_source
+        self._histories: dict[tuple[str, str], list[Price]] = {}
+
+    @classmethod
+    def read(cls, path: Path | None) -> "PriceList":
+        """The list with the prices of the user's file; without a file only the others.
+
+        Raises:
+            ConfigurationError: The file cannot be read, or an entry is wrong; the message names it.
+        """
+        if path is None:
+            return cls()
+        try:
+            content = path.read_bytes()
+            entries = yaml.safe_load(content)
+        except OSError as error:
+            raise ConfigurationError(f"price file {path} cannot be read: {error.strerror}") from error
+        except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none, or no text
+            raise ConfigurationError(f"price file {path} is no YAML: {error}") from error
+        if not isinstance(entries, list):
+            raise ConfigurationError(f"price file {path} must be a list of entries (- model: …)")
+        own = [_entry(path, number, entry) for number, entry in enumerate(entries, 1)]
+        return cls(own, f"{path.name} {hashlib.sha256(content).hexdigest()[:_SHOWN_OF_SHA256]}")
+
+    def cost(self, call: Mapping[str, Any]) -> Cost | None:
+        """What one call cost, with its tokens from a cache at their own price.
+
+        Args:
+            call: A row of the table `calls`, or what will be one: model, base_url, tokens, created_at (or as ISO text).
+
+        Returns:
+            None when the price or the number of tokens is unknown, or the tokens cannot be.
+        """
+        created, prompt, completion = call["created_at"], call["prompt_tokens"], call["completion_tokens"]
+        moment = (created if isinstance(created, datetime) else datetime.fromisoformat(created)).astimezone(UTC)
+        prices = self.history(call["model"], call["base_url"])
+        price = next((one for one in prices if one.holds(moment, prompt or 0)), None)
+        if price is None:
+            return None
+        if price.source == EMBEDDED:
+            return Cost(0.0, EMBEDDED)
+        cached = call["cached_tokens"] or 0
+        if prompt is None or completion is None or completion < 0 or not 0 <= cached <= prompt:
+            return None
+        tokens = (
+            (prompt - cached) * price.input_usd_per_million
+            + cached * price.cached_usd_per_million
+            + completion * price.output_usd_per_million
+        )
+        return Cost(tokens / _PER_MILLION + price.usd_per_call, price.source)
+
+    def is_price_known(self, model: str, base_url: str) -> bool:
+        """Whether `cost` can tell what a call of the model costs today."""
+        tokens = {"prompt_tokens": 1, "completion_tokens": 1, "cached_tokens": None}
+        return self.cost({"model": model, "base_url": base_url, "created_at": datetime.now(UTC)} | tokens) is not None
+
+    def history(self, model: str, base_url: str) -> list[Price]:
+        """All prices of the model at the address, by time; empty when none is known."""
+        key = model, base_url
+        if key not in self._histories:
+            self._histories[key] = list(self._history(model, base_url))
+        return self._histories[key]
+
+    def _history(self, model: str, base_url: str) -> Iterator[Price]:
+        own = [one for one in self._own if one.matches(model, base_url)]
+        listed = _listed(model, base_url) if base_url != EMBEDDED_URL else None
+        at_any_time = Price(model, base_url, None, None, 0, _DAY_SECONDS, 0, None, 0.0, 0.0, 0.0, 0.0, EMBEDDED)
+
+        def prices_on(day: date) -> list[Price]:
+            if base_url == EMBEDDED_URL:
+                return [at_any_time]
+            if entry := next((one for one in own if one.holds_on(day)), None):
+                return [
+                    replace(
+                        at_any_time,
+                        input_usd_per_million=entry.input,
+                        output_usd_per_million=entry.output,
+                        cached_usd_per_million=entry.input if entry.cached is None else entry.cached,
+                        source=self._own_source,
+                    )
+                ]
+            return [replace(at_any_time, **columns) for columns in _listed_on(listed, day)] if listed else []
+
+        days = {date.min, *(day for one in own for day in one.changes), *(_days(listed) if listed else ())}
+        periods = [(next(same), prices) for prices, same in groupby(sorted(days), prices_on)]
+        for (first, prices), (end, _) in pairwise([*periods, (None, [])]):
+            for price in prices:
+                yield replace(price, valid_from=_midnight(first), valid_to=_midnight(end))
+
+
+def _entry(path: Path, number: int, entry: object) -> OwnPrice:
     try:
-        usage = Usage(
-            input_tokens=call["prompt_tokens"],
-            output_tokens=call["completion_tokens"],
-            cache_read_tokens=call["cached_tokens"],
+        return OwnPrice.model_validate(entry)
+    except ValidationError as error:
+        name = f" ({entry['model']})" if isinstance(entry, dict) and isinstance(entry.get("model"), str) else ""
+        wrong = "; ".join(
+            ": ".join([*map(str, one["loc"]), one["msg"].removeprefix("Value error, ")]) for one in error.errors()
         )
-        price = calc_price(
-            usage,
-            model_ref=call["model"],
-            provider_api_url=call["base_url"],
-            genai_request_timestamp=created if isinstance(created, datetime) else datetime.fromisoformat(created),
-        )
-    except (LookupError, ValueError):  # an unknown model, or tokens that cannot be (more cached than sent)
+        raise ConfigurationError(f"price file {path}, entry {number}{name}: {wrong}") from error
+
+
+def _midnight(day: date | None) -> datetime | None:
+    return None if day is None or day == date.min else datetime.combine(day, time(), UTC)
+
+
+# --- genai-prices ----------------------------------------------------------------------------------------------------
+
+
+def _listed(model: str, base_url: str) -> ModelInfo | None:
+    try:
+        nothing = genai_prices.Usage(input_tokens=0, output_tokens=0)
+        return genai_prices.calc_price(nothing, model, provider_api_url=base_url).model
+    except LookupError:
         return None
-    return float(price.total_price)
 
 
-def is_price_known(model: str, base_url: str) -> bool:
-    """Whether `cost_usd` can tell what a call of the model costs today."""
-    tokens = {"prompt_tokens": 1, "completion_tokens": 1, "cached_tokens": None}
-    return cost_usd({"model": model, "base_url": base_url, "created_at": datetime.now(UTC)} | tokens) is not None
+def _conditions(listed: ModelInfo) -> list[ConditionalPrice]:
+    return listed.prices if isinstance(listed.prices, list) else []
+
+
+def _days(listed: ModelInfo) -> Iterator[date]:
+    """The days on which its price changes."""
+    for one in _conditions(listed):
+        if isinstance(one.constraint, StartDateConstraint):
+            yield one.constraint.start_date
+
+
+def _listed_on(listed: ModelInfo, day: date) -> Iterator[dict[str, Any]]:
+    """Its prices on a day by time of the day and length of the prompt, as columns of `Price`.
+
+    A model whose price cannot be told from the tokens that we know has none: nothing is listed for the prompt or the
+    completion, or reasoning or citations have a price of their own. Left out is what a plain chat call has not: images,
+    sound, searches, writing to a cache on request, service tiers, batches.
+    """
+    times = {0, _DAY_SECONDS}
+    for one in _conditions(listed):
+        if isinstance(one.constraint, TimeOfDateConstraint):
+            times |= {_second(one.constraint.start_time), _second(one.constraint.end_time)}
+    for start, end in pairwise(sorted(times)):
+        prices = listed.get_prices(datetime.combine(day, time(), UTC) + timedelta(seconds=start))
+        if prices.input_mtok is None or prices.output_mtok is None:
+            continue
+        if prices.output_reasoning_mtok is not None or prices.output_citation_mtok is not None:
+            continue
+        kinds = prices.input_mtok, prices.output_mtok, prices.cache_read_mtok
+        tiers = {tier.start + 1 for kind in kinds if isinstance(kind, TieredPrices) for tier in kind.tiers}
+        for least, most in pairwise([*sorted({0} | tiers), None]):
+            usd_in, usd_out, usd_cached = (_usd(kind, least or 0) for kind in kinds)
+            yield {
+                "day_seconds_from": start,
+                "day_seconds_to": end,
+                "prompt_tokens_from": least,
+                "prompt_tokens_to": most,
+                "input_usd_per_million": usd_in,
+                "output_usd_per_million": usd_out,
+                "cached_usd_per_million": usd_in if usd_cached is None else usd_cached,
+                "usd_per_call": (_usd(prices.requests_kcount, least or 0) or 0.0) / 1000,
+                "source": GENAI_PRICES,
+            }
+
+
+def _second(moment: time) -> int:
+    return moment.hour * 3600 + moment.minute * 60 + moment.second
+
+
+def _usd(price: _Listed, prompt_tokens: int) -> float | None:
+    """A price for prompts of that length: beyond a tier's start, all tokens cost what the tier says."""
+    if isinstance(price, TieredPrices):
+        return float(next((one.price for one in reversed(price.tiers) if prompt_tokens > one.start), price.base))
+    return None if price is None else float(price)

@@ -52,12 +52,14 @@ class Sampling:
         frequency_penalty: -2 to 2; 0 is not sent.
         last_line: What the last line of the output must be. Sent (as a grammar) only to endpoints that can
             enforce it; others are asked by the prompt alone.
+        json_schema: JSON Schema of the whole output, as JSON. Sent likewise.
     """
 
     temperature: float | None
     max_tokens: int
     frequency_penalty: float = 0.0
     last_line: ScoreLine | None = None
+    json_schema: str | None = None
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,15 @@ class ChatRequest:
     def request_hash(self) -> str:
         """sha256 over model, base URL, messages, sampling parameters, sample index and replicate."""
         last_line = self.sampling.last_line
+        sampling = vars(self.sampling) | {"last_line": last_line and vars(last_line)}
+        if self.sampling.json_schema is None:
+            del sampling["json_schema"]  # requests from before there were any have no other hash
         return sha256_json(
             {
                 "base_url": self.endpoint.base_url,
                 "model": self.model,
                 "messages": [vars(message) for message in self.messages],
-                "sampling": vars(self.sampling) | {"last_line": last_line and vars(last_line)},
+                "sampling": sampling,
                 "sample_index": self.sample_index,
                 "replicate": self.replicate,
             }

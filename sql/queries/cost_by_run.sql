@@ -6,9 +6,10 @@ select
     sum(prompt_tokens)::bigint as prompt_tokens,
     sum(completion_tokens)::bigint as completion_tokens,
     sum(calls_without_usage)::bigint as calls_without_usage,
-    sum(cost_usd) as cost_usd,
-    sum(cost_usd) filter (stage = 'answers') as cost_usd_of_answers,
-    sum(cost_usd) filter (stage = 'judgements') as cost_usd_of_judgements,
+    sum(cost_usd::decimal(38, 12))::double as cost_usd,
+    sum(cost_usd::decimal(38, 12)) filter (stage = 'answers')::double as cost_usd_of_answers,
+    sum(cost_usd::decimal(38, 12)) filter (stage = 'judgements')::double as cost_usd_of_judgements,
+    sum(cost_usd::decimal(38, 12)) filter (stage not in ('answers', 'judgements'))::double as cost_usd_of_other_stages,
     sum(calls_without_price)::bigint as calls_without_price
 from token_usage
 group by all

@@ -3,13 +3,15 @@
 -- The spread is over questions: samples of the same question are averaged first. Sums have a fixed order, so that the
 -- same scores give the same metrics to the last bit.
 -- Parameters: $first_run_id, $last_run_id, between which all these runs are: files with other runs are not read.
--- Relation: plan (run_id, base_tag, run_number, benchmark, n_planned, scale_minimum, scale_maximum, reported_multiplier).
+-- Relation: plan (run_id, base_tag, run_number, benchmark, n_planned, n_questions, scale_minimum, scale_maximum,
+-- reported_multiplier): n_planned samples, and n_questions answers of each consensus strategy.
 with policies as (
     select unnest(['legacy', 'zero', 'strict']) as null_policy
 ),
 own as (
     select
-        scores.*, plan.* exclude (run_id, benchmark), null_policy,
+        scores.*, plan.* exclude (run_id, benchmark, n_planned, n_questions), null_policy,
+        case when strategy is null then n_planned else n_questions end as n_planned,
         case when null_policy = 'zero' then coalesce(score, scale_minimum) else score end as counted_score
     from lake.scores
     join plan using (run_id, benchmark)
@@ -21,6 +23,8 @@ by_question as (
         run_id, model, run_tag, base_tag, run_number, benchmark, question_set, strategy, judge, pipeline, null_policy,
         question_id, n_planned, scale_minimum, reported_multiplier,
         max(judge_config_hash) as judge_config_hash,
+        max(judge_prompt_hash) as judge_prompt_hash,
+        max(pipeline_hash) as pipeline_hash,
         avg(counted_score order by sample_index) as question_mean,
         sum(counted_score order by sample_index) as total,
         count(counted_score) as n_counted,
@@ -36,6 +40,8 @@ counted as (
         run_id, model, run_tag, base_tag, run_number, benchmark, question_set, strategy, judge, pipeline, null_policy,
         n_planned, scale_minimum, reported_multiplier,
         max(judge_config_hash) as judge_config_hash,
+        max(judge_prompt_hash) as judge_prompt_hash,
+        max(pipeline_hash) as pipeline_hash,
         sum(total order by question_id) as total,
         sum(n_counted) as n_counted,
         any_value(n_planned) - sum(n_rows) as n_without_row,
@@ -66,6 +72,8 @@ select
     n_excluded,
     n_out_of_scale,
     scale_minimum,
-    reported_multiplier
+    reported_multiplier,
+    judge_prompt_hash,
+    pipeline_hash
 from averaged
 order by benchmark, judge, run_id, pipeline, null_policy;

@@ -1,8 +1,9 @@
--- multi_judge_leaderboard_of(models, tags := null, policy := 'legacy'): a list of models compared over what all of them
--- have: mean of the means of the shared judges per benchmark, and overall (the unweighted mean of the shared
--- benchmarks), best first. Of each model those runs (with one of the tags) count that have most scores by judge and
--- question set; n_runs is how many share.
-create macro multi_judge_leaderboard_of(models, tags := null, policy := 'legacy') as table
+-- multi_judge_leaderboard_of(models, tags := null, policy := 'legacy', only_judges := null): a list of models compared
+-- over what all of them have: mean of the means of the shared judges per benchmark, and overall (the unweighted mean of
+-- the shared benchmarks), best first. A judge is shared if it scored all of them over the same question set, with the
+-- same prompt and the same settings of passes. Of each model those runs (with one of the tags) count that have most
+-- scores by judge and question set; n_runs is how many share.
+create macro multi_judge_leaderboard_of(models, tags := null, policy := 'legacy', only_judges := null) as table
 with asked as (
     select *, count(*) over (partition by run_id, pipeline, strategy) as n_cells
     from lake.metrics
@@ -10,6 +11,7 @@ with asked as (
       and score is not null
       and list_contains(models, model)
       and (tags is null or list_contains(tags, run_tag))
+      and (only_judges is null or list_contains(only_judges, judge))
 ),
 compared as (
     from asked
@@ -19,13 +21,15 @@ own as (
     select
         *,
         count(distinct run_id) over (partition by pipeline, strategy) as n_runs,
-        count(*) over (partition by pipeline, strategy, benchmark, question_set, judge) as n_sharing
+        count(*) over (
+            partition by pipeline, strategy, benchmark, question_set, judge, judge_prompt_hash, pipeline_hash
+        ) as n_sharing
     from compared
 ),
 by_benchmark as (
     select
         model, run_tag, run_id, benchmark, pipeline, strategy,
-        avg(score) as score,
+        avg(score order by judge) as score,
         list(judge order by judge) as judges,
         [question_set] as question_sets,
         sum(n_planned)::bigint as n_planned, sum(n_scored)::bigint as n_scored,
@@ -38,7 +42,7 @@ by_benchmark as (
 overall as (
     select
         model, run_tag, run_id, 'overall' as benchmark, pipeline, strategy,
-        avg(score) as score,
+        avg(score order by benchmark) as score,
         list_sort(list_distinct(flatten(list(judges)))) as judges,
         list_sort(flatten(list(question_sets))) as question_sets,
         sum(n_planned)::bigint as n_planned, sum(n_scored)::bigint as n_scored,

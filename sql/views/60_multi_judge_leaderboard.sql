@@ -1,6 +1,7 @@
 -- For every set of two judges or more that some run has, the runs that have all of them: mean of the judges' means per
 -- benchmark, and overall (the unweighted mean of all the run's benchmarks). Rows compare within the same judges,
--- question_sets, pipeline and strategy, which is what rank and n_runs are over; policy legacy.
+-- judge_prompt_hashes (by question set and judge), question_sets, pipeline, pipeline_hash and strategy, which is what
+-- rank and n_runs are over; policy legacy.
 create view multi_judge_leaderboard as
 with own as (
     select *, count(distinct question_set) over (partition by run_id, pipeline, strategy) as n_question_sets
@@ -10,8 +11,8 @@ with own as (
 ),
 by_run as (
     select
-        model, run_tag, run_id, benchmark, question_set, pipeline, strategy, n_question_sets, n_planned,
-        list(judge order by judge) as own_judges,
+        model, run_tag, run_id, benchmark, question_set, pipeline, pipeline_hash, strategy, n_question_sets, n_planned,
+        list({judge: judge, prompt: judge_prompt_hash} order by judge) as own_judges,
         map_from_entries(list((judge, score))) as means,
         list({judge: judge, scored: n_scored, failed: n_failed, excluded: n_excluded}) as counts
     from own
@@ -19,12 +20,14 @@ by_run as (
     having count(*) > 1
 ),
 judge_sets as (
-    select distinct benchmark, question_set, pipeline, strategy, own_judges as judges
+    select distinct benchmark, question_set, pipeline, pipeline_hash, strategy, own_judges as shared
     from by_run
 ),
 by_benchmark as (
     select
-        model, run_tag, run_id, by_run.benchmark, by_run.pipeline, by_run.strategy, judges,
+        model, run_tag, run_id, by_run.benchmark, by_run.pipeline, by_run.pipeline_hash, by_run.strategy,
+        list_transform(shared, lambda one: one.judge) as judges,
+        list_transform(shared, lambda one: one.prompt) as judge_prompt_hashes,
         [by_run.question_set] as question_sets,
         n_question_sets,
         list_avg(list_transform(judges, lambda judge: means[judge])) as score,
@@ -35,8 +38,9 @@ by_benchmark as (
       on by_run.benchmark = judge_sets.benchmark
      and by_run.question_set = judge_sets.question_set
      and by_run.pipeline = judge_sets.pipeline
+     and by_run.pipeline_hash is not distinct from judge_sets.pipeline_hash
      and by_run.strategy is not distinct from judge_sets.strategy
-     and list_has_all(own_judges, judges)
+     and list_has_all(own_judges, shared)
 ),
 with_counts as (
     select
@@ -48,13 +52,14 @@ with_counts as (
 ),
 overall as (
     select
-        model, run_tag, run_id, 'overall' as benchmark, pipeline, strategy, judges,
+        model, run_tag, run_id, 'overall' as benchmark, pipeline, pipeline_hash, strategy, judges,
+        flatten(list(judge_prompt_hashes order by question_sets)) as judge_prompt_hashes,
         list_sort(flatten(list(question_sets))) as question_sets,
-        avg(score) as score,
+        avg(score order by benchmark) as score,
         sum(n_planned)::bigint as n_planned, sum(n_scored)::bigint as n_scored,
         sum(n_failed)::bigint as n_failed, sum(n_excluded)::bigint as n_excluded
     from with_counts
-    group by model, run_tag, run_id, pipeline, strategy, judges, n_question_sets
+    group by model, run_tag, run_id, pipeline, pipeline_hash, strategy, judges, n_question_sets
     having count(*) = n_question_sets
 )
 select
@@ -62,6 +67,8 @@ select
     rank() over (compared order by score desc) as rank,
     model, run_tag, score, n_planned, n_scored, n_failed, n_excluded,
     count(*) over compared as n_runs,
-    run_id
+    run_id, judge_prompt_hashes, pipeline_hash
 from (from with_counts union all by name from overall)
-window compared as (partition by judges, benchmark, question_sets, pipeline, strategy);
+window compared as (
+    partition by judges, judge_prompt_hashes, benchmark, question_sets, pipeline, pipeline_hash, strategy
+);

@@ -10,40 +10,47 @@ runs_overall as (
     select
         model, base_tag, run_tag, run_number, judge, pipeline, strategy, null_policy,
         'overall' as benchmark,
-        avg(score) as score,
-        list(question_set order by question_set) as question_sets
+        avg(score order by benchmark) as score,
+        -- What must be the same for all runs: questions, judge and passes, each with its version.
+        list(
+            {questions: question_set, prompt: judge_prompt_hash, judging: judge_config_hash, passes: pipeline_hash}
+            order by question_set
+        ) as versions
     from own
     group by all
 ),
-same_questions as (
+same_versions as (
     select model, base_tag, judge, pipeline, strategy, null_policy
     from runs_overall
     group by all
-    having count(distinct question_sets) = 1
+    having count(distinct versions) = 1
 ),
 by_run as (
-    select model, base_tag, run_tag, run_number, judge, pipeline, strategy, null_policy, benchmark, question_set, score
+    select
+        model, base_tag, run_tag, run_number, judge, pipeline, strategy, null_policy, benchmark, question_set, score,
+        judge_prompt_hash, judge_config_hash, pipeline_hash
     from own
     union all by name
-    select runs_overall.* exclude (question_sets), null as question_set
+    select runs_overall.* exclude (versions)
     from runs_overall
     where exists (
-        from same_questions
-        where same_questions.model = runs_overall.model
-          and same_questions.base_tag = runs_overall.base_tag
-          and same_questions.judge = runs_overall.judge
-          and same_questions.pipeline = runs_overall.pipeline
-          and same_questions.strategy is not distinct from runs_overall.strategy
-          and same_questions.null_policy = runs_overall.null_policy
+        from same_versions
+        where same_versions.model = runs_overall.model
+          and same_versions.base_tag = runs_overall.base_tag
+          and same_versions.judge = runs_overall.judge
+          and same_versions.pipeline = runs_overall.pipeline
+          and same_versions.strategy is not distinct from runs_overall.strategy
+          and same_versions.null_policy = runs_overall.null_policy
     )
 )
 select
     model, base_tag, judge, pipeline, strategy, null_policy, benchmark, question_set,
     count(*) as n_runs,
-    avg(score) as mean,
-    stddev_samp(score) as sd,
+    avg(score order by run_number) as mean,
+    stddev_samp(score order by run_number) as sd,
     min(score) as minimum,
     max(score) as maximum,
-    list(score order by run_number) as values_by_run
+    list(score order by run_number) as values_by_run,
+    judge_prompt_hash, judge_config_hash, pipeline_hash
 from by_run
 group by all;

@@ -21,6 +21,22 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path):
     assert list(read_rows(path)) == [(1, {"a": 1})]
 
 
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf", b" \n"])
+def test_a_json_file_may_be_an_array_of_rows(tmp_path, before):
+    path = tmp_path / "a.json"
+    path.write_bytes(before + b'[\n{"a": 1},\n\n{"a": {"z": 1, "b": 0}}]')
+    assert [(number, list(row["a"]) if number == 2 else row["a"]) for number, row in read_rows(path)] == [
+        (1, 1),
+        (2, ["z", "b"]),
+    ]
+
+
+def test_a_json_file_may_have_a_row_a_line(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(b'{"a": 1}\n{"a": 2}')
+    assert list(read_rows(path)) == [(1, {"a": 1}), (2, {"a": 2})]
+
+
 @given(text=st.text())
 def test_parquet_and_json_lines_keep_a_text_exactly(tmp_path_factory, text):
     folder = tmp_path_factory.mktemp("texts")
@@ -47,6 +63,9 @@ def test_csv_keeps_quoted_newlines_and_reads_all_as_text(tmp_path):
         ("a.jsonl", b'"a"\n', 1, "is a string, not an object"),
         ("a.jsonl", b"null\n", 1, "is null, not an object"),
         ("a.jsonl", b"7\n", 1, "is a number, not an object"),
+        ("a.json", b'[{"a": 1}, 5]', 2, "is a number, not an object"),
+        ("a.json", b'[{"a": 1},\n{"a": ]', 2, "is not JSON"),
+        ("a.json", b'[{"a": "\xff"}]', 1, "is not JSON"),
         ("a.parquet", b"PAR?", None, "is not a readable parquet file"),
         ("a.csv", b"a,b\n1,2,3\n", None, "is not a readable csv file"),
         ("a.csv", b"a,b\n1,\xff\n", 2, "is not UTF-8"),

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.benchmarks.questions import QuestionSet, load_question_set
-from shaberi_dagster.benchmarks.registry import BENCHMARKS, get_benchmark
+from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS, get_benchmark
 from shaberi_dagster.errors import ConfigurationError, QuestionFileError
 
 pytestmark = pytest.mark.integration
@@ -46,6 +46,109 @@ def test_each_benchmark_loads_from_the_files_its_dataset_has(hub, tmp_path):
     loaded = {name: load(hub, tmp_path, benchmark) for name, benchmark in BENCHMARKS.items()}
     texts = {name: [each.question for each in each_set.questions] for name, each_set in loaded.items()}
     assert texts == {"elyza": ["一\n行"], "tengu": ["二"], "mt_bench": ["三"], "rakuda": ["四"]}
+
+
+def test_each_dataset_of_the_ensemble_evaluation_loads_from_the_files_it_has(hub, tmp_path):
+    def parquet(row: dict) -> bytes:
+        file = io.BytesIO()
+        pl.DataFrame([row]).write_parquet(file)
+        return file.getvalue()
+
+    def card(config: str, split: str, path: str) -> bytes:
+        files = f"configs:\n- config_name: {config}\n  data_files:\n  - split: {split}\n    path: {path}\n"
+        return f"---\n{files}---\n".encode()
+
+    options, wrong = ["p", "q"], parquet({"wrong": 1})
+    gpqa = {"problem": "4\n(A) p\n(B) q\n(C) r\n(D) s", "solution": "\\boxed{B}", "domain": "Physics"}
+    arc = {"id": "x", "question": "8", "choices": {"text": options, "label": ["1", "2"]}, "answerKey": "2"}
+    metadata = "{'topic': 'Art', 'urls': []}"
+    hub.commit(
+        "openai/gsm8k",
+        {
+            "README.md": card("main", "test", "main/test-*"),
+            "main/test-00000-of-00001.parquet": parquet({"question": "1", "answer": "#### 5"}),
+            "main/train-00000-of-00001.parquet": wrong,
+            "socratic/test-00000-of-00001.parquet": wrong,
+        },
+    )
+    hub.commit("HuggingFaceH4/MATH-500", {"test.jsonl": json.dumps({"problem": "2", "answer": "$x$"}).encode()})
+    hub.commit(
+        "truthfulqa/truthful_qa",
+        {
+            "README.md": card("multiple_choice", "validation", "multiple_choice/validation-*"),
+            "multiple_choice/validation-00000-of-00001.parquet": parquet(
+                {"question": "3", "mc1_targets": {"choices": options, "labels": [1, 0]}}
+            ),
+            "generation/validation-00000-of-00001.parquet": wrong,
+        },
+    )
+    hub.commit("hendrydong/gpqa_diamond_mc", {"data/test-00000-of-00001.parquet": parquet(gpqa)})
+    hub.commit(
+        "TIGER-Lab/MMLU-Pro",
+        {
+            "data/test-00000-of-00001.parquet": parquet(
+                {"question": "5", "options": options, "answer": "B", "category": "law"}
+            ),
+            "data/validation-00000-of-00001.parquet": wrong,
+        },
+    )
+    text = io.StringIO()
+    csv.writer(text).writerows([["metadata", "problem", "answer"], [metadata, "6", "a"]])
+    hub.commit("basicv8vc/SimpleQA", {"simple_qa_test_set.csv": text.getvalue().encode()})
+    hub.commit(
+        "cais/hle",
+        {
+            "data/test-00000-of-00001.parquet": parquet(
+                {"question": "7", "answer": "a", "image": "", "category": "Math"}
+            )
+        },
+    )
+    hub.commit(
+        "allenai/ai2_arc",
+        {"ARC-Challenge/test-0.parquet": parquet(arc), "ARC-Easy/test-0.parquet": wrong},
+    )
+    hellaswag = {"ctx": "9", "endings": options, "label": "1", "activity_label": "x"}
+    hub.commit(
+        "Rowan/hellaswag",
+        {"data/validation-0.parquet": parquet(hellaswag), "data/test-0.parquet": wrong},
+    )
+    hallumix = {"documents": ["10"], "answer": "a", "hallucination_label": 1, "src": "qa"}
+    hub.commit("quotientai/HalluMix", {"data/train-00000-of-00001.parquet": parquet(hallumix)})
+    loaded = {name: load(hub, tmp_path, benchmark) for name, benchmark in ENSEMBLE_BENCHMARKS.items()}
+    right = {
+        name: one.options["ABCD".index(one.reference)] if one.options else one.reference
+        for name, (one,) in ((name, each.questions) for name, each in loaded.items())
+    }
+    assert right == {
+        "gsm8k": "5",
+        "math500": "$x$",
+        "truthfulqa": "p",
+        "gpqa": "q",
+        "mmlu_pro": "q",
+        "simpleqa": "a",
+        "hle": "a",
+        "arc": "q",
+        "hellaswag": "q",
+        "hallumix": "yes",
+    }
+    assert {each.questions[0].upstream_id for each in loaded.values()} == {f"{name}-0" for name in loaded}
+
+
+def test_the_test_split_comes_before_the_other_one(hub, tmp_path):
+    row = {"documents": ["x"], "answer": "a", "hallucination_label": 0}
+    test, train = (json.dumps(row | {"answer": answer}).encode() for answer in ("test", "train"))
+    hub.commit("quotientai/HalluMix", {"data/train.jsonl": train, "data/test.jsonl": test})
+    question = load(hub, tmp_path, get_benchmark("hallumix")).questions[0]
+    assert "[Answer]\ntest\n" in question.question
+
+
+def test_a_gated_dataset_names_the_page_where_its_terms_are_accepted_and_the_token(hub, tmp_path):
+    hub.commit("cais/hle", {"data/test-00000-of-00001.parquet": b"never sent"})
+    hub.gated.add("cais/hle")
+    with pytest.raises(ConfigurationError) as caught:
+        load(hub, tmp_path, get_benchmark("hle"))
+    message = str(caught.value)
+    assert "is gated: accept its terms at https://huggingface.co/datasets/cais/hle and set HF_TOKEN" in message
 
 
 def test_the_resolved_commit_is_recorded_and_the_content_names_the_set(hub, tmp_path):

@@ -19,6 +19,7 @@ from shaberi_dagster.errors import ConfigurationError, QuestionFileError
 
 pytestmark = pytest.mark.unit
 
+ARC, GSM8K, HLE, SIMPLEQA = (get_benchmark(name) for name in ("arc", "gsm8k", "hle", "simpleqa"))
 RAKUDA, TENGU, ELYZA, MT_BENCH = (get_benchmark(name) for name in ("rakuda", "tengu", "elyza", "mt_bench"))
 
 
@@ -142,6 +143,9 @@ def test_positions_come_from_the_file_or_from_the_order(tmp_path):
         (ELYZA, row("二", reference="答"), r"has no 'criteria' \(upstream 'eval_aspect'\)"),
         (ELYZA, row("二", reference=None, criteria="観点"), "'reference' is empty"),
         (TENGU, row("二", criteria=" "), "'criteria' is empty"),
+        (GSM8K, {"question": "二", "reference": ""}, "'reference' is empty"),
+        (GSM8K, {"question": "二", "answer": "5"}, "'answer' has no '#### ' with the number"),
+        (SIMPLEQA, row("二", reference="答", aliases="a"), "'aliases' must be a list of texts"),
     ],
 )
 def test_a_row_that_is_no_question_is_named_with_file_line_and_reason(tmp_path, benchmark, bad, reason):
@@ -150,6 +154,97 @@ def test_a_row_that_is_no_question_is_named_with_file_line_and_reason(tmp_path, 
     with pytest.raises(QuestionFileError, match=reason) as caught:
         load_question_set(benchmark, "folder", tmp_path)
     assert (caught.value.path, caught.value.line) == (path, 2)
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ({"options": ["p", "q"], "reference": "C"}, "'reference' must be a letter of one of the 2 options, not 'C'"),
+        ({"options": ["p", "q"], "reference": "p"}, "'reference' must be a letter of one of the 2 options, not 'p'"),
+        ({"options": ["p"], "reference": "A"}, "has 1 options"),
+        ({"options": ["p", 5], "reference": "A"}, "'options' must be a list of texts"),
+        ({"reference": "A"}, "'options' must be a list of texts"),
+    ],
+)
+def test_a_question_with_options_needs_them_and_the_letter_of_the_right_one(tmp_path, bad, reason):
+    write(tmp_path, "arc.jsonl", [{"question": "Which?"} | bad])
+    with pytest.raises(QuestionFileError, match=reason):
+        load_question_set(ARC, "folder", tmp_path)
+
+
+WHICH = {"question": "Which?", "options": ["p", "q", "r", "s"], "reference": "C"}
+
+
+def test_options_are_put_in_an_order_of_the_questions_own(tmp_path):
+    write(tmp_path, "arc.jsonl", [WHICH])
+    question = load_question_set(ARC, "folder", tmp_path).questions[0]
+    assert question.options == tuple(WHICH["options"][place] for place in question.option_order)
+    assert question.options != tuple(WHICH["options"])
+    assert question.options["ABCD".index(question.reference)] == "r"
+    assert f"\n{question.reference}. r\n" in question.question
+    assert question.question_id == hashlib.sha256(question.question.encode()).hexdigest()
+
+
+def test_the_order_of_the_source_is_a_version_of_its_own(tmp_path):
+    write(tmp_path, "arc.jsonl", [WHICH])
+    shuffled = load_question_set(ARC, "folder", tmp_path)
+    unshuffled = load_question_set(ARC, "folder", tmp_path, "arc@unshuffled")
+    question = unshuffled.questions[0]
+    assert (question.options, question.option_order, question.reference) == (("p", "q", "r", "s"), (0, 1, 2, 3), "C")
+    assert unshuffled.name == f"arc@1-{unshuffled.sha256[:8]}-unshuffled"
+    assert unshuffled.sha256 != shuffled.sha256
+    assert load_question_set(ARC, "folder", tmp_path, unshuffled.name) == unshuffled
+    assert load_question_set(ARC, "folder", tmp_path, shuffled.name) == shuffled
+
+
+def test_without_options_the_order_of_the_source_is_no_other_version(tmp_path):
+    write(tmp_path, "gsm8k.jsonl", [{"question": "How many?", "answer": "#### 5"}])
+    unshuffled = load_question_set(GSM8K, "folder", tmp_path, "gsm8k@unshuffled")
+    assert unshuffled == load_question_set(GSM8K, "folder", tmp_path)
+
+
+def test_the_publishers_rows_are_named_by_dataset_and_row_and_ours_are_not(tmp_path):
+    hle = {"question": "1", "answer": "a"}
+    write(tmp_path, "hle.jsonl", [hle, hle | {"question": "2", "image": "data:"}, hle | {"question": "3"}])
+    loaded = load_question_set(HLE, "folder", tmp_path).questions
+    assert [(each.upstream_id, each.position) for each in loaded] == [("hle-0", 1), ("hle-2", 2)]
+    write(tmp_path, "hle.jsonl", [{"question": "1", "reference": "a"}, row("2", reference="b", upstream_id="x")])
+    loaded = load_question_set(HLE, "folder", tmp_path).questions
+    assert [(each.upstream_id, each.category) for each in loaded] == [(None, None), ("x", "歴史")]
+
+
+def test_a_publishers_repeat_is_left_out_and_its_position_stays_empty(tmp_path):
+    write(tmp_path, "gsm8k.jsonl", [{"question": text, "answer": "#### 5"} for text in ("一", "一", "二")])
+    loaded = load_question_set(GSM8K, "folder", tmp_path)
+    assert [(each.question, each.position, each.upstream_id) for each in loaded.questions] == [
+        ("一", 1, "gsm8k-0"),
+        ("二", 3, "gsm8k-2"),
+    ]
+
+
+def test_further_right_answers_are_a_part_of_the_content(tmp_path):
+    without = {"question": "Who?", "reference": "M"}
+    write(tmp_path, "simpleqa.jsonl", [without])
+    before = load_question_set(SIMPLEQA, "folder", tmp_path)
+    write(tmp_path, "simpleqa.jsonl", [without | {"aliases": ["N"]}])
+    after = load_question_set(SIMPLEQA, "folder", tmp_path)
+    assert (before.questions[0].aliases, after.questions[0].aliases) == (None, ("N",))
+    assert before.sha256 != after.sha256
+
+
+def test_columns_of_other_benchmarks_change_nothing(tmp_path):
+    write(tmp_path, "rakuda.jsonl", [row("一")])
+    before = load_question_set(RAKUDA, "folder", tmp_path)
+    write(tmp_path, "rakuda.jsonl", [row("一", aliases=5, options="x", option_order=[1])])
+    assert load_question_set(RAKUDA, "folder", tmp_path) == before
+
+
+def test_a_benchmarks_file_may_have_the_name_that_its_publisher_gave_it(tmp_path):
+    write(tmp_path, "gsm8k_test.jsonl", [{"question": "一", "answer": "#### 5"}])
+    assert load_question_set(GSM8K, "folder", tmp_path).questions[0].question == "一"
+    write(tmp_path, "gsm8k.jsonl", [{"question": "二", "answer": "#### 5"}])
+    with pytest.raises(ConfigurationError, match=r"has gsm8k\.jsonl and gsm8k_test\.jsonl"):
+        load_question_set(GSM8K, "folder", tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n"])

@@ -1,7 +1,16 @@
 import pytest
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS, get_benchmark, parse_benchmarks
+from shaberi_dagster.benchmarks.questions import load_question_set
+from shaberi_dagster.benchmarks.registry import (
+    ALL_BENCHMARKS,
+    BENCHMARKS,
+    ENSEMBLE_BENCHMARKS,
+    get_benchmark,
+    parse_benchmarks,
+)
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.llm.types import Message
+from shaberi_dagster.prompting import generation_messages
 
 pytestmark = pytest.mark.unit
 
@@ -25,6 +34,37 @@ def test_every_benchmark_is_generated_and_judged_with_the_agreed_sampling():
 
 def test_all_means_the_four_benchmarks_in_their_order():
     assert [each.name for each in parse_benchmarks("all")] == ["elyza", "tengu", "mt_bench", "rakuda"]
+
+
+def test_the_ensemble_evaluation_has_ten_benchmarks_and_all_can_mean_them():
+    names = ["gsm8k", "math500", "truthfulqa", "gpqa", "mmlu_pro", "simpleqa", "hle", "arc", "hellaswag", "hallumix"]
+    assert [each.name for each in parse_benchmarks("all", ENSEMBLE_BENCHMARKS)] == list(ENSEMBLE_BENCHMARKS) == names
+    assert list(ALL_BENCHMARKS) == [*BENCHMARKS, *names]
+    assert {each.system for each in BENCHMARKS.values()} == {"shaberi"}
+    assert {each.system for each in ENSEMBLE_BENCHMARKS.values()} == {"ensemble"}
+
+
+def test_an_answer_of_the_ensemble_evaluation_is_right_or_wrong_by_the_rules_of_its_type():
+    graders = {each.name: (each.answer_type, each.grader) for each in ENSEMBLE_BENCHMARKS.values()}
+    mcq = ("mcq", "rule:mcq")
+    assert graders == {
+        "gsm8k": ("numeric", "rule:numeric"),
+        "math500": ("math", "rule:math"),
+        "simpleqa": ("text", "rule:match"),
+        "hle": ("text", "rule:match"),
+        "hallumix": ("yes_no", "rule:yes_no"),
+        **dict.fromkeys(("truthfulqa", "gpqa", "mmlu_pro", "arc", "hellaswag"), mcq),
+    }
+    for each in ENSEMBLE_BENCHMARKS.values():
+        assert (each.scale_minimum, each.scale_maximum, each.reported_multiplier) == (0, 1, 1)
+
+
+def test_a_question_of_the_ensemble_evaluation_is_all_that_a_model_gets(workspace):
+    benchmark = get_benchmark("hellaswag")
+    question = load_question_set(benchmark, "starter").questions[0]
+    messages = generation_messages(workspace.prompts, benchmark, question)
+    assert messages == (Message("user", question.question),)
+    assert benchmark.generation.sampling.temperature == 0.7
 
 
 def test_a_list_keeps_its_order_and_names_each_benchmark_once():

@@ -1,11 +1,18 @@
-"""What `shaberi export` says about what it wrote."""
+"""What `shaberi export` does with its options, and what it says about what it wrote."""
+
+import json
 
 import pytest
 
-from shaberi_dagster.cli.export import summary
-from shaberi_dagster.export.shaberi_v1 import Export, Note
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE
+from shaberi_dagster.cli.export import results_summary, run_export, summary
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.export.results_tree import ResultsExport, RunExport
+from shaberi_dagster.export.shaberi_v1 import Export, Note, Selection
+from tests.results_tree import assert_valid_tree
+from tests.runs import ask, stored_run
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.integration
 
 
 def test_a_plain_export_is_one_line() -> None:
@@ -27,3 +34,67 @@ def test_what_is_odd_is_counted_with_an_example() -> None:
         "not written: has no rows: 0 rows in 1 places, e.g. c",
         "export.json in that folder lists them one by one",
     ]
+
+
+def test_results_are_summed_up_with_what_is_not_complete() -> None:
+    runs = [
+        RunExport("a@@x-run1", "there/a/x-run1", "complete", files=10, written=3, removed=1, size=1_500_000),
+        RunExport("a@@x-run2", "there/a/x-run2", "partial", files=10, written=0, removed=0, size=500_000),
+    ]
+    done = ResultsExport("there", runs, summaries=["there/a/x.summary.json"], failed={"b@@x": "No space left"})
+
+    assert results_summary(done) == [
+        "2 runs as 20 files (2.0 MB) in there: 3 written, 17 unchanged, 1 removed",
+        "1 summaries of multi-runs",
+        "1 of these runs are not complete, e.g. a@@x-run2",
+        "not exported: b@@x: No space left",
+    ]
+
+
+def test_without_options_all_runs_go_to_the_folder_of_the_results(workspace, mock, settings, capsys) -> None:
+    for tag in ("one", "two"):
+        stored_run(workspace, ask(mock, tag=tag))
+
+    code = run_export(settings, None, "results", Selection())
+
+    assert code == FINE
+    assert assert_valid_tree(settings.results)["manifest"] == 2
+    assert capsys.readouterr().out.startswith("2 runs as ")
+
+
+def test_the_document_names_each_run_and_its_folder(workspace, mock, settings, tmp_path, capsys) -> None:
+    stored_run(workspace, ask(mock, tag="one"))
+    stored_run(workspace, ask(mock, tag="two"))
+
+    run_export(settings, tmp_path / "there", "results", Selection(tags=["two"]), compact=True, as_json=True)
+
+    document = json.loads(capsys.readouterr().out)
+    assert document["format"] == "results"
+    assert [run["folder"] for run in document["runs"]] == [str(tmp_path / "there" / "mock-model" / "two")]
+
+
+def test_a_run_that_cannot_be_written_is_a_failed_part(workspace, mock, settings) -> None:
+    stored_run(workspace, ask(mock, tag="one"))
+    (settings.results / "mock-model").mkdir(parents=True)
+    (settings.results / "mock-model" / "one").write_text("in the way")
+
+    assert run_export(settings, None, "results", Selection()) == FAILED_PARTS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"output_format": "csv"}, "--format must be one of results, shaberi-v1, not 'csv'"),
+        ({"output_format": "shaberi-v1"}, "--format shaberi-v1 needs --output"),
+        ({"output_format": "results", "selection": Selection(sources=["x"])}, "--source goes with --format shaberi-v1"),
+        ({"output_format": "results"}, "no lake in"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(settings, arguments, complaint) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        run_export(settings, None, **({"selection": Selection()} | arguments))
+
+
+def test_the_old_trees_have_no_compact_form(settings, tmp_path) -> None:
+    with pytest.raises(ConfigurationError, match="--compact goes with --format results"):
+        run_export(settings, tmp_path, "shaberi-v1", Selection(), compact=True)

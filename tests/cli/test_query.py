@@ -150,11 +150,12 @@ def history(settings):
             ]
         metrics += [
             run
-            | {"benchmark": "tengu", "question_set": "tengu@3", "judge": judge, "pipeline": "baseline", "base_tag": "t"}
-            | {"null_policy": policy, "score": 2.0, "n_planned": 3, "n_scored": 3, "n_failed": 0, "n_excluded": 0}
+            | {"benchmark": "tengu", "question_set": "tengu@3", "judge": judge, "pipeline": pipeline, "base_tag": "t"}
+            | {"null_policy": policy, "score": score, "n_planned": 3, "n_scored": 3, "n_failed": 0, "n_excluded": 0}
             | {"reported_multiplier": 1.0}
             for judge in "jk"
             for policy in ("legacy", "zero")
+            for pipeline, score in (("baseline", 2.0), ("lang_mixing", 1.5))
         ]
     questions = [
         {"benchmark": "tengu", "question_set": "tengu@3", "question_set_sha256": "x", "question_id": f"q{number}"}
@@ -173,7 +174,7 @@ def history(settings):
 
 _QUERIES = sorted(path.stem for path in Path("sql/queries").resolve().glob("*.sql"))
 _VALUES = {"model": "one", "models": "one,two", "judge": "j", "benchmark": "tengu", "question": "2"}
-_VALUES |= {"first": "one@@t", "second": "two@@t"}
+_VALUES |= {"first": "one@@t", "second": "two@@t", "judge_a": "j", "judge_b": "k"}
 
 
 def given(settings, name, values):

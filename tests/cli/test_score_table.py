@@ -8,17 +8,18 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from shaberi_dagster.cli.score_table import (
-    OUTPUT_FORMATS,
+from shaberi_dagster.cli.score_files import OUTPUT_FORMATS, as_csv, as_json, as_markdown, write_scores
+from shaberi_dagster.cli.score_report import (
+    JudgeMean,
+    JudgePair,
     RunStatistic,
     ScoreReport,
     ScoreRow,
+    Tie,
     TokenRow,
-    as_csv,
-    as_json,
-    as_markdown,
-    write_scores,
+    Unfinished,
 )
+from shaberi_dagster.statistics.intervals import Estimate, Interval
 
 pytestmark = pytest.mark.unit
 
@@ -33,6 +34,7 @@ def row(benchmark="elyza", score=7.5, model="org/model", run_tag="default", judg
     names = {"question_set": f"{benchmark}@{size}", "pipeline": "baseline", "null_policy": "legacy"}
     return ScoreRow(
         **{
+            "run_id": f"{model}@@{run_tag}",
             "model": model,
             "run_tag": run_tag,
             "judge": judge,
@@ -132,10 +134,13 @@ def test_a_question_set_with_a_name_of_its_own_stands_beside_its_benchmark():
 def test_repeated_runs_show_what_is_between_runs_under_titles_that_say_so():
     text = table(run(7), statistics=[statistic("overall"), statistic("rakuda"), statistic("elyza")])
     lines = [line.split() for line in text.splitlines()]
-    assert lines[1] == ["sd", "between", "95", "%", "CI", "range", "over"]
-    assert lines[2] == ["benchmark", "judge", "mean", "runs", "between", "runs", "runs", "runs"]
-    assert lines[3] == ["elyza", "gpt-5.1", "7.50", "0.12", "±0.30", "7.40–7.62", "3"]
-    assert lines[5][:3] == ["mean", "of", "2"]
+    assert lines[1:4] == [
+        ["sd", "95", "%", "CI"],
+        ["between", "between", "range"],
+        ["benchmark", "judge", "mean", "runs", "runs", "over", "runs", "runs"],
+    ]
+    assert lines[4] == ["elyza", "gpt-5.1", "7.50", "0.12", "±0.30", "7.40–7.62", "3"]
+    assert lines[6][:3] == ["mean", "of", "2"]
 
 
 def test_one_run_has_no_spread():
@@ -143,15 +148,98 @@ def test_one_run_has_no_spread():
     assert ["elyza", "gpt-5.1", "7.50", "-", "-", "-", "1"] in lines
 
 
-def test_unknown_tokens_and_costs_are_called_unknown():
-    tokens = [
-        TokenRow("m", "a", "answers", 320, 1000, 2000, 0.125),
-        TokenRow("m", "b", "answers", 320, None, 3000, None),
-        TokenRow("m", "a", "judgements", 640, None, None, None),
+def tokens(stage="answers", benchmark="elyza", calls=100, *, prompt=1000, completion=2000, usd=0.125, **fields):
+    priced = {"price_sources": ["genai-prices 0.2.3"], "first_day": "2026-07-01", "last_day": "2026-07-01"}
+    names = {"model": "m", "run_tag": "a", "stage": stage, "benchmark": benchmark}
+    numbers = {"calls": calls, "prompt_tokens": prompt, "completion_tokens": completion, "cost_usd": usd}
+    return TokenRow(**{**names, **numbers, **priced, **fields})
+
+
+def cells_of(text):
+    return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+
+
+def test_tokens_and_cost_have_a_line_for_each_stage_and_benchmark_and_a_total():
+    rows = [tokens(), tokens(benchmark="tengu", usd=0.0625), tokens("judgements", usd=1.5, first_day="2026-06-30")]
+    text = table(run(7), tokens=rows)
+    assert cells_of(text)[-6:] == [
+        ["stage", "benchmark", "calls", "prompt tokens", "completion tokens", "cost in USD"],
+        ["answers", "elyza", "100", "1,000", "2,000", "0.1250"],
+        ["answers", "tengu", "100", "1,000", "2,000", "0.0625"],
+        ["judgements", "elyza", "100", "1,000", "2,000", "1.5000"],
+        ["total", "300", "3,000", "6,000", "1.6875"],
+        ["Prices: genai-prices 0.2.3, at each call's date (2026-06-30 to 2026-07-01)."],
     ]
-    lines = [re.split(r"\s{2,}", line.strip()) for line in table(run(7), tokens=tokens).splitlines()]
-    assert ["answers", "640", "1,000 + unknown", "5,000", "0.1250 + unknown"] in lines
-    assert ["judgements", "640", "unknown", "unknown", "unknown"] in lines
+
+
+def test_cached_and_reasoning_tokens_are_shown_when_some_are_known():
+    rows = [tokens(cached_tokens=700), tokens("judgements", reasoning_tokens=0)]
+    lines = cells_of(table(run(7), tokens=rows, width=120))
+    assert lines[-5][4:] == ["completion tokens", "cached tokens", "cost in USD"]
+    assert lines[-4][4:] == ["2,000", "700", "0.1250"]
+    assert lines[-3][4:] == ["2,000", "-", "0.1250"]
+    assert lines[-2][3:] == ["4,000", "700", "0.2500"]
+
+
+def test_unknown_tokens_and_costs_are_called_unknown_and_counted():
+    unknown = {"calls_without_usage": 640, "calls_without_price": 640, "price_sources": []}
+    rows = [
+        tokens(calls=320, calls_without_price=3),
+        tokens("judgements", calls=640, prompt=None, completion=None, usd=None, **unknown),
+        tokens("pass_outputs", calls=2, prompt=None, completion=None, usd=None, price_sources=[]),
+    ]
+    lines = cells_of(table(run(7), tokens=rows, width=120))
+    assert lines[-5:-1] == [
+        ["answers", "elyza", "320", "1,000", "2,000", "0.1250 + unknown"],
+        ["judgements", "elyza", "640", "unknown", "unknown", "unknown"],
+        ["pass_outputs", "elyza", "2", "-", "-", "-"],  # all failed: nothing is missing from the sum
+        ["total", "962", "1,000 + unknown", "2,000 + unknown", "0.1250 + unknown"],
+    ]
+    note = "Prices: genai-prices 0.2.3, at each call's date (2026-07-01); "
+    assert lines[-1] == [f"{note}643 calls of unknown price or tokens are not in the sum."]
+
+
+def test_without_any_price_the_note_says_so():
+    text = table(run(7), tokens=[tokens(usd=None, price_sources=[], calls_without_price=1)], width=120)
+    assert text.splitlines()[-1].strip() == (
+        "Prices: none is known (2026-07-01); 1 call of unknown price or tokens are not in the sum."
+    )
+
+
+def test_tokens_of_several_runs_name_the_run_and_of_many_leave_out_the_benchmark():
+    def rows_of(n_runs):
+        return [
+            tokens(stage, benchmark, run_tag=f"t{number}")
+            for number in range(n_runs)
+            for stage in ("answers", "judgements")
+            for benchmark in SIZES
+        ]
+
+    few, many = (table(run(7), tokens=rows_of(n_runs), width=120) for n_runs in (5, 6))
+    assert ["m t4", "judgements", "rakuda", "100", "1,000", "2,000", "0.1250"] in cells_of(few)
+    assert ["m t5", "judgements", "400", "4,000", "8,000", "0.5000"] in cells_of(many)
+    assert cells_of(few)[-2] == ["total", "4,000", "40,000", "80,000", "5.0000"]
+    assert cells_of(many)[-2] == ["total", "4,800", "48,000", "96,000", "6.0000"]
+    assert as_markdown(report(run(7), tokens=rows_of(6))).count("| judgements | rakuda ") == 6
+
+
+def test_every_format_for_programs_has_the_tokens():
+    shown = report(run(7), tokens=[tokens(cached_tokens=5, calls_without_price=2), tokens("=judgements")])
+    (first, second) = (one for one in csv.DictReader(io.StringIO(as_csv(shown))) if one["row"] == "tokens")
+    assert (first["stage"], first["benchmark"], first["calls"], first["cost_usd"]) == (
+        "answers",
+        "elyza",
+        "100",
+        "0.125",
+    )
+    assert (first["cached_tokens"], first["calls_without_price"], first["score"]) == ("5", "2", "")
+    assert (first["price_sources"], second["stage"]) == ("genai-prices 0.2.3", "'=judgements")
+    assert json.loads(as_json(shown))["tokens"][0] == shown.tokens[0].__dict__
+    *_, answers, judgements, total = markdown_rows(as_markdown(shown).split("\n\n")[-2])
+    assert [cell.strip() for cell in answers] == ["answers", "elyza", "100", "1,000", "2,000", "5", "0.1250 + unknown"]
+    assert [cell.strip() for cell in total] == ["total", "", "200", "2,000", "4,000", "5", "0.2500 + unknown"]
+    assert len(judgements) == 7
+    assert "Prices: genai-prices 0.2.3" in as_markdown(shown)
 
 
 @pytest.mark.parametrize("policy", ["legacy", "zero", "strict"])
@@ -172,9 +260,13 @@ def test_no_number_is_cut_at_any_width(width, judges):
         for one in run(7, model=model, judge=judge)
     ]
     rows[1] = row("tengu", 10.0, model=JAPANESE, judge=rows[1].judge, n_scored=99, n_failed=10, n_excluded=11)
-    tokens = [TokenRow("m", "a", "answers", 10**6, 10**9, 10**9, 12345.6789)]
-    text = table(rows, width, tokens=tokens, statistics=[statistic(model=JAPANESE, judge="審査員モデル")])
-    for number in ("10.00", "99/120", "7.20", "60/60", "1,000,000,000", "12345.6789", "±0.30", "7.40–7.62"):
+    text = table(
+        rows,
+        width,
+        tokens=[tokens("answers", "tengu", 10**6, prompt=10**9, completion=10**9, usd=12345.6789)],
+        statistics=[statistic(model=JAPANESE, judge="審査員モデル")],
+    )
+    for number in ("10.00", "99/120", "7.20", "60/60", "1,000,000,000", "12,345.6789", "±0.30", "7.40–7.62"):
         assert number in text
     assert "…" not in text
     assert set("株式会社例日本語大規模言語指示調整済") <= set(text)
@@ -198,7 +290,9 @@ def test_without_rows_the_table_says_so():
 def test_hostile_names_reach_no_terminal_in_any_format(output_format):
     rows = [row(model=HOSTILE, judge=HOSTILE, run_tag="a"), row(model=HOSTILE, run_tag="b")]
     shown = report(
-        rows, statistics=[statistic(model=HOSTILE)], tokens=[TokenRow(HOSTILE, "a", HOSTILE, 1, None, None, None)]
+        rows,
+        statistics=[statistic(model=HOSTILE)],
+        tokens=[tokens(HOSTILE, HOSTILE, model=HOSTILE, price_sources=[HOSTILE])],
     )
     console = Console(file=io.StringIO(), width=200, force_terminal=True, color_system=None)
     write_scores(shown, output_format, console)
@@ -215,16 +309,19 @@ def test_hostile_names_reach_no_terminal_in_any_format(output_format):
 def test_json_is_one_document_with_the_rows_as_they_are():
     rows = [row(model=HOSTILE), row("tengu", math.nan, sd_questions=None)]
     document = json.loads(
-        as_json(
-            report(rows, statistics=[statistic(n_runs=1)], tokens=[TokenRow("m", "a", "answers", 1, None, 2, None)])
-        )
+        as_json(report(rows, statistics=[statistic(n_runs=1)], tokens=[tokens(prompt=None, usd=None)]))
     )
-    assert list(document) == ["policy", "pipeline", "rows", "means", "statistics", "tokens", "remarks"]
-    assert document["rows"][0] == row(model=HOSTILE).__dict__
+    assert list(document) == [
+        *("policy", "pipeline", "rows", "means", "statistics"),
+        *("judge_means", "judge_pairs", "unfinished", "tokens", "remarks"),
+    ]
+    fields = row(model=HOSTILE).__dict__
+    assert {name: document["rows"][0][name] for name in fields if name != "over_questions"} == {
+        name: value for name, value in fields.items() if name != "over_questions"
+    }
     assert document["rows"][1]["score"] is None
-    assert document["means"][0] == {
-        "model": HOSTILE, "run_tag": "default", "judge": "gpt-5.1", "mean": 7.5, "n_benchmarks": 1,
-    }  # fmt: skip
+    mean = document["means"][0]
+    assert (mean["model"], mean["mean"], mean["n_benchmarks"], mean["against_best"]) == (HOSTILE, 7.5, 1, None)
     assert document["statistics"][0]["sd"] is None
     assert document["statistics"][0]["values"] == [7.5]
     assert document["tokens"][0]["prompt_tokens"] is None
@@ -232,9 +329,10 @@ def test_json_is_one_document_with_the_rows_as_they_are():
 
 def test_csv_is_one_table_of_rows_and_statistics():
     shown = report([row(model="日本,語\n"), row("tengu", None)], statistics=[statistic("overall")])
-    first, second, third = csv.DictReader(io.StringIO(as_csv(shown)))
+    first, second, mean, _, third = csv.DictReader(io.StringIO(as_csv(shown)))
     assert (first["row"], first["model"], first["score"], first["n_planned"]) == ("score", "日本,語␊", "7.5", "100")
     assert second["score"] == ""
+    assert (mean["row"], mean["benchmark"], mean["score"], mean["n_benchmarks"]) == ("mean", "overall", "7.5", "1")
     assert (third["row"], third["run_tag"], third["benchmark"], third["score"]) == (
         "statistic",
         "base",
@@ -246,13 +344,13 @@ def test_csv_is_one_table_of_rows_and_statistics():
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "＝1", " =1", "\t=1"])
 def test_csv_texts_are_no_formulas(name):
-    (cells,) = csv.DictReader(io.StringIO(as_csv(report([row(model=name)]))))
+    cells, _ = csv.DictReader(io.StringIO(as_csv(report([row(model=name)]))))
     assert cells["model"].lstrip()[0] not in "=+-@＝＋－＠"
     assert cells["model"].removeprefix("'") == name.replace("\t", "␉")
 
 
 def test_csv_leaves_ordinary_names_alone():
-    (cells,) = csv.DictReader(io.StringIO(as_csv(report([row(model="org/a-b=c")]))))
+    cells, _ = csv.DictReader(io.StringIO(as_csv(report([row(model="org/a-b=c")]))))
     assert cells["model"] == "org/a-b=c"
 
 
@@ -265,6 +363,122 @@ def test_markdown_has_the_same_rows_and_escapes_what_means_something():
     assert [cell.strip() for cell in scores[4][2:]] == ["tengu@120", "gpt-5.1", "-", "1.25", "120/120", "0", "0"]
     assert "- Null policy legacy: samples without a score are left out." in text
     assert "95 % CI between runs" in text
+
+
+ESTIMATE = Estimate(7.5, Interval(7.25, 7.75), 100, 0.125, 99)
+
+
+def test_both_uncertainties_are_shown_under_names_of_their_own():
+    rows = [row(over_questions=ESTIMATE, model=model) for model in "ab"]
+    grid = table(rows)
+    assert grid.count("7.25–7.75") == 4
+    text = table(rows[:1], statistics=[statistic(over_questions=ESTIMATE)])
+    assert ["elyza@100", "gpt-5.1", "7.50", "7.25–7.75", "100/100", "0", "0"] in [
+        line.split() for line in text.splitlines()
+    ]
+    (line,) = [line.split() for line in text.splitlines() if line.startswith("elyza ")]
+    assert line[4:6] == ["±0.30", "7.25–7.75"]
+    for note in ("95 % CI over questions (a–b): how general", "95 % CI between runs (±): how stable"):
+        assert note in text
+    assert "between runs (±)" not in grid
+    first, *_ = csv.DictReader(io.StringIO(as_csv(report(rows))))
+    assert (first["ci_questions_lower"], first["ci_questions_upper"], first["n_questions"]) == ("7.25", "7.75", "100")
+
+
+def test_the_mean_has_an_interval_only_if_each_benchmark_has_one():
+    (mean,) = report([row(over_questions=ESTIMATE), row("tengu", over_questions=ESTIMATE), row("rakuda", None)]).means
+    assert mean.over_questions.standard_error == pytest.approx(0.125 / math.sqrt(2))
+    (mean,) = report([row(over_questions=ESTIMATE), row("tengu")]).means
+    assert mean.over_questions is None
+
+
+def test_the_change_by_passes_stands_beside_the_score():
+    rows = [row(score=7.0, baseline_score=7.5), row("tengu", 6.0, baseline_score=6.0)]
+    (line,) = [line.split() for line in table(rows, pipeline="repetition").splitlines() if line.startswith("mean of 2")]
+    assert line[3:8] == ["gpt-5.1", "6.50", "6.75", "-0.25", "220/220"]
+    grid = table([*rows, row(model="b", baseline_score=7.0)], pipeline="repetition")
+    assert "-0.50" in grid
+    assert "+0.50" in grid
+    assert "Signed numbers are the change from baseline" in grid
+    assert json.loads(as_json(report(rows)))["rows"][0]["change"] == -0.5
+
+
+def test_runs_that_are_tied_with_the_best_are_marked():
+    rows = [row(model=name, score=score) for name, score in (("a", 8.0), ("b", 7.9), ("c", 5.0), ("d", 9.9))]
+    ties = {
+        ("a", "default", "gpt-5.1"): Tie("best", 3, 100, None),
+        ("b", "default", "gpt-5.1"): Tie("tied", 3, 99, 0.7),
+        ("c", "default", "gpt-5.1"): Tie("below", 3, 100, 0.001),
+    }
+    lines = [line.split() for line in table(rows, ties=ties).splitlines() if line[:2] in {"a ", "b ", "c ", "d "}]
+    assert [(line[0], line[3]) for line in lines] == [("d", "-"), ("a", "best"), ("b", "tied"), ("c", "below")]
+    means = json.loads(as_json(report(rows, ties=ties)))["means"]
+    assert [(one["against_best"], one["p_value"]) for one in means] == [
+        (None, None),
+        ("best", None),
+        ("tied", 0.7),
+        ("below", 0.001),
+    ]
+    assert "Holm" in table(rows, ties=ties)
+
+
+def judge_mean(model="m", score=7.0, benchmark="overall", **fields):
+    sets = ["elyza@100"] if benchmark != "overall" else ["elyza@100", "tengu@120"]
+    numbers = {"n_planned": 440, "n_scored": 428, "n_failed": 12, "n_excluded": 0}
+    names = {"model": model, "run_tag": "t", "benchmark": benchmark, "question_sets": sets, "judges": ["j", "k"]}
+    return JudgeMean(**{**names, "score": score, "adjusted_score": 7.25, **numbers, **fields})
+
+
+def test_means_over_judges_show_who_judged_what_failed_and_the_adjusted_mean():
+    judged = [judge_mean(), judge_mean(benchmark="elyza", score=6.5), judge_mean("n", None, judges=[])]
+    pair = JudgePair("j", HOSTILE, 1234, 0.9, None, 0.5, -1.0)
+    text = table(run(7), width=200, judge_means=judged, judge_pairs=[pair])
+    lines = [line.split() for line in text.splitlines()]
+    assert "Mean over the judges that all compared runs share: j, k" in text
+    assert ["m", "t", "6.50", "7.00", "2", "7.25", "428/440", "12", "0"] in lines
+    assert ["n", "t", "-", "-", "2", "7.25", "428/440", "12", "0"] in lines
+    (cells,) = [line for line in lines if line[:1] == ["j"]]
+    assert cells[-5:] == ["1,234", "0.90", "-", "50%", "-1.00"]
+    rows = list(csv.DictReader(io.StringIO(as_csv(report([], judge_means=judged, judge_pairs=[pair])))))
+    assert [(one["row"], one["judge"], one["score"]) for one in rows] == [
+        ("judge_mean", "j, k", "7.0"),
+        ("judge_mean", "j, k", "6.5"),
+        ("judge_mean", "", ""),
+        ("judge_pair", "j", ""),
+    ]
+    assert "| m " in as_markdown(report(run(7), judge_means=judged, judge_pairs=[pair]))
+
+
+def test_judges_that_share_only_some_question_sets_are_named_with_them():
+    judged = [
+        judge_mean(),
+        judge_mean(benchmark="elyza", judges=["j"]),
+        judge_mean(benchmark="tengu", question_sets=["tengu@120"]),
+    ]
+    assert "share: elyza@100 j; tengu@120 j, k" in table(run(7), judge_means=judged, width=200)
+
+
+def test_what_is_not_complete_is_said_with_its_part_and_its_failures():
+    parts = [
+        Unfinished("m", "july", "mt_bench", "partial", "judge j", 60, 12, {"transient": 12}),
+        Unfinished("m", "july", "tengu", "error: no \x1b[31mmoney"),
+    ]
+    shown = report(run(7), unfinished=parts)
+    line = (
+        "Not complete: m july: mt_bench partial: judge j: 12 of 60 failed (transient 12). tengu error: no ␛[31mmoney."
+    )
+    assert line in table(run(7), unfinished=parts, width=200)
+    assert "Not complete: m july" in as_markdown(shown)
+    assert json.loads(as_json(shown))["unfinished"][0]["classes"] == {"transient": 12}
+    rows = [one for one in csv.DictReader(io.StringIO(as_csv(shown))) if one["row"] == "unfinished"]
+    assert [(one["benchmark"], one["n_failed"]) for one in rows] == [("mt_bench", "12"), ("tengu", "0")]
+
+
+def test_of_many_runs_that_are_not_complete_the_rest_is_counted():
+    parts = [Unfinished("m", f"t{number}", "tengu", "partial") for number in range(13)]
+    text = table(run(7), unfinished=parts, width=200)
+    assert text.count("tengu partial.") == 10
+    assert "Not complete: 3 more runs" in text
 
 
 def test_means_are_unweighted_and_best_first():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shaberi_dagster.cli.text import json_safe, pad, printable, truncate, width_of
+from shaberi_dagster.cli.text import csv_text, json_safe, markdown_table, pad, printable, truncate, width_of
 
 pytestmark = pytest.mark.unit
 
@@ -70,3 +70,18 @@ def test_truncation_counts_columns_and_never_splits_a_character():
 def test_truncated_text_fits(text, width):
     assert width_of(truncate(text, width)) <= width
     assert width_of(pad(truncate(text, width), width)) == width
+
+
+@pytest.mark.parametrize("text", ["=1+1", " +1", "-1", "@SUM(A1)", "＝1"])
+def test_a_cell_of_csv_is_no_formula(text):
+    assert csv_text(text) == f"'{text}"
+    assert csv_text(f"a{text}") == f"a{text}"
+
+
+def test_markdown_cells_mean_nothing_and_columns_line_up():
+    table = markdown_table(("name", "score"), [("a|b\n*c*", "1.5"), ("日本語", "-"), ("\x1b", "10.0")], left=[0])
+    lines = table.splitlines()
+    assert lines[1] == "| ---------- | ----: |"
+    assert lines[2] == "| a\\|b \\*c\\* |   1.5 |"
+    assert "\x1b" not in table
+    assert {width_of(line) for line in lines} == {width_of(lines[0])}

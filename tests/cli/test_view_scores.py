@@ -1,20 +1,23 @@
 import io
 import json
 import math
-import statistics
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
 from scipy import stats
 
-from shaberi_dagster.cli.score_table import ScoreReport, write_scores
-from shaberi_dagster.cli.view_scores import POLICIES, Selection, margin_of_error, read_scores, show
+from shaberi_dagster.cli.score_files import write_scores
+from shaberi_dagster.cli.score_report import ScoreReport
+from shaberi_dagster.cli.view_scores import POLICIES, Selection, read_scores, show
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import open_catalog, write_catalog
+from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval
+from shaberi_dagster.statistics.ties import tied_groups
 from tests.legacy.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
@@ -41,6 +44,7 @@ def metric(model="m", run_tag="t", base_tag=None, run_number=None, **values):
         "n_scored": 5,
         "n_failed": 0,
         "n_excluded": 0,
+        "reported_multiplier": 1.0,
         "created_at": NOW,
     }
     return defaults | values
@@ -66,19 +70,39 @@ def call(run_id="m@@t", **values):
     return defaults | values
 
 
+def scored(scores, model="m", run_tag="t", *, benchmark="tengu", judge="a", **values):
+    """The scores (None: missing) of the questions of one run; a list is of several samples of a question."""
+    own = {"run_id": f"{model}@@{run_tag}", "model": model, "run_tag": run_tag, "created_at": NOW}
+    own |= {"benchmark": benchmark, "question_set": f"{benchmark}@5", "judge": judge, "pipeline": "baseline"}
+    return [
+        own | {"question_id": f"q{number}", "sample_index": index, "answer_hash": f"{model}{run_tag}{number}{index}"}
+        | {"score": score, "status": "error" if score is None else "ok"} | values
+        for number, samples in enumerate(scores)
+        for index, score in enumerate(samples if isinstance(samples, list) else [samples])
+    ]  # fmt: skip
+
+
+def stored(model="m", run_tag="t", base_tag=None, run_number=None, spec=None, **values):
+    """One row of runs."""
+    names = {"run_id": f"{model}@@{run_tag}", "model": model, "run_tag": run_tag, "base_tag": base_tag or run_tag}
+    state = {"spec": json.dumps(spec or {}), "spec_hash": "", "status": "complete", "run_number": run_number}
+    return names | state | {"created_at": NOW, "updated_at": NOW} | values
+
+
 @pytest.fixture
 def read(settings):
-    """Reads a selection from a lake with these metrics and calls."""
+    """Reads a selection from a lake with these metrics and calls, and rows of other tables."""
 
-    def made(metrics, calls=(), **selection) -> ScoreReport:
+    def made(metrics, calls=(), tables=None, **selection) -> ScoreReport:
         lake = Lake(settings.warehouse)
         if metrics:
             lake.append("metrics", pl.DataFrame(metrics, infer_schema_length=None))
+        for table, rows in (tables or {}).items():
+            lake.append(table, pl.DataFrame(rows, infer_schema_length=None))
         if calls:
             lake.append("calls", pl.DataFrame(calls, infer_schema_length=None))
-            runs = {row["run_id"]: {key: row[key] for key in ("run_id", "model", "run_tag")} for row in metrics}
-            stored = {"spec": "{}", "spec_hash": "", "status": "complete", "created_at": NOW, "updated_at": NOW}
-            lake.append("runs", pl.DataFrame([row | stored for row in runs.values()]))
+            runs = {row["run_id"]: row for row in metrics}
+            lake.append("runs", pl.DataFrame([stored(row["model"], row["run_tag"]) for row in runs.values()]))
         write_catalog(lake)
         with open_catalog(settings.warehouse) as catalog:
             return read_scores(catalog, Selection(**selection))
@@ -158,20 +182,32 @@ def test_statistics_of_other_models_and_policies_are_left_out(read):
     }
 
 
-def test_tokens_are_those_of_the_shown_runs_and_unknown_as_soon_as_one_call_is(read):
+def test_tokens_are_those_of_the_shown_runs_by_stage_and_benchmark_and_unknown_ones_are_counted(read):
+    unknown = {"prompt_tokens": None, "completion_tokens": None, "cost_usd": None}
     calls = [
-        call(),
-        call(),
+        call(benchmark="tengu", cached_tokens=4),
+        call(benchmark="tengu", model="another", price_source="prices.yaml 12", created_at=NOW + timedelta(days=1)),
+        call(benchmark="elyza", price_source="genai-prices 0.2.3"),
         call(stage="judgements"),
-        call(stage="judgements", prompt_tokens=None, completion_tokens=None, cost_usd=None),
-        call(stage="judgements", status="error", prompt_tokens=None, completion_tokens=None, cost_usd=None),
+        call(stage="judgements", **unknown),
+        call(stage="judgements", status="error", **unknown),
         call(run_id="n@@t"),
     ]
-    answers, judgements = read([metric(), metric(model="n")], calls, models=["m"]).tokens
+    elyza, tengu, judgements = read([metric(), metric(model="n")], calls, models=["m"]).tokens
 
-    assert (answers.stage, answers.calls, answers.prompt_tokens, answers.completion_tokens) == ("answers", 2, 20, 4)
-    assert answers.cost_usd == 1.0
-    assert (judgements.calls, judgements.prompt_tokens, judgements.cost_usd) == (3, None, None)
+    assert (tengu.stage, tengu.benchmark, tengu.calls) == ("answers", "tengu", 2)
+    assert (tengu.prompt_tokens, tengu.completion_tokens, tengu.cached_tokens, tengu.cost_usd) == (20, 4, 4, 1.0)
+    assert tengu.price_sources == ["genai-prices", "prices.yaml 12"]
+    assert (tengu.first_day, tengu.last_day) == (f"{NOW:%Y-%m-%d}", f"{NOW + timedelta(days=1):%Y-%m-%d}")
+    assert (elyza.benchmark, elyza.price_sources, elyza.calls_without_price) == ("elyza", ["genai-prices 0.2.3"], 0)
+    assert (judgements.benchmark, judgements.calls, judgements.prompt_tokens, judgements.cost_usd) == ("", 3, 10, 0.5)
+    assert (judgements.calls_without_usage, judgements.calls_without_price) == (1, 1)
+
+
+def test_calls_without_any_price_have_no_cost_and_no_source(read):
+    (answers,) = read([metric()], [call(cost_usd=None)]).tokens
+
+    assert (answers.cost_usd, answers.price_sources, answers.calls_without_price) == (None, [], 1)
 
 
 def test_a_failed_call_without_usage_makes_no_token_count_unknown(read):
@@ -287,21 +323,293 @@ def test_a_wrong_word_is_refused_before_the_lake_is_opened(selection, output_for
         show(tmp_path / "nowhere", selection, output_format)
 
 
-@pytest.mark.parametrize(("sd", "n"), [(None, 1), (None, 5), (1.0, 1), (1.0, 0)])
-def test_there_is_no_margin_of_error_of_one_value(sd, n):
-    assert margin_of_error(sd, n) is None
-
-
-@pytest.mark.parametrize(("values"), [(1.0, 2.0), (5.0, 5.0, 5.0), (6.5, 7.25, 7.0, 9.0, 2.0)])
-def test_the_margin_of_error_is_half_of_scipys_interval(values):
-    sd = statistics.stdev(values)
-    expected = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
-
-    assert margin_of_error(sd, len(values)) == pytest.approx(expected)
-
-
 def test_the_report_can_be_written(read):
     console = Console(file=io.StringIO(), width=100, color_system=None)
     write_scores(read([metric()]), "table", console)
 
     assert "tengu@5" in console.file.getvalue()
+
+
+def test_strategies_of_an_ensemble_are_not_shown(read):
+    (row,) = read([metric(), metric(strategy="majority", score=9.0)]).rows
+
+    assert row.score == 5.0
+
+
+@pytest.mark.parametrize("benchmark", ["tengu", "elyza"])
+def test_the_interval_over_questions_is_that_of_the_reported_scale(benchmark, read):
+    scores = [5.0, 4.0, 5.0, 3.0, 5.0]
+    factor, bounds = (2, (2, 10)) if benchmark == "elyza" else (1, (0, 10))
+    scale = {"reported_multiplier": float(factor), "benchmark": benchmark, "question_set": f"{benchmark}@5"}
+    report = read(
+        [metric(score=4.4 * factor, **scale)], tables={"scores": scored([*scores, None], benchmark=benchmark)}
+    )
+
+    (row,) = report.rows
+    expected = mean_interval([score * factor for score in scores], bounds)
+    assert row.over_questions == expected
+    assert row.over_questions.value == pytest.approx(row.score)
+    assert report.means[0].over_questions.value == pytest.approx(row.score)
+
+
+def test_samples_of_a_question_are_no_independent_evidence(read):
+    report = read([metric(score=5.0, n_planned=6)], tables={"scores": scored([[2.0, 3.0], [8.0, 7.0], [5.0, 5.0]])})
+
+    assert report.rows[0].over_questions == clustered_mean_interval([2, 3, 8, 7, 5, 5], [0, 0, 1, 1, 2, 2], (0, 10))
+
+
+def test_under_zero_every_missing_sample_counts_in_the_interval(read):
+    own = metric(null_policy="zero", score=2.0, n_planned=5, n_scored=2, n_failed=3)
+    report = read([own], tables={"scores": scored([4.0, 6.0, None])}, null_policy="zero")
+
+    assert report.rows[0].over_questions == mean_interval([4.0, 6.0, 0.0, 0.0, 0.0], (0, 10))
+
+
+def test_a_refused_score_has_no_interval(read):
+    own = metric(null_policy="strict", score=None, n_scored=2, n_failed=3)
+    report = read([own], tables={"scores": scored([4.0, 6.0, None])}, null_policy="strict")
+
+    assert report.rows[0].over_questions is None
+
+
+def test_over_a_question_set_the_interval_is_of_its_questions(settings, imported):
+    _, rows = shown(settings, question_sets=[imported["short"]])
+
+    assert rows["short", "tengu"].over_questions == mean_interval([8.0, 6.0], (0, 10))
+    assert rows["long", "tengu"].over_questions is None  # one score
+
+
+def test_statistics_over_runs_have_the_interval_of_all_their_samples(read):
+    runs = {1: [4.0, 6.0, 5.0], 2: [6.0, 8.0, 4.0]}
+    metrics = [numbered(number, sum(scores) / 3) for number, scores in runs.items()]
+    rows = [row for number, scores in runs.items() for row in scored(scores, run_tag=f"t-run{number}")]
+
+    report = read(metrics, tables={"scores": rows}, tags=["t"])
+
+    expected = clustered_mean_interval([*runs[1], *runs[2]], [0, 1, 2, 0, 1, 2], (0, 10))
+    by_benchmark = {row.benchmark: row for row in report.statistics}
+    assert by_benchmark["tengu"].over_questions.interval.lower == pytest.approx(expected.interval.lower)
+    assert by_benchmark["tengu"].over_questions.value == pytest.approx(by_benchmark["tengu"].mean)
+    assert by_benchmark["overall"].over_questions.standard_error == pytest.approx(expected.standard_error)
+
+
+def spec(temperature=0.2, limit=None, **settings):
+    own = {"question_set": "tengu@5", "n_questions": 5, "temperature": temperature} | settings
+    return {"benchmarks": {"tengu": own}, "limit": limit}
+
+
+def judged(run_tag, **values):
+    (row,) = scored([5.0], run_tag=run_tag, superseded=False, judge_config_hash="c", **values)
+    return [without(row, "pipeline")]
+
+
+def without(row, *names):
+    return {name: value for name, value in row.items() if name not in names}
+
+
+@pytest.mark.parametrize(
+    ("tables", "metrics", "named"),
+    [
+        ({"spec": spec(0.7)}, {}, "tengu: temperature of answers: 0.2 (t-run1), 0.7 (t-run2)"),
+        ({"spec": spec(limit=3)}, {}, "tengu: number of questions: 5 (t-run1), 3 (t-run2)"),
+        (
+            {"spec": spec(question_set="tengu@6")},
+            {"question_set": "tengu@6"},
+            "tengu: question set: tengu@5 (t-run1), tengu@6 (t-run2)",
+        ),
+        (
+            {"judge_prompt_hash": "q"},
+            {"judge_prompt_hash": "q"},
+            "tengu: prompts of judge a: p (t-run1), q (t-run2)",
+        ),
+        ({"judge_config_hash": "d"}, {}, "tengu: settings of judge a: c (t-run1), d (t-run2)"),
+        ({}, {"pipeline_hash": "h"}, "tengu: settings of the passes baseline: not recorded (t-run1), h (t-run2)"),
+    ],
+)
+def test_runs_that_are_not_alike_are_put_into_no_aggregate(tables, metrics, named, read):
+    judging = {name: value for name, value in tables.items() if name != "spec"}
+    rows = [
+        numbered(1, 4.0, judge_prompt_hash="p", judge_config_hash="c"),
+        numbered(2, 6.0, **{"judge_prompt_hash": "p", "judge_config_hash": "c"} | metrics),
+    ]
+    stored_rows = {
+        "runs": [
+            stored(run_tag="t-run1", base_tag="t", run_number=1, spec=spec()),
+            stored(run_tag="t-run2", base_tag="t", run_number=2, spec=tables.get("spec", spec())),
+        ],
+        "judgements": [
+            *judged("t-run1", judge_prompt_hash="p"),
+            *(row | judging for row in judged("t-run2", judge_prompt_hash="p")),
+        ],
+    }
+    report = read(rows, tables=stored_rows, tags=["t"])
+
+    assert report.statistics == []
+    assert f"No statistics over the runs of m t, which differ: {named}." in report.remarks
+    assert len(report.rows) == 2
+    with pytest.raises(ConfigurationError, match="the runs of m t cannot be put into one aggregate: tengu") as refused:
+        read([], tags=["t"], runs=2, aggregate=True)
+    assert named in str(refused.value)
+
+
+def test_runs_that_are_alike_are_put_into_an_aggregate(read):
+    rows = {"runs": [stored(run_tag=f"t-run{n}", base_tag="t", run_number=n, spec=spec()) for n in (1, 2)]}
+    rows["judgements"] = [row for n in (1, 2) for row in judged(f"t-run{n}", judge_prompt_hash="p")]
+
+    report = read([numbered(1, 4.0), numbered(2, 6.0)], tables=rows, runs=2, aggregate=True)
+
+    assert [row.mean for row in report.statistics] == [5.0, 5.0]
+
+
+def models_judged(scores, judges="a", **values):
+    """Metrics and scores of models that several judges scored; each judge gives one point more than the one before."""
+    metrics, rows = [], []
+    for model, own in scores.items():
+        for more, judge in enumerate(judges):
+            given = [score + more for score in own]
+            metrics.append(metric(model, score=sum(given) / len(given), judge=judge, n_planned=len(own), **values))
+            rows += scored(given, model, judge=judge, judge_prompt_hash=values.get("judge_prompt_hash"))
+    return metrics, rows
+
+
+def test_runs_that_cannot_be_told_from_the_best_are_marked(read):
+    random = np.random.default_rng(1)
+    best = (random.integers(4, 9, 40) + 1.0).tolist()
+    close = [max(score + random.integers(-1, 2), 0) for score in best]
+    metrics, rows = models_judged({"best": best, "close": close, "far": [score / 2 for score in best]})
+
+    report = read(metrics, tables={"scores": rows})
+
+    found = {mean.model: mean.tie for mean in report.means}
+    assert {model: tie.against_best for model, tie in found.items()} == {
+        "best": "best",
+        "close": "tied",
+        "far": "below",
+    }
+    assert {(tie.n_runs, tie.n_common) for tie in found.values()} == {(3, 40)}
+    expected = tied_groups([best, close, [score / 2 for score in best]], ["tengu"] * 40)
+    assert found["far"].p_value == pytest.approx(expected.adjusted_p_values[0, 2])
+
+
+@pytest.mark.parametrize("other", [{"judge_prompt_hash": "q"}, {"question_set": "tengu@6"}, {"pipeline_hash": "h"}])
+def test_runs_that_were_scored_otherwise_are_not_ranked_together(other, read):
+    first, rows = models_judged({"m": [1.0, 2.0, 3.0], "n": [7.0, 8.0, 9.0]}, judge_prompt_hash="p")
+    metrics = [first[0], first[1] | other]
+
+    assert read(metrics, tables={"scores": rows}).ties == {}
+
+
+def test_other_prompts_of_a_judge_are_named_and_kept_out_of_means_over_judges(read):
+    metrics, rows = models_judged({"m": [1.0, 2.0], "n": [7.0, 8.0]}, "ab", judge_prompt_hash="p")
+    metrics = [
+        row | ({"judge_prompt_hash": "q"} if row["model"] == "n" and row["judge"] == "b" else {}) for row in metrics
+    ]
+
+    report = read(metrics, tables={"scores": rows})
+
+    (remark,) = [one for one in report.remarks if one.startswith("Judge ")]
+    assert remark.startswith("Judge b judged with different prompts: tengu p (m t), q (n t)")
+    assert {tuple(one.judges) for one in report.judge_means} == {("a",)}
+    assert "Not in the mean over judges, as not all compared runs have it: judge b." in report.remarks
+
+
+def test_other_settings_of_a_judge_with_the_same_prompt_are_named(read):
+    report = read([metric(judge_config_hash="c"), metric("n", judge_config_hash="d")])
+
+    assert report.remarks == ["Judge a judged with different settings: tengu c (m t), d (n t)."]
+
+
+def test_means_over_judges_are_those_of_sql_with_leniency_and_agreement(read, settings):
+    metrics, rows = models_judged({"m": [1.0, 2.0, 3.0], "n": [7.0, 8.0, 8.0]}, "ab")
+    alone = metric("n", judge="c", score=4.0)
+    report = read([*metrics, alone], tables={"scores": rows})
+
+    with open_catalog(settings.warehouse) as catalog:
+        expected = run_query(
+            catalog, "select model, benchmark, score, judges from multi_judge_leaderboard_of(['m', 'n'])"
+        ).fetchall()
+    assert [(one.model, one.benchmark, one.score, one.judges) for one in report.judge_means] == expected
+    leniency = {row.judge: row.leniency for row in report.rows}
+    assert leniency == {"a": pytest.approx(-0.5), "b": pytest.approx(0.5), "c": None}
+    assert [one.adjusted_score for one in report.judge_means] == pytest.approx(
+        [one.score for one in report.judge_means]
+    )
+    (pair,) = report.judge_pairs
+    assert (pair.judge_a, pair.judge_b, pair.n, pair.mean_difference) == ("a", "b", 6, -1.0)
+    assert any(remark.endswith("have it: judge c.") for remark in report.remarks)
+    assert read([], judges=["a"]).judge_means == ()
+
+
+def test_runs_without_a_common_judge_have_no_mean_but_an_adjusted_one(read):
+    metrics, rows = models_judged({"m": [1.0, 2.0], "n": [7.0, 8.0], "both": [4.0, 5.0]}, "ab")
+    metrics = [row for row in metrics if (row["model"], row["judge"]) not in {("m", "a"), ("n", "b")}]
+
+    report = read(metrics, tables={"scores": rows})
+
+    assert {one.score for one in report.judge_means} == {None}
+    adjusted = {one.model: one.adjusted_score for one in report.judge_means}
+    assert adjusted == {"m": pytest.approx(2.0), "n": pytest.approx(8.0), "both": pytest.approx(5.0)}
+    assert any("no mean over judges" in remark for remark in report.remarks)
+
+
+def test_a_judge_that_failed_on_a_part_is_counted_in_the_mean_over_judges(read):
+    failing = metric(judge="b", score=9.0, n_scored=2, n_failed=3)
+    overall = read([metric(), failing]).judge_means[0]
+
+    assert (overall.score, overall.n_planned, overall.n_scored, overall.n_failed) == (7.0, 10, 7, 3)
+
+
+def test_under_passes_the_baseline_stands_beside_the_score(read):
+    rows = [metric(score=5.0), metric(pipeline="repetition", score=4.5), metric("n", score=9.0)]
+
+    report = read(rows, pipeline="repetition")
+
+    (row,) = report.rows
+    assert (row.score, row.baseline_score, row.change) == (4.5, 5.0, -0.5)
+    assert (report.means[0].baseline_mean, read([]).rows[0].baseline_score) == (5.0, None)
+
+
+def test_passes_with_other_settings_are_named(read):
+    rows = [metric(model, pipeline="repetition", pipeline_hash=model * 64) for model in "mn"]
+
+    (remark,) = read(rows, pipeline="repetition").remarks
+
+    assert remark.startswith(
+        "The passes repetition had different settings or versions: tengu mmmmmmmmmmmm (m t), nnnnnnnnnnnn (n t)"
+    )
+
+
+def test_passes_that_no_run_has_are_refused_with_what_to_do(read):
+    with pytest.raises(ConfigurationError, match=r"no run has scores under the passes repetition: run `shaberi") as no:
+        read([metric()], pipeline="repetition", tags=["t"])
+    assert "`shaberi reprocess --passes repetition --tag t`; there are baseline" in str(no.value)
+
+
+def test_what_is_not_complete_is_told_with_its_failures(read):
+    states = {"tengu": "partial", "elyza": "complete", "rakuda": "error: budget"}
+    tables = {
+        "runs": [stored(status="partial", status_by_benchmark=json.dumps(states)), stored("n"), stored("o", "other")],
+        "scores": scored([5.0, None, None], error_class="transient"),
+        "answers": [
+            without(row, "judge", "pipeline", "score")
+            | ({"status": "error", "error_class": "timeout"} if failed else {})
+            for row, failed in zip(scored([0.0, 0.0], error_class=None), (True, False), strict=True)
+        ],
+    }
+    report = read([metric(n_planned=4, n_scored=1, n_failed=3), metric("n")], tables=tables, tags=["t"])
+
+    assert [(one.benchmark, one.state, str(one)) for one in report.unfinished] == [
+        ("tengu", "partial", "answers: 1 of 2 failed (timeout 1)"),
+        ("tengu", "partial", "judge a: 3 of 4 failed (transient 2)"),
+        ("rakuda", "error: budget", ""),
+    ]
+    assert read([], models=["n"]).unfinished == []
+
+
+def test_of_very_many_runs_only_the_scores_are_shown(read):
+    rows = [metric(f"m{number}", score=float(number)) for number in range(201)]
+
+    report = read(rows, tables={"scores": scored([1.0, 2.0], "m0")})
+
+    assert report.remarks == ["More than 200 runs: without intervals over questions, ties, leniency and agreement."]
+    assert {row.over_questions for row in report.rows} == {None}

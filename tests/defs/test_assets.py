@@ -3,7 +3,6 @@
 After a wanted change: `SHABERI_UPDATE_SNAPSHOTS=1 pytest tests/defs/test_assets.py`, and commit the difference.
 """
 
-import itertools
 import json
 import os
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.outcome import CHECKS, STAGES
+from shaberi_dagster.outcome import STAGES, checks_of, stages_of
 
 pytestmark = pytest.mark.unit
 
@@ -32,21 +31,22 @@ def test_the_asset_graph_is_the_committed_one() -> None:
 def test_each_benchmark_has_one_asset_a_stage_with_the_checks_of_the_stage() -> None:
     graph = defs.resolve_asset_graph()
 
-    for stage in STAGES:
-        for name in BENCHMARKS:
-            node = graph.get(dg.AssetKey([stage, name]))
-            assert {key.name for key in node.check_keys} == set(CHECKS[stage])
-            assert len(node.execution_set_asset_keys) == 1, "each benchmark must be selectable by itself"
-    own = [key for key in graph.get_all_asset_keys() if key.path[0] in {"questions", *STAGES}]
-    assert len(own) == (1 + len(STAGES)) * len(BENCHMARKS)
+    expected = {(stage, name) for name, one in ALL_BENCHMARKS.items() for stage in stages_of(one)}
+    for stage, name in expected:
+        node = graph.get(dg.AssetKey([stage, name]))
+        assert {key.name for key in node.check_keys} == set(checks_of(stage, ALL_BENCHMARKS[name]))
+        assert len(node.execution_set_asset_keys) == 1, "each benchmark must be selectable by itself"
+    own = {tuple(key.path) for key in graph.get_all_asset_keys() if key.path[0] in {"questions", *STAGES}}
+    assert own == expected | {("questions", name) for name in ALL_BENCHMARKS}
 
 
 def test_every_asset_describes_its_table_with_all_columns() -> None:
     graph = defs.resolve_asset_graph()
 
-    for stage, benchmark in itertools.product(["questions", *STAGES], BENCHMARKS):
+    keys = [(stage, name) for name, one in ALL_BENCHMARKS.items() for stage in ["questions", *stages_of(one)]]
+    for stage, benchmark in keys:
         node = graph.get(dg.AssetKey([stage, benchmark]))
-        assert BENCHMARKS[benchmark].title in node.description
+        assert ALL_BENCHMARKS[benchmark].title in node.description
         assert node.metadata["dagster/table_name"] == stage
         columns = node.metadata["dagster/column_schema"].columns
         assert [column.name for column in columns] == [column.name for column in TABLES[stage].columns]
@@ -63,7 +63,7 @@ def _graph() -> dict[str, Any]:
         "jobs": {job.name: _job(job) for job in sorted(repository.get_all_jobs(), key=lambda job: job.name)},
         "sensors": {
             sensor.name: {
-                "job": sensor.job_name,
+                "jobs": sorted(target.job_name for target in sensor.targets),
                 "default_status": sensor.default_status.value,
                 "minimum_interval_seconds": sensor.minimum_interval_seconds,
             }

@@ -15,7 +15,7 @@ from tests.mock_endpoint import MockEndpoint
 pytestmark = pytest.mark.integration
 
 
-def _interrupted(*_: object) -> None:
+def _interrupted(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 

@@ -6,17 +6,20 @@ import dagster as dg
 import pytest
 from aiohttp import web
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, BENCHMARKS, get_benchmark
 from shaberi_dagster.definitions import defs
-from shaberi_dagster.defs.jobs import EVALUATE, RunRequestConfig
+from shaberi_dagster.defs.jobs import EVALUATE, EVALUATE_ENSEMBLE, RunRequestConfig, asset_keys, evaluating_job
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.outcome import STAGES
+from shaberi_dagster.outcome import stages_of
 from shaberi_dagster.runspec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.workspace import Workspace
+from tests.ensembles import scripted
 from tests.mock_endpoint import MockEndpoint
 
 pytestmark = pytest.mark.integration
+
+_STAGES = stages_of(get_benchmark("elyza"))
 
 
 def _materialized(result: dg.ExecuteInProcessResult) -> dict[tuple[str, str], dict[str, object]]:
@@ -36,9 +39,12 @@ def test_evaluate_brings_all_stages_of_a_partition_up_to_date(
 
     assert result.success
     materialized = _materialized(result)
-    assert set(materialized) == {(stage, name) for stage in STAGES for name in BENCHMARKS}
+    assert set(materialized) == {(stage, name) for stage in _STAGES for name in BENCHMARKS}
     assert {key: value["dagster/row_count"] for key, value in materialized.items() if key[0] != "metrics"} == {
-        (stage, name): 3 for stage in STAGES if stage != "metrics" for name in BENCHMARKS
+        (stage, name): 0 if stage == "pass_outputs" else 3
+        for stage in _STAGES
+        if stage != "metrics"
+        for name in BENCHMARKS
     }
     checks = result.get_asset_check_evaluations()
     assert {check.partition for check in checks} == {spec.run_id}
@@ -56,7 +62,7 @@ def test_a_benchmark_that_is_not_in_the_run_is_noted_and_nothing_fails(
 
     assert result.success
     noted = {key for key, value in _materialized(result).items() if "not one of" in str(value.get("note"))}
-    assert noted == {(stage, name) for stage in STAGES for name in BENCHMARKS if name != "elyza"}
+    assert noted == {(stage, name) for stage in _STAGES for name in BENCHMARKS if name != "elyza"}
     others = [check for check in result.get_asset_check_evaluations() if check.asset_key.path[-1] != "elyza"]
     assert others
     assert all(check.passed for check in others)
@@ -101,7 +107,7 @@ def test_failed_samples_are_rows_with_a_failing_check_and_stop_nothing(
     result = defs.resolve_job_def(EVALUATE).execute_in_process(
         instance=instance,
         partition_key=spec.run_id,
-        asset_selection=[dg.AssetKey([stage, "elyza"]) for stage in STAGES],
+        asset_selection=[dg.AssetKey([stage, "elyza"]) for stage in _STAGES],
     )
 
     assert result.success
@@ -193,3 +199,48 @@ def test_compact_merges_files_and_keeps_all_rows(
 
     assert len(workspace.lake.delta("runs").file_uris()) == 1
     assert sorted(workspace.lake.read("runs")["run_tag"]) == ["one", "three", "two"]
+
+
+def test_a_benchmark_has_the_assets_of_its_own_stages() -> None:
+    assert stages_of(get_benchmark("tengu")) == ["answers", "judgements", "pass_outputs", "scores", "metrics"]
+    assert stages_of(get_benchmark("gsm8k")) == ["answers", "consensus", "judgements", "scores", "metrics"]
+    keys = asset_keys(["tengu", "gsm8k"], ["consensus", "pass_outputs", "scores"])
+    assert [tuple(key.path) for key in keys] == [
+        ("consensus", "gsm8k"),
+        ("pass_outputs", "tengu"),
+        ("scores", "tengu"),
+        ("scores", "gsm8k"),
+    ]
+    assert set(asset_keys(ALL_BENCHMARKS)) < set(defs.resolve_asset_graph().get_all_asset_keys())
+
+
+@pytest.mark.parametrize(
+    ("benchmarks", "job"),
+    [(["tengu"], EVALUATE), (["elyza", "rakuda"], EVALUATE), (["gsm8k"], EVALUATE_ENSEMBLE)],
+)
+def test_the_job_of_benchmarks_has_all_their_assets(benchmarks: list[str], job: str) -> None:
+    assert evaluating_job(benchmarks) == job
+    selected = defs.resolve_job_def(job).asset_layer.executable_asset_keys
+    assert set(asset_keys(benchmarks)) <= set(selected)
+
+
+def test_new_run_starts_an_ensemble_too(instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint) -> None:
+    mock.options.script = scripted()
+    config = {
+        "model": "fresh",
+        "benchmarks": ["gsm8k"],
+        "base_url": mock.base_url,
+        "ensemble": 2,
+        "sample": 2,
+        "strategies": ["standard", "plurality"],
+    }
+
+    result = defs.resolve_job_def("new_run").execute_in_process(
+        instance=instance, run_config={"ops": {"evaluate_new_run": {"config": config}}}
+    )
+
+    run_id = result.output_for_node("evaluate_new_run")
+    assert workspace.lake.read("runs", {"run_id": run_id})["status"].to_list() == ["complete"]
+    assert mock.stats()["answered"] == 2 * 3 + 2
+    (started,) = instance.get_runs(dg.RunsFilter(tags={"shaberi/started_by": result.run_id}))
+    assert started.job_name == EVALUATE_ENSEMBLE

@@ -52,6 +52,14 @@ def test_a_pool_is_named_after_its_endpoint_as_dagster_allows(base_url: str, nam
     assert dg.op(name="some_op", pool=name)(lambda: None).pool == name
 
 
+def test_a_judge_with_a_prompt_variant_needs_the_pool_of_its_model(workspace: Workspace) -> None:
+    spec = plan_run(RunRequest(model="model", base_url="http://z/v1", judge_models=["gpt-5", "gemini-3"]), workspace)
+    variant = spec.judges[0].model_copy(update={"prompt": "strict"})
+    wider = spec.model_copy(update={"judges": (*spec.judges, variant)})
+
+    assert pools_of("judgements", wider, ["gpt-5+strict"]) == ["endpoint_api.openai.com_v1"]
+
+
 def test_a_stage_needs_only_the_pools_of_the_endpoints_that_it_calls(workspace: Workspace) -> None:
     request = RunRequest(model="model", base_url="http://z/v1", judge_models=["gpt-5", "gemini-3", "gpt-4"])
     spec = plan_run(request, workspace)
@@ -94,7 +102,7 @@ def test_a_stage_has_a_slot_of_the_default_limit_while_it_works_however_it_ends(
     pool, storage = pool_name(mock.base_url), instance.event_log_storage
     seen: dict[str, list[str]] = {}
 
-    def materialize(stage: str, *_: object) -> list[object]:
+    def materialize(stage: str, *_: object, **__: object) -> list[object]:
         seen[stage] = [slot.step_key for slot in storage.get_concurrency_info(pool).claimed_slots]
         if end and stage == "judgements":
             raise end
@@ -106,7 +114,7 @@ def test_a_stage_has_a_slot_of_the_default_limit_while_it_works_however_it_ends(
     with pytest.raises(end) if end else contextlib.nullcontext():
         run_in_process(spec.run_id, ["elyza"], instance)
 
-    after = {} if end else {"scores": [], "metrics": []}
+    after = {} if end else {"pass_outputs": [], "scores": [], "metrics": []}
     assert seen == {"answers": ["answers"], "judgements": ["judgements"]} | after
     (limit,) = storage.get_pool_limits()
     assert (limit.name, limit.limit, limit.from_default) == (pool, 4, True)

@@ -8,11 +8,11 @@ import dagster as dg
 import pytest
 import yaml
 
+from shaberi_dagster.defs.jobs import asset_keys
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.sensors import run_spec_folder
 from shaberi_dagster.identity import run_id_of
-from shaberi_dagster.outcome import STAGES
 from shaberi_dagster.planning import load_run
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.workspace import Workspace
@@ -62,7 +62,7 @@ def test_a_file_is_registered_and_requested_once(put, tick, instance: dg.Dagster
 
     run_id = run_id_of("model", "folder")
     assert request.partition_key == run_id
-    assert request.asset_selection == [dg.AssetKey([stage, "elyza"]) for stage in STAGES]
+    assert request.asset_selection == asset_keys(["elyza"])
     assert instance.get_dynamic_partitions(RUNS_NAME) == [run_id]
     assert load_run(workspace.lake, run_id).limit == 2
     assert log == []
@@ -78,7 +78,7 @@ def test_a_file_with_changed_content_is_requested_again(put, tick, workspace: Wo
 
     assert second.run_key != first.run_key
     assert second.partition_key == first.partition_key
-    assert len(second.asset_selection) == 2 * len(STAGES)
+    assert len(second.asset_selection) == len(asset_keys(["elyza", "rakuda"]))
     assert load_run(workspace.lake, first.partition_key).limit == 4
     assert tick()[0] == []
 

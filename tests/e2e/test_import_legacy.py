@@ -84,4 +84,7 @@ def test_an_imported_run_is_not_continued(tree: LegacyTree, tmp_path: Path) -> N
     shaberi(tmp_path, "import-legacy", tree.root, "--no-log-runs").succeeded()
     arguments = ("--model", "second", "--tag", "legacy", "--base-url", "http://127.0.0.1:9/v1")
     complaint = run("run-evals", *arguments, environment=lake_of(tmp_path)).complaint
-    assert complaint == "run second@@legacy was imported and cannot be continued: give another --tag"
+    assert complaint == (
+        "run second@@legacy was imported and cannot be continued: give another --tag; "
+        "passes are applied by `shaberi reprocess`"
+    )

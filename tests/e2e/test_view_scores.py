@@ -88,9 +88,14 @@ def test_the_table_shows_mean_sd_margin_and_range_over_runs(
         f"±{margin:.2f}",
         f"{values.min():.2f}–{values.max():.2f}",
     )
-    (line,) = (line.split() for line in table.splitlines() if line.startswith("rakuda"))
+    (line,) = (line.split() for line in table.splitlines() if line.startswith("rakuda "))
+    over_questions = line.pop(5)
     assert line == ["rakuda", _JUDGE, *numbers, str(_RUNS)]
-    assert "judgements" in table.splitlines()[-1]
+    lower, upper = map(float, over_questions.split("–"))
+    assert lower < values.mean() < upper
+    total, note = table[table.rindex("\ntotal ") :].split("Prices: ")
+    assert total.split()[-1] == "unknown"
+    assert "not in the sum" in " ".join(note.split())
 
 
 def test_one_run_of_a_multi_run_is_shown_without_statistics(multi_run: Evaluated) -> None:
@@ -107,7 +112,7 @@ def test_every_format_has_the_same_scores(first_run: Evaluated) -> None:
 
     expected = {(row["judge"], row["benchmark"]): row["score"] for row in document["rows"]}
     assert len(expected) == 8
-    assert {(row["judge"], row["benchmark"]): float(row["score"]) for row in rows} == expected
+    assert {(row["judge"], row["benchmark"]): float(row["score"]) for row in rows if row["row"] == "score"} == expected
     assert markdown.startswith("| model ")
     for (judge, benchmark), score in expected.items():
         (line,) = (one for one in markdown.splitlines() if f"| {benchmark}@" in one and judge in one)

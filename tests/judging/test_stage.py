@@ -11,6 +11,7 @@ import pytest
 from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.outcome import Outcome
 from shaberi_dagster.planning import judged_anew, plan_run, store_run
 from shaberi_dagster.runspec import RunSpec
@@ -150,6 +151,120 @@ def test_a_changed_judge_prompt_makes_new_judgements_and_keeps_the_old_as_supers
     assert (outcome.facts["rows"], outcome.facts["superseded_rows"]) == (5, 5)
     _judge(spec, elsewhere)
     assert asked_of(mock, "judge-a") == 15
+
+
+def test_stale_tells_which_judgements_an_interrupted_change_of_the_prompt_left_behind(
+    workspace: Workspace, mock: MockEndpoint, tmp_path: Path
+) -> None:
+    spec = _answered(workspace, mock)
+    _judge(spec, workspace)
+    before = workspace.lake.read("judgements")
+    prompts = shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")
+    (prompts / "judging" / "answer_rule.jinja").write_text("別の規則。", encoding="utf-8")
+    elsewhere = Workspace(replace(workspace.settings, prompts=prompts), environment={})
+    _judge(spec, elsewhere)
+    old, new = before["judge_prompt_hash"][0], workspace.lake.read("judgements").filter(~pl.col("superseded"))
+    assert _stale(workspace) == []
+
+    # As if only three had been judged anew.
+    kept = pl.concat([new.head(3), before.join(new.head(3), on="question_id", how="anti")])
+    workspace.lake.replace("judgements", kept, {"run_id": spec.run_id})
+    assert _stale(workspace) == [("judge", old, new["judge_prompt_hash"][0])] * 2
+    _, outcome = _judge(spec, elsewhere)
+    assert outcome.facts["already_there"] == 5, "three stand, and the others' calls are paid for"
+    assert _stale(workspace) == []
+
+
+def _stale(workspace: Workspace) -> list[tuple[str, str, str]]:
+    with connect(workspace.lake) as connection:
+        return connection.sql("select reason, judge_prompt_hash, current_judge_prompt_hash from stale").fetchall()
+
+
+@pytest.fixture
+def strict(workspace: Workspace, tmp_path: Path) -> Workspace:
+    """The same lake, with a variant of the prompts of all benchmarks and of the fallback."""
+    prompts = shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")
+    variant = prompts / "variants" / "strict" / "judging"
+    variant.mkdir(parents=True)
+    (variant / "answer_rule.jinja").write_text("厳しく採点してください。", encoding="utf-8")
+    fallback = (prompts / "judging" / "fallback.jinja").read_text(encoding="utf-8")
+    (variant / "fallback.jinja").write_text("厳しく。\n" + fallback, encoding="utf-8")
+    return Workspace(replace(workspace.settings, prompts=prompts), environment={})
+
+
+def test_two_prompts_of_one_model_are_two_judges_side_by_side(strict: Workspace) -> None:
+    def severe(body: dict[str, Any]) -> str:
+        return f"FINAL SCORE: {4 if '厳しく' in body['messages'][-1]['content'] else 7}"
+
+    with running_mock(script=_judging(severe)) as mock:
+        spec = _answered(strict, mock, judge_models=["judge-a", "judge-a+strict"])
+        rows, outcome = _judge(spec, strict)
+        assert asked_of(mock, "judge-a") == 10, "the model is called by its own name"
+        _judge(spec, strict)
+        assert asked_of(mock, "judge-a") == 10
+    found = rows.group_by("judge", "judge_model", "score", "superseded").len().sort("judge").rows()
+    assert found == [("judge-a", None, 7.0, False, 5), ("judge-a+strict", "judge-a", 4.0, False, 5)]
+    versions = rows.select("judge", "judge_prompt_hash", "judge_config_hash").unique()
+    assert [versions[name].n_unique() for name in versions.columns] == [2, 2, 2]
+    assert versions.height == 2
+    assert outcome.facts["judges"] == ["judge-a", "judge-a+strict"]
+    assert checks(outcome)["complete"]
+
+
+def test_a_variants_judge_is_rejudged_alone(strict: Workspace, mock: MockEndpoint) -> None:
+    spec = _answered(strict, mock, judge_models=["judge-a", "judge-a+strict"])
+    _judge(spec, strict)
+    again = judged_anew(spec, ["judge-a+strict"], ["tengu"])
+    store_run(again, strict)
+    rows, _ = _judge(again, strict, ("judge-a+strict",))
+    assert asked_of(mock, "judge-a") == 15
+    assert sorted(rows.group_by("judge", "judge_round").len().rows()) == [
+        ("judge-a", 0, 5),
+        ("judge-a+strict", 1, 5),
+    ]
+    superseded = strict.lake.read("judgements").filter("superseded")
+    assert superseded["judge"].to_list() == ["judge-a+strict"] * 5
+
+
+def test_the_fallback_of_a_variant_is_the_variants(strict: Workspace) -> None:
+    with running_mock(script=_judging("どちらとも言えません。")) as mock:
+        spec = _answered(strict, mock, judge_models=["judge-a+strict"])
+        rows, _ = _judge(spec, strict)
+        asked = [body["messages"][-1]["content"] for body in mock.bodies if _is_fallback(body)]
+    assert asked
+    assert all(text.startswith("厳しく。\n") for text in asked)
+    assert rows["score_source"].unique().to_list() == ["fallback"]
+
+
+def test_what_a_variant_leaves_alone_is_judged_twice_but_paid_for_once(
+    workspace: Workspace, mock: MockEndpoint, tmp_path: Path
+) -> None:
+    prompts = shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")
+    template = prompts / "variants" / "tengu-only" / "judging" / "tengu" / "primary.jinja"
+    template.parent.mkdir(parents=True)
+    template.write_text("{{ answer }} FINAL SCORE", encoding="utf-8")
+    elsewhere = Workspace(replace(workspace.settings, prompts=prompts), environment={})
+    spec = _answered(elsewhere, mock, benchmarks=["tengu", "rakuda"])
+    materialize("judgements", spec.run_id, ["tengu", "rakuda"], elsewhere)
+    wider = stored_run(elsewhere, ask(mock, benchmarks=["tengu", "rakuda"], judge_prompt="tengu-only"))
+    materialize("judgements", wider.run_id, ["tengu", "rakuda"], elsewhere)
+    assert asked_of(mock, "judge-a") == 10 + 5
+    rows = (
+        workspace.lake.read("judgements")
+        .group_by("benchmark")
+        .agg(pl.col("judge", "judge_prompt_hash", "request_hash").n_unique())
+    )
+    assert sorted(rows.rows()) == [("rakuda", 2, 1, 5), ("tengu", 2, 2, 10)]
+
+
+def test_a_variant_that_is_gone_is_told_and_other_judges_go_on(strict: Workspace, mock: MockEndpoint) -> None:
+    spec = _answered(strict, mock, judge_models=["judge-a", "judge-a+strict"])
+    shutil.rmtree(strict.settings.prompts / "variants")
+    without = Workspace(strict.settings, environment={})
+    rows, _ = _judge(spec, without, ("judge-a",))
+    assert rows["status"].to_list() == ["ok"] * 5
+    with pytest.raises(ConfigurationError, match=r"there is no prompt variant 'strict'"):
+        _judge(spec, without)
 
 
 def test_another_setting_of_the_judge_makes_new_judgements(workspace: Workspace, mock: MockEndpoint) -> None:

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.integration
 
 _MACROS = {
     "leaderboard_under": "leaderboard_under('legacy')",
+    "cost_at": "cost_at(null)",
     "run_statistics_of": "run_statistics_of(3)",
     "multi_judge_leaderboard_of": "multi_judge_leaderboard_of(['m'], tags := ['t'], policy := 'strict')",
 }
@@ -38,6 +39,8 @@ _TYPES = {
     pl.Float64(): "DOUBLE",
     pl.Boolean(): "BOOLEAN",
     pl.Datetime("us", "UTC"): "TIMESTAMP WITH TIME ZONE",
+    pl.List(pl.String()): "VARCHAR[]",
+    pl.List(pl.Int64()): "BIGINT[]",
 }
 
 

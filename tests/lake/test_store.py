@@ -25,22 +25,23 @@ _TEXTS = ["日本語 🗾\r\n", "o'brien/模型 %2F", "nul\0 esc\x1b[31m", "", "
 
 def _value(dtype: pl.DataType, number: int) -> Any:
     text = _TEXTS[number % len(_TEXTS)]
-    if dtype == pl.String:
-        return text
-    if dtype == pl.Int64:
-        return (-1) ** number * (2**62 + number)
-    if dtype == pl.Float64:
-        return 0.1 * number
-    if dtype == pl.Boolean:
-        return number % 2 == 0
-    if dtype == pl.Datetime:
-        return _AT
     deltas: list[list[dict[str, Any]]] = [
         [],
         [{"pass": "lang_mixing", "version": "1", "delta": -0.5, "reason": text}] * 2,
         [{"pass": "repetition", "version": None, "delta": None, "reason": None}],
     ]
-    return deltas[number % len(deltas)]
+    values: dict[Any, Any] = {
+        pl.String: text,
+        pl.Int64: (-1) ** number * (2**62 + number),
+        pl.Float64: 0.1 * number,
+        pl.Boolean: number % 2 == 0,
+        pl.Datetime: _AT,
+        pl.Struct: deltas[number % len(deltas)],
+    }
+    if isinstance(dtype, pl.List):
+        inner = values[dtype.inner.base_type()]
+        return inner if isinstance(inner, list) else [inner, inner]
+    return values[dtype.base_type()]
 
 
 def _rows(table: Table, count: int = 9) -> pl.DataFrame:

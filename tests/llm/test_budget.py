@@ -10,6 +10,7 @@ from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.engine import Engine
 from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.llm.limiter import LimiterSettings
+from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.session import CallSession
 from shaberi_dagster.llm.types import Usage
 from tests.mock_endpoint import running_mock
@@ -77,3 +78,13 @@ def test_without_a_limit_nothing_is_refused_or_counted(finished):
     budget = Budget()
     budget.count(replace(finished("a"), usage=Usage()))
     assert (budget.objection(), budget.tokens) == (None, 0)
+
+
+def test_the_users_own_price_counts(finished, tmp_path):
+    path = tmp_path / "prices.yaml"
+    path.write_text("- {model: my-model, input: 1, output: 10}", encoding="utf-8")
+    budget = Budget(max_cost_usd=0.02, prices=PriceList.read(path))
+    budget.check("my-model", "http://localhost:8000/v1")
+    budget.count(replace(finished("a"), model="my-model", usage=Usage(10_000, 1_000, 0, 0)))
+    assert budget.cost_usd == pytest.approx(0.02)
+    assert budget.objection() == "the budget of $0.02 is reached ($0.0200)"

@@ -144,3 +144,31 @@ def test_only_the_embedded_endpoint_gets_the_last_line_as_a_grammar():
     assert "grammar" not in body_for("m", "http://h/v1", last_line=line)
     grammar = body_for("embedded/smollm2-135m", last_line=line)["grammar"]
     assert r'"SCORE \"x\": " ("1" | "2" | "3")' in grammar
+
+
+@pytest.mark.parametrize(
+    ("model", "base_url", "takes"),
+    [
+        ("gpt-4.1-mini", None, True),
+        ("gpt-5.1", None, True),
+        ("gemini-2.5-flash", None, True),
+        ("embedded/smollm2-135m", None, True),
+        ("llama-3", "http://localhost:8000/v1", False),
+        ("gpt-4.1-mini", "http://localhost:8000/v1", False),
+    ],
+)
+def test_a_schema_is_sent_only_where_it_is_known_to_be_taken(model, base_url, takes):
+    schema = '{"type": "object", "properties": {"verdict": {"type": "string"}}}'
+    endpoint = resolve_endpoint(model, base_url)
+    request = ChatRequest(endpoint, model, (Message("user", "x"),), Sampling(0.0, 9, json_schema=schema))
+    expected = {
+        "type": "json_schema",
+        "json_schema": {
+            "name": "reply",
+            "strict": True,
+            "schema": {"type": "object", "properties": {"verdict": {"type": "string"}}},
+        },
+    }
+    assert request_body(request).get("response_format") == (expected if takes else None)
+    without = ChatRequest(endpoint, model, (Message("user", "x"),), Sampling(0.0, 9))
+    assert "response_format" not in request_body(without)

@@ -1,0 +1,259 @@
+"""What a strategy is: candidates in, one consensus out, and all calls through `ask`."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+
+from shaberi_dagster.consensus.prompts import ConsensusPrompts
+from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.llm.types import Message
+
+T = TypeVar("T")
+_MAX_MESSAGE = 300  # characters of an unexpected error that are kept
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One usable answer to the question.
+
+    Attributes:
+        label: Its name in results and in the compatible strategies' prompts: `model`, `model#2`, …
+        text: The answer.
+        sample_index: Its index among the question's samples, unique among the candidates.
+        model: The model that wrote it.
+    """
+
+    label: str
+    text: str
+    sample_index: int
+    model: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came of one call.
+
+    Attributes:
+        text: What the model says, without its thinking; None when the call failed.
+        error_class: Why it failed; None when it did not.
+        error_message: One line, without secrets.
+    """
+
+    text: str | None
+    error_class: str | None = None
+    error_message: str | None = None
+
+
+Ask = Callable[[str, tuple[Message, ...]], Awaitable[Reply]]
+"""Makes one call. The first argument is its purpose, such as `elo:pair:0-1:forward`: unique among all calls for a
+question, and independent of the order in which calls end. It has to be part of the call's identity, since a council's
+critics are asked with equal messages and each must have a reply of its own."""
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """What a strategy made of the candidates.
+
+    Attributes:
+        status: `ok`: there is a text; `error`: a call that it needs failed; `skipped`: it was not tried.
+        text: The answer, exactly as it came; None unless `ok`.
+        error_class: None for `ok`.
+        error_message: One line; None for `ok`.
+        details: Ratings, votes, debate; JSON only. What was said in it is in the rows of the calls.
+        winner: Sample index of the candidate that came first; None where none did, or not alone.
+    """
+
+    status: Literal["ok", "error", "skipped"]
+    text: str | None = None
+    error_class: str | None = None
+    error_message: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    winner: int | None = None
+
+    @classmethod
+    def of(cls, stage: str, reply: Reply, details: Mapping[str, Any], winner: int | None = None) -> "Consensus":
+        """What the last call gives: its text, or a failure if it failed or the text is blank."""
+        if reply.text is None:
+            return cls("error", None, reply.error_class, f"{stage}: {reply.error_message}", details)
+        if not reply.text.strip():
+            return cls("error", None, "empty_output", f"{stage}: the model wrote nothing", details)
+        return cls("ok", reply.text, details=details, winner=winner)
+
+
+class CallRange(NamedTuple):
+    """How many calls are made when none fails; a failed call never causes another one."""
+
+    low: int
+    high: int
+
+
+class StageFailedError(Exception):
+    """Every call of a stage failed, so there is nothing to go on with."""
+
+    def __init__(self, stage: str, reply: Reply) -> None:
+        super().__init__(stage)
+        self.stage, self.reply = stage, reply
+
+
+class Strategy(ABC):
+    """A way to one answer from several.
+
+    Args:
+        prompts: The project's prompts.
+
+    Attributes:
+        name: Its name, the first word of its calls' purposes.
+        version: Grows when the same replies would be made something else of; with `prompt_hash` it says whether a
+            stored consensus still stands.
+        minimum: Fewest candidates with which it is tried.
+        templates: The prompt templates it uses.
+    """
+
+    name: str
+    version: ClassVar[int] = 1
+    minimum: ClassVar[int]
+    templates: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, prompts: ConsensusPrompts) -> None:
+        self.prompts = prompts
+
+    @property
+    def prompt_hash(self) -> str:
+        """The version of its prompts."""
+        return self.prompts.prompt_hash(*self.templates)
+
+    async def decide(self, question: str, candidates: Sequence[Candidate], ask: Ask) -> Consensus:
+        """The consensus of the candidates; their order does not matter, blank ones do not count.
+
+        Args:
+            question: What was asked, with the options and the demands on the form of the answer.
+            candidates: The answers.
+            ask: Makes the calls.
+
+        Raises:
+            ValueError: Two candidates have the same sample index.
+        """
+        usable = sorted((one for one in candidates if one.text.strip()), key=lambda one: one.sample_index)
+        twice = [index for index, times in Counter(one.sample_index for one in usable).items() if times > 1]
+        if twice:
+            raise ValueError(f"two candidates have the sample index {twice[0]}")
+        if len(usable) < self.minimum:
+            reason = f"{self.name} needs {self.minimum} usable samples, there are {len(usable)}"
+            return Consensus("skipped", error_class="too_few_samples", error_message=reason)
+        try:
+            return await self._decide(question, usable, ask)
+        except StageFailedError as failed:
+            reply = failed.reply
+            return Consensus("error", None, reply.error_class, f"{failed.stage}: {reply.error_message}")
+
+    def n_calls(self, n: int) -> CallRange:
+        """How many calls `n` usable candidates take; none when they are too few."""
+        return self._n_calls(n) if n >= self.minimum else CallRange(0, 0)
+
+    @abstractmethod
+    def _n_calls(self, n: int) -> CallRange:
+        """The same as `n_calls`, of enough."""
+
+    @abstractmethod
+    async def _decide(self, question: str, candidates: Sequence[Candidate], ask: Ask) -> Consensus:
+        """The same as `decide`, of enough usable candidates in the order of their sample indices."""
+
+
+async def decide_all(
+    question: str, candidates: Sequence[Candidate], strategies: Iterable[Strategy], ask: Ask
+) -> dict[str, Consensus]:
+    """Let several strategies decide at the same time; what goes wrong in one stays in that one.
+
+    Args:
+        question: What was asked.
+        candidates: The answers, shared by all strategies.
+        strategies: Who decides; each name once.
+        ask: Makes the calls.
+
+    Returns:
+        The consensus of each strategy by its name.
+
+    Raises:
+        ShaberiError: Something that has to stop all work, such as an endpoint that refuses us.
+    """
+    by_name = {one.name: one for one in strategies}
+    outcomes = await asyncio.gather(
+        *(one.decide(question, candidates, ask) for one in by_name.values()), return_exceptions=True
+    )
+    decided = {}
+    for name, outcome in zip(by_name, outcomes, strict=True):
+        if isinstance(outcome, Consensus):
+            decided[name] = outcome
+        elif isinstance(outcome, Exception) and not isinstance(outcome, ShaberiError):
+            message = " ".join(f"{type(outcome).__name__}: {outcome}".split())[:_MAX_MESSAGE]
+            decided[name] = Consensus("error", error_class="internal", error_message=message)
+        else:
+            raise outcome
+    return decided
+
+
+def candidates_of(samples: Iterable[tuple[int, str, str | None]]) -> list[Candidate]:
+    """The usable ones among a question's samples, named by their model and, from its second sample on, a number.
+
+    A failed sample keeps its number, so the names of the others do not depend on it.
+
+    Args:
+        samples: Sample index, model, and the answer's text or None when it failed.
+    """
+    seen = Counter[str]()
+    usable = []
+    for sample_index, model, text in sorted(samples, key=lambda sample: sample[0]):
+        seen[model] += 1
+        label = model if seen[model] == 1 else f"{model}#{seen[model]}"
+        if text is not None and text.strip():
+            usable.append(Candidate(label, text, sample_index, model))
+    return usable
+
+
+def anonymous_names(candidates: Sequence[Candidate]) -> dict[int, str]:
+    """A name for each candidate, by sample index, that says nothing of its model and is no prefix of another.
+
+    They are not single letters, which a question's options may be called by.
+    """
+    width = max(len(str(one.sample_index + 1)) for one in candidates)
+    return {one.sample_index: f"R{one.sample_index + 1:0{width}d}" for one in candidates}
+
+
+async def ask_all(
+    ask: Ask, stage: str, calls: Mapping[str, tuple[Message, ...]], *, needed: bool = True
+) -> dict[str, Reply]:
+    """Make all calls of a stage at the same time.
+
+    Args:
+        ask: Makes a call.
+        stage: The stage's name, for the error.
+        calls: Messages by purpose.
+        needed: Whether there is no going on when all of them fail.
+
+    Returns:
+        Replies by purpose, failed ones included.
+
+    Raises:
+        StageFailedError: The stage is needed, there were calls, and all of them failed.
+    """
+    replies = await together(ask(purpose, messages) for purpose, messages in calls.items())
+    if needed and replies and all(reply.text is None for reply in replies):
+        raise StageFailedError(stage, replies[0])
+    return dict(zip(calls, replies, strict=True))
+
+
+async def together(work: Iterable[Awaitable[T]]) -> list[T]:
+    """The results of all, in their order; the first exception ends the others and is raised by itself."""
+
+    async def one(awaitable: Awaitable[T]) -> T:
+        return await awaitable
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(each)) for each in work]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]

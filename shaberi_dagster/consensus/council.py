@@ -1,0 +1,175 @@
+"""council: responses are criticised, defended and judged; the best of those that stand are summed up."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+from typing import Any
+
+from shaberi_dagster.consensus.base import (
+    Ask,
+    CallRange,
+    Candidate,
+    Consensus,
+    Reply,
+    Strategy,
+    anonymous_names,
+    ask_all,
+)
+from shaberi_dagster.consensus.parse import Verdict, contained_winner, parse_validity, parse_winner
+from shaberi_dagster.consensus.prompts import ConsensusPrompts, Response
+from shaberi_dagster.consensus.ratings import K_HIGH, leader, ratings_after
+
+_USED = 3  # responses that go into the summary
+_VALID_SHARE = 0.5  # of the votes, for a branch to stand
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """A candidate and what the debate brought; keys are the sample indices of the others, in their order.
+
+    Attributes:
+        response: The candidate as prompts show it.
+        critiques: What the others said of it.
+        rebuttal: What it replied.
+        votes: `valid`, `invalid`, `unreadable` or `failed` of each of the others.
+    """
+
+    response: Response
+    critiques: Mapping[int, str]
+    rebuttal: str | None
+    votes: Mapping[int, str]
+
+
+class Council(Strategy):
+    """Five stages: critique, rebuttal, judgement, comparison in pairs, summary.
+
+    Args:
+        prompts: The project's prompts.
+        compat: As the original: models' names in the prompts, a comparison won by the first name that the verdict
+            contains (so `m` wins where `m#2` did), an unreadable vote counted as valid and a failed one as invalid, a
+            stage of failed calls passed over.
+    """
+
+    minimum = 3
+    templates = ("council_critique", "council_rebuttal", "council_judgement", "council_pair", "council_summary")
+
+    def __init__(self, prompts: ConsensusPrompts, *, compat: bool = False) -> None:
+        super().__init__(prompts)
+        self.name = "council-seed" if compat else "council"
+        self._compat = compat
+
+    def _n_calls(self, n: int) -> CallRange:
+        debate = n * (n - 1) + n + n * (n - 1) + 1  # critiques, rebuttals, judgements, summary
+        return CallRange(debate, debate + n * (n - 1) // 2)  # how many pairs there are depends on the judgements
+
+    async def _decide(self, question: str, candidates: Sequence[Candidate], ask: Ask) -> Consensus:
+        branches = await self._debate(question, candidates, ask)
+        standing = [index for index, branch in branches.items() if self._is_valid(branch)] or list(branches)
+        pairs = list(combinations(standing, 2))
+        replies = await self._stage(
+            ask,
+            "pair",
+            {
+                f"{a}-{b}": self.prompts.council_pair(question, branches[a].response, branches[b].response)
+                for a, b in pairs
+            },
+        )
+        verdicts = {(a, b): self._verdict(replies[f"{a}-{b}"], branches[a], branches[b]) for a, b in pairs}
+        ratings = ratings_after(
+            standing,
+            ((a, b, verdict, K_HIGH) for (a, b), verdict in verdicts.items() if verdict in {"first", "second"}),
+        )
+        used = list(ratings)[:_USED]
+        best = [
+            Response(branches[index].response.name, branches[index].response.text, rebuttal=branches[index].rebuttal)
+            for index in used
+        ]
+        reply = await ask(f"{self.name}:summary", self.prompts.council_summary(question, best))
+        details: dict[str, Any] = {
+            "branches": [
+                {
+                    "sample_index": index,
+                    "critics": list(branch.critiques),
+                    "rebutted": branch.rebuttal is not None,
+                    "votes": [{"judge": judge, "vote": vote} for judge, vote in branch.votes.items()],
+                    "stands": index in ratings,
+                }
+                for index, branch in branches.items()
+            ],
+            "pairs": [{"pair": list(pair), "verdict": verdict} for pair, verdict in verdicts.items()],
+            "ranking": [{"sample_index": index, "rating": rating} for index, rating in ratings.items()],
+            "used": used,
+        }
+        return Consensus.of("summary", reply, details, winner=leader(ratings))
+
+    async def _debate(self, question: str, candidates: Sequence[Candidate], ask: Ask) -> dict[int, _Branch]:
+        """The first three stages."""
+        names = {one.sample_index: one.label for one in candidates} if self._compat else anonymous_names(candidates)
+        shown = {one.sample_index: Response(names[one.sample_index], one.text) for one in candidates}
+        others = list(permutations(shown, 2))  # who speaks, of whom
+        replies = await self._stage(
+            ask, "critique", {f"{by}->{of}": self.prompts.council_critique(question, shown[of]) for by, of in others}
+        )
+        critiques: dict[int, dict[int, str]] = {index: {} for index in shown}
+        for by, of in others:
+            if (text := replies[f"{by}->{of}"].text) and text.strip():
+                critiques[of][by] = text
+        replies = await self._stage(
+            ask,
+            "rebuttal",
+            {
+                f"{index}": self.prompts.council_rebuttal(question, shown[index], list(said.values()))
+                for index, said in critiques.items()
+                if said
+            },
+        )
+        rebuttals = {int(index): reply.text for index, reply in replies.items() if reply.text and reply.text.strip()}
+        replies = await self._stage(
+            ask,
+            "judgement",
+            {
+                f"{by}->{of}": self.prompts.council_judgement(
+                    question, shown[of], list(critiques[of].values()), rebuttals.get(of)
+                )
+                for by, of in others
+            },
+        )
+        votes: dict[int, dict[int, str]] = {index: {} for index in shown}
+        for by, of in others:
+            votes[of][by] = _vote(replies[f"{by}->{of}"])
+        return {
+            index: _Branch(response, critiques[index], rebuttals.get(index), votes[index])
+            for index, response in shown.items()
+        }
+
+    async def _stage(self, ask: Ask, stage: str, calls: Mapping[str, Any]) -> dict[str, Reply]:
+        """The replies of a stage by what follows the stage's name in their purposes."""
+        prefix = f"{self.name}:{stage}:"
+        asked = {prefix + rest: messages for rest, messages in calls.items()}
+        replies = await ask_all(ask, stage, asked, needed=not self._compat)
+        return {purpose.removeprefix(prefix): reply for purpose, reply in replies.items()}
+
+    def _is_valid(self, branch: _Branch) -> bool:
+        votes = list(branch.votes.values())
+        if self._compat:
+            return (votes.count("valid") + votes.count("unreadable")) / len(votes) >= _VALID_SHARE
+        valid, invalid = votes.count("valid"), votes.count("invalid")
+        return valid >= _VALID_SHARE * (valid + invalid)  # a branch on which nobody voted has not been disproved
+
+    def _verdict(self, reply: Reply, first: _Branch, second: _Branch) -> Verdict | None:
+        text, a, b = reply.text or "", first.response.name, second.response.name
+        if self._compat:
+            return contained_winner(text, f"Winner: {a}", f"Winner: {b}")
+        return parse_winner(text, a, b)
+
+
+def _vote(reply: Reply) -> str:
+    if reply.text is None:
+        return "failed"
+    match parse_validity(reply.text):
+        case None:
+            return "unreadable"
+        case True:
+            return "valid"
+        case _:
+            return "invalid"

@@ -1,0 +1,103 @@
+"""Making stored runs anew without any call: outputs parsed again, passes, scores, metrics; many runs in one job."""
+
+import dagster as dg
+import polars as pl
+from pydantic import Field
+
+from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.defs.interrupts import canceled_when_interrupted
+from shaberi_dagster.defs.jobs import add_partition
+from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB
+from shaberi_dagster.defs.partitions import RUNS_NAME
+from shaberi_dagster.defs.resources import WorkspaceResource
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.evaluation import stored_spec
+from shaberi_dagster.lake.catalog import write_catalog
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.legacy.reprocess import STAGES as IMPORTED_STAGES
+from shaberi_dagster.legacy.reprocess import imported_among, reprocess_imported
+from shaberi_dagster.outcome import STAGES
+from shaberi_dagster.passes.registry import make_pipeline
+from shaberi_dagster.planning import LEGACY_KIND, add_pipeline
+from shaberi_dagster.runspec import CallOptions
+
+_REPROCESSED = tuple(stage for stage in STAGES if stage not in {"answers", "consensus"})
+_NO_CALL = CallOptions(max_tokens_total=0)
+
+
+class ReprocessConfig(dg.Config):
+    """Which runs, and which passes."""
+
+    passes: list[str] = Field(default=[], description="One more pipeline, in order; none: those that the runs have.")
+    pass_options: list[str] = Field(default=[], description="Settings of the passes, as NAME.SETTING=VALUE.")
+    models: list[str] = Field(default=[], description="Only these models; none means all.")
+    tags: list[str] = Field(default=[], description="Only runs with these tags or base tags; none means all.")
+
+
+def chosen_runs(lake: Lake, models: list[str], tags: list[str]) -> list[str]:
+    """The runs with these models and tags that can be made anew.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    runs = lake.read("runs", columns=["run_id", "model", "run_tag", "base_tag", "spec"])
+    if models:
+        runs = runs.filter(pl.col("model").is_in(models))
+    if tags:
+        runs = runs.filter(pl.col("run_tag").is_in(tags) | pl.col("base_tag").is_in(tags))
+    own = runs.filter(pl.col("spec").str.json_path_match("$.kind").ne_missing(pl.lit(LEGACY_KIND)))["run_id"]
+    found = sorted({*own, *imported_among(runs["run_id"].to_list(), lake)})
+    if not found:
+        raise ConfigurationError('no runs match; `shaberi sql "select run_id, status from runs"` lists them')
+    return found
+
+
+@dg.op(name=REPROCESS)
+def reprocess_runs(
+    context: dg.OpExecutionContext, config: ReprocessConfig, workspace: WorkspaceResource
+) -> dict[str, int]:
+    """Make the runs anew; imported ones all at once, the others as partitions."""
+    from shaberi_dagster.defs.execution import run_in_process  # noqa: PLC0415  (needs the definitions, which need us)
+
+    place = workspace.workspace(context.log)
+    chosen = chosen_runs(place.lake, config.models, config.tags)
+    imported = imported_among(chosen, place.lake)
+    pipelines = [make_pipeline(config.passes, config.pass_options)] if config.passes else []
+    with canceled_when_interrupted(context):
+        for stage in IMPORTED_STAGES if imported else ():
+            outcomes = reprocess_imported(stage, imported, list(BENCHMARKS), place, pipelines)
+            known = set(context.instance.get_dynamic_partitions(RUNS_NAME))
+            for key in {dg.AssetKey([stage, one.benchmark]) for one in outcomes}:
+                # Dagster has an event for each partition of each asset and takes 8 ms for it: only the first one.
+                there = context.instance.get_materialized_partitions(key)
+                for one in outcomes:
+                    if one.benchmark == key.path[-1] and one.run_id in known - there:
+                        context.instance.report_runless_asset_event(
+                            dg.AssetMaterialization(key, partition=one.run_id, description="reprocessed")
+                        )
+        if imported:
+            write_catalog(place.lake)
+        for run_id in (one for one in chosen if one not in imported):
+            spec = stored_spec(run_id, place)
+            add_partition(spec, context.instance)
+            if config.passes and spec.ensemble is None:
+                add_pipeline(run_id, config.passes, config.pass_options, place)
+            run_in_process(
+                run_id,
+                list(spec.benchmarks),
+                context.instance,
+                stages=_REPROCESSED,
+                reprocess=True,
+                options=_NO_CALL,
+                tags={"shaberi/started_by": context.run_id},
+            )
+    return {"runs": len(chosen), "imported": len(imported)}
+
+
+@dg.job(
+    name=REPROCESS_JOB,
+    description="Parse stored judge outputs again, apply passes, and derive scores and metrics anew; no call is made.",
+)
+def reprocess() -> None:
+    """Make stored runs anew."""
+    reprocess_runs()

@@ -1,0 +1,445 @@
+"""What `manifest.json` says about a run: how it was made, how far it is, what it used and what came out.
+
+Everything is read from the lake, so the same lake gives the same manifest; what was not recorded is null.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import orjson
+import polars as pl
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.identity import sha256_json
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.passes.pipeline import BASELINE
+from shaberi_dagster.planning import LEGACY_KIND
+from shaberi_dagster.runspec import RunSpec, judge_name
+
+FORMAT = "shaberi-results/1"
+STAGES = {"answers": "generation", "judgements": "judging", "pass_outputs": "passes", "consensus": "consensus"}
+"""Names of the stages in the manifest by those of the lake."""
+_KEY_DIGITS = 12
+_SETTINGS = ("temperature", "max_tokens", "frequency_penalty", "samples")
+_CALL_COLUMNS = [
+    *("stage", "benchmark", "status", "created_at", "cost_usd", "price_source"),
+    *("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"),
+]
+_METRICS = (
+    *("benchmark", "question_set", "judge", "strategy", "pipeline", "null_policy", "score", "sd_questions"),
+    *("n_planned", "n_scored", "n_failed", "n_excluded", "n_out_of_scale", "reported_multiplier"),
+    *("judge_config_hash", "judge_prompt_hash", "pipeline_hash"),
+)
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Records:
+    """What the lake has of one run.
+
+    Attributes:
+        run: Its row of `runs`.
+        spec: Its RunSpec, or what stands in its place for an imported run, as plain JSON.
+        answers: Its rows of `answers`, in the order of the questions.
+        consensus: Its rows of `consensus`, likewise.
+        judgements: Those of its judgements that are in force, likewise.
+        pass_outputs: Its rows of `pass_outputs`, likewise.
+        scores: Its rows of `scores`, likewise.
+        metrics: Its rows of `metrics`.
+        calls: Its rows of `calls`, without texts.
+        questions: The questions of its sets.
+    """
+
+    run: Document
+    spec: Document
+    answers: pl.DataFrame
+    consensus: pl.DataFrame
+    judgements: pl.DataFrame
+    pass_outputs: pl.DataFrame
+    scores: pl.DataFrame
+    metrics: pl.DataFrame
+    calls: pl.DataFrame
+    questions: pl.DataFrame
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether another system made it."""
+        return bool(self.spec.get("kind") == LEGACY_KIND)
+
+    @cached_property
+    def is_ensemble(self) -> bool:
+        """Whether questions have several samples, or answers are consensuses of samples."""
+        several = any((one.get("samples") or 1) > 1 for one in self.spec["benchmarks"].values())
+        return several or self.spec.get("system") == "ensemble" or not self.consensus.is_empty()
+
+    @property
+    def artifacts(self) -> str:
+        """The folder of its files beside the manifest."""
+        return "artifacts/ensemble" if self.is_ensemble else "artifacts/shaberi"
+
+    def n_planned(self, benchmark: str) -> int:
+        """Samples planned for a benchmark."""
+        if self.is_imported:
+            return int(self.spec["benchmarks"][benchmark]["n_planned"])
+        return RunSpec.model_validate(self.spec).n_planned(benchmark)
+
+    def judges(self, benchmark: str) -> list[str]:
+        """Who judges a benchmark."""
+        if self.is_imported:
+            return list(self.spec["benchmarks"][benchmark]["judges"])
+        return [_name_of(judge) for judge in self.spec["judges"]]
+
+
+def read_records(lake: Lake, run_id: str) -> Records:
+    """Read one run.
+
+    Raises:
+        ConfigurationError: There is no such run.
+    """
+    keys = {"run_id": run_id}
+    run = lake.read("runs", keys)
+    if run.is_empty():
+        raise ConfigurationError(f'no run {run_id} in the lake: `shaberi sql "select run_id from runs"` lists them')
+    row = run.row(0, named=True)
+    spec = orjson.loads(row["spec"])
+    sets = [one["question_set_sha256"] for one in spec["benchmarks"].values()]
+    questions = lake.read("questions", {"question_set_sha256": sets}).unique(["benchmark", "question_id"])
+    places = questions.select("benchmark", "question_id", "position")
+
+    def in_order(table: str) -> pl.DataFrame:
+        frame = lake.read(table, keys)
+        first = ("benchmark", "judge", "pass", "pass_config_hash", "pipeline", "strategy")
+        order = [
+            name for name in (*first, "position", "question_id", "sample_index") if name in (*frame.columns, "position")
+        ]
+        placed = frame.join(places, on=["benchmark", "question_id"], how="left")
+        return placed.sort(order, nulls_last=True, maintain_order=True).drop("position")
+
+    return Records(
+        run=row,
+        spec=spec,
+        answers=in_order("answers"),
+        consensus=in_order("consensus"),
+        judgements=in_order("judgements").filter(~pl.col("superseded").fill_null(value=False)),
+        pass_outputs=in_order("pass_outputs"),
+        scores=in_order("scores"),
+        metrics=lake.read("metrics", keys).sort("benchmark", "judge", "pipeline", "null_policy", "strategy"),
+        calls=lake.read("calls", keys, _CALL_COLUMNS),
+        questions=questions,
+    )
+
+
+def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
+    """The content of `manifest.json`.
+
+    Args:
+        records: The run.
+        environment: Where the API key is read from, for its fingerprint.
+    """
+    run, spec = records.run, records.spec
+    python, _, platform = (run["platform"] or "").partition(" on ")
+    return {
+        "format": FORMAT,
+        "run_id": run["run_id"],
+        "model": _model(records, environment),
+        "run_tag": run["run_tag"],
+        "base_tag": run["base_tag"],
+        "run_number": run["run_number"],
+        "is_imported": records.is_imported,
+        "not_recorded": spec.get("not_recorded"),
+        "status": run["status"],
+        "benchmarks": {name: _benchmark(records, name) for name in spec["benchmarks"]},
+        "generation": {
+            "limit": spec.get("limit"),
+            "by_benchmark": {
+                name: {setting: _setting(spec, one, setting) for setting in _SETTINGS}
+                | {"prompt_hash": one.get("prompt_hash")}
+                for name, one in spec["benchmarks"].items()
+            },
+        },
+        "judges": [_judge(records, name) for name in _judge_names(records)],
+        "passes": _passes(records),
+        "question_sets": {name: _question_set(records, name) for name in spec["benchmarks"]},
+        "tokens": _by_stage(records, _tokens),
+        "cost": {"currency": "USD"} | _by_stage(records, _cost),
+        "metrics": metric_rows(records.metrics.filter(null_policy="legacy")),
+        "artifacts": records.artifacts,
+        "git_commit": run["git_commit"],
+        "git_dirty": run["git_dirty"],
+        "package_version": run["package_version"],
+        "python": python.removeprefix("Python ") or None,
+        "platform": platform or None,
+        "created_at": run["created_at"],
+        "updated_at": run["updated_at"],
+        "finished_at": run["finished_at"],
+    }
+
+
+def metric_rows(metrics: pl.DataFrame) -> list[Document]:
+    """Rows of `metrics` without what the whole file is about."""
+    return metrics.select(_METRICS).to_dicts()
+
+
+def _model(records: Records, environment: Mapping[str, str]) -> Document:
+    spec = records.spec
+    endpoint = spec.get("endpoint") or {}
+    key = environment.get(endpoint.get("api_key_variable") or "", "").strip()
+    values = {name: {_setting(spec, one, name) for one in spec["benchmarks"].values()} for name in _SETTINGS}
+    return {
+        "name": records.run["model"],
+        "display_name": spec.get("display_name"),
+        # Null where benchmarks differ as well: then `generation` tells.
+        "parameters": {name: next(iter(own)) if len(own) == 1 else None for name, own in values.items()},
+        "base_url": endpoint.get("base_url"),
+        "api_key_sha256": hashlib.sha256(key.encode()).hexdigest()[:_KEY_DIGITS] if key else None,
+    }
+
+
+def _setting(spec: Mapping[str, Any], benchmark: Mapping[str, Any], name: str) -> Any:
+    """A setting of a benchmark; imported caches have their temperature in one place."""
+    return benchmark.get(name, spec.get(name))
+
+
+def _benchmark(records: Records, name: str) -> Document:
+    """How far a benchmark is, and which part of it is not complete."""
+    state, _, error = str(orjson.loads(records.run["status_by_benchmark"] or "{}").get(name, "running")).partition(": ")
+    planned = records.n_planned(name)
+    answers, consensus = records.answers.filter(benchmark=name), records.consensus.filter(benchmark=name)
+    judgements = records.judgements.filter(benchmark=name)
+    parts = {"answers": _part(answers, planned)}
+    merged = {
+        strategy: _part(consensus.filter(strategy=strategy), answers["question_id"].n_unique())
+        for strategy in consensus["strategy"].unique().sort()
+    }
+    # Where answers are merged, what is judged is the consensus.
+    to_judge = planned if consensus.is_empty() else consensus.filter(pl.col("status") != "error").height
+    judged = {
+        judge: _part(own, to_judge) | {"stale": _n_stale(own, answers, consensus)}
+        for judge in records.judges(name)
+        for own in [judgements.filter(judge=judge)]
+    }
+    texts = answers["answer"].count()
+    passes = _pass_parts(records, name, texts)
+    parts |= {f"consensus {strategy}": part for strategy, part in merged.items()}
+    parts |= {f"judgements {judge}": part for judge, part in judged.items()}
+    parts |= {f"passes {one}": part for one, part in passes.items()}
+    return {
+        "status": state,
+        "error": error or None,
+        "incomplete_parts": [part for part, counts in parts.items() if counts["status"] != "complete"],
+        "answers": parts["answers"],
+        "consensus": merged,
+        "judgements": judged,
+        "passes": passes,
+    }
+
+
+def _part(rows: pl.DataFrame, planned: int) -> Document:
+    counts = Counter(rows["status"])
+    failed = counts["error"] + counts["skipped"]
+    failures = rows.filter(pl.col("status").is_in(["error", "skipped"])).group_by("error_class").len()
+    complete = rows.height >= planned and not failed
+    return {
+        "status": "complete" if complete else "partial" if counts["ok"] + counts["excluded"] else "error",
+        "planned": planned,
+        "ok": counts["ok"],
+        "excluded": counts["excluded"],
+        "failed": failed,
+        "missing": max(planned - rows.height, 0),
+        "failures": {str(name): n for name, n in failures.sort("error_class").iter_rows()},
+    } | ({"status": "missing"} if planned and rows.is_empty() else {})
+
+
+def _n_stale(judgements: pl.DataFrame, answers: pl.DataFrame, consensus: pl.DataFrame) -> int:
+    """Judgements of another text than those that stand now."""
+    key = ["question_id", "strategy", "answer_hash"]
+    plain = answers.with_columns(strategy=pl.lit(None, dtype=pl.String))
+    now = pl.concat([plain.select(key), consensus.select(key)])
+    return judgements.join(now, on=key, how="anti", nulls_equal=True).height
+
+
+def _judge_names(records: Records) -> list[str]:
+    return list(dict.fromkeys(judge for name in records.spec["benchmarks"] for judge in records.judges(name)))
+
+
+def _name_of(settings: Document) -> str:
+    """The name of a judge by its settings; an imported judge's are written down with it."""
+    return str(settings.get("judge") or judge_name(settings["model"], settings.get("prompt")))
+
+
+def _judge(records: Records, judge: str) -> Document:
+    planned: list[Document] = records.spec.get("judges", [])
+    settings: Document = next((one for one in planned if _name_of(one) == judge), {})
+    own = records.judgements.filter(judge=judge)
+    return {
+        "name": judge,
+        "model": settings.get("model"),
+        "base_url": (settings.get("endpoint") or {}).get("base_url"),
+        "temperature": settings.get("temperature"),
+        "max_tokens": settings.get("max_tokens"),
+        "score_rounding": settings.get("score_rounding"),
+        "prompt_version": settings.get("prompt_version") or settings.get("prompt"),
+        "by_benchmark": {
+            name: {
+                "config_hashes": _distinct(own, name, "judge_config_hash"),
+                "prompt_hashes": _distinct(own, name, "judge_prompt_hash"),
+                "round": (settings.get("rounds") or {}).get(name, 0),
+                "first_judged_at": own.filter(benchmark=name)["created_at"].min(),
+                "last_judged_at": own.filter(benchmark=name)["created_at"].max(),
+            }
+            for name in records.spec["benchmarks"]
+            if judge in records.judges(name)
+        },
+    }
+
+
+def _distinct(rows: pl.DataFrame, benchmark: str, column: str) -> list[str]:
+    """The values of a column; several while a judge whose settings changed has not judged everything anew."""
+    return sorted(rows.filter(benchmark=benchmark)[column].drop_nulls().unique())
+
+
+def pipelines_of(records: Records) -> dict[str, dict[str, str]]:
+    """The pipelines that there are scores of, longest first: hashes of their passes' settings by name, in order."""
+    settings: dict[str, list[str]] = {}
+    for name, sha256 in records.pass_outputs.select("pass", "pass_config_hash").unique().sort(pl.all()).iter_rows():
+        settings.setdefault(name, []).append(sha256)
+    scored = records.scores.filter(pl.col("pipeline") != BASELINE).select("pipeline", "pipeline_hash").unique()
+    found: dict[str, dict[str, str]] = {}
+    for pipeline, sha256 in sorted(scored.iter_rows(), key=lambda row: (-row[0].count(","), row[0])):
+        names = pipeline.split(",")
+        # Only its hash tells which settings a pass has in a pipeline.
+        for chosen in product(*(settings.get(name, []) for name in names)):
+            if sha256_json(chosen) == sha256:
+                found[pipeline] = dict(zip(names, chosen, strict=True))
+    return found
+
+
+def _known_passes(records: Records) -> list[Document]:
+    """Every pass with every settings: those that have looked at answers, and those that are planned to."""
+    planned = [one for pipeline in records.spec.get("passes", []) for one in pipeline]
+    base_urls = {one["name"]: (one.get("endpoint") or {}).get("base_url") for one in planned}
+    columns = [f"pass{name}" for name in ("", "_version", "_config", "_config_hash", "_prompt_hash")]
+    known = [
+        {
+            "name": name,
+            "version": version,
+            "config": orjson.loads(config),
+            "config_hash": config_hash,
+            "prompt_hash": prompt_hash,
+            "base_url": base_urls.get(name),
+        }
+        for name, version, config, config_hash, prompt_hash in (
+            records.pass_outputs.select(columns).unique("pass_config_hash").sort(columns).iter_rows()
+        )
+    ]
+    there = [(one["name"], one["config"]) for one in known]
+    unknown = dict.fromkeys(("version", "config_hash", "prompt_hash"))
+    for one in planned:
+        if (one["name"], one["config"]) not in there:
+            there.append((one["name"], one["config"]))
+            known.append({"name": one["name"], "config": one["config"], "base_url": base_urls[one["name"]]} | unknown)
+    return known
+
+
+def _passes(records: Records) -> list[Document]:
+    orders = [list(names) for names in pipelines_of(records).values()]
+    orders += [[one["name"] for one in pipeline] for pipeline in records.spec.get("passes", [])]
+    places: dict[str, int] = {}
+    for names in sorted(orders, key=len, reverse=True):
+        for place, name in enumerate(names, start=1):
+            places.setdefault(name, place)
+    passes = [one | {"order": places.get(one["name"])} for one in _known_passes(records)]
+    return sorted(passes, key=lambda one: (one["order"] or 0, one["name"], one["config_hash"] or ""))
+
+
+def _pass_parts(records: Records, benchmark: str, planned: int) -> dict[str, Document]:
+    """How far each pass is, by its name; with a part of its hash where one pass has several settings."""
+    known = _known_passes(records)
+    often = Counter(one["name"] for one in known)
+    found = records.pass_outputs.filter(benchmark=benchmark)
+    parts = {}
+    for one in known:
+        short = (one["config_hash"] or "planned")[:_KEY_DIGITS]
+        name = one["name"] if often[one["name"]] == 1 else f"{one['name']} {short}"
+        parts[name] = _part(found.filter(pl.col("pass_config_hash").eq_missing(one["config_hash"])), planned)
+    return parts
+
+
+def _question_set(records: Records, benchmark: str) -> Document:
+    settings = records.spec["benchmarks"][benchmark]
+    stored = records.questions.filter(benchmark=benchmark)
+    source = settings.get("source") or next(iter(stored["source"]), None)
+    kind, _, dataset = (source or "").partition(":")
+    return {
+        "name": settings["question_set"],
+        "sha256": settings["question_set_sha256"],
+        "n_questions": settings.get("n_questions"),
+        "source": source,
+        "dataset": dataset if kind == "hub" else None,
+        "revision": settings.get("source_revision") or next(iter(stored["source_revision"]), None),
+    }
+
+
+def _by_stage(records: Records, count: Callable[[pl.DataFrame, bool], Document]) -> Document:
+    """Counts of the run's calls per stage and benchmark, and in total.
+
+    Args:
+        records: The run.
+        count: Makes the counts of some rows of `calls`; its second argument is whether no row means no call.
+    """
+    calls = records.calls.with_columns(pl.col("stage").replace(STAGES))
+    known = not records.is_imported
+    stages = dict.fromkeys([*STAGES.values(), *calls["stage"].unique().sort()])
+    return {
+        "total": count(calls, known),
+        "by_stage": {
+            stage: {
+                "total": count(calls.filter(stage=stage), known),
+                "by_benchmark": {
+                    name: count(calls.filter(stage=stage, benchmark=name), known) for name in records.spec["benchmarks"]
+                },
+            }
+            for stage in stages
+        },
+    }
+
+
+def _tokens(calls: pl.DataFrame, known: bool) -> Document:
+    answered = calls.filter(status="ok")
+    prompt, completion = (_sum(answered[name], known) for name in ("prompt_tokens", "completion_tokens"))
+    return {
+        "calls": calls.height if known else None,
+        "failed_calls": calls.height - answered.height if known else None,
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": None if prompt is None or completion is None else prompt + completion,
+        "cached_tokens": _sum(answered["cached_tokens"], known=False),
+        "reasoning_tokens": _sum(answered["reasoning_tokens"], known=False),
+        "calls_without_usage": answered["prompt_tokens"].null_count() if known else None,
+    }
+
+
+def _cost(calls: pl.DataFrame, known: bool) -> Document:
+    answered = calls.filter(status="ok")
+    unpriced = answered["cost_usd"].null_count()
+    days = answered["created_at"].dt.date()
+    return {
+        # Half a sum would look like a price.
+        "cost_usd": float(answered["cost_usd"].sum()) if known and not unpriced else None,
+        "calls_without_price": unpriced if known else None,
+        "first_price_date": days.min(),
+        "last_price_date": days.max(),
+        "price_sources": sorted(answered["price_source"].drop_nulls().unique()),
+    }
+
+
+def _sum(values: pl.Series, known: bool) -> int | None:
+    """The sum of what the provider said; None when it said nothing."""
+    said = values.drop_nulls()
+    return int(said.sum()) if len(said) or (known and not len(values)) else None

@@ -1,0 +1,1 @@
+"""Graders: pure functions from an answer to right, wrong or an abstention, without a model call."""

@@ -1,0 +1,85 @@
+"""What a grader is given, what it returns, and what each grader has to say."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of grading one answer.
+
+    Attributes:
+        correct: Whether the answer is right; None if the grader abstains, and then somebody else has to decide.
+        extracted: What the answer was found to say; None if nothing was found.
+        reason: Why, in one line, without text of the answer.
+    """
+
+    correct: bool | None
+    extracted: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class GradedQuestion:
+    """What a grader knows about a question.
+
+    Attributes:
+        text: The question as the model saw it.
+        reference: The right answer: a number, LaTeX, an option's letter, yes/no or a short text.
+        options: The texts of the options in the order in which they were shown; empty if the question has none, or
+            has them only inside its text.
+        aliases: Other texts that are as right as the reference.
+    """
+
+    text: str
+    reference: str
+    options: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = field(default=())
+
+    @property
+    def letters(self) -> str:
+        """The letters of the options: as many as there are options."""
+        return LETTERS[: len(self.options)]
+
+
+class Grader(ABC):
+    """A rule that reads an answer.
+
+    Attributes:
+        name: How verdicts name it: `rule:` and a word.
+        version: Raised whenever a verdict may change.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int]
+
+    @abstractmethod
+    def extract(self, answer: str, item: GradedQuestion) -> str | None:
+        """What the answer says finally, as it says it; None if that is not clear."""
+
+    def canonical(self, extracted: str) -> str:
+        """One spelling for all that mean the same; what plurality counts."""
+        return extracted
+
+    def same(self, first: str, second: str) -> bool:
+        """Whether two extractions mean the same."""
+        return self.canonical(first) == self.canonical(second)
+
+    def grade(self, answer: str, item: GradedQuestion) -> Verdict:
+        """Whether the answer is right.
+
+        Args:
+            answer: The whole text of the model, thinking included or not.
+            item: The question.
+
+        Returns:
+            The verdict; it abstains where no answer was found.
+        """
+        extracted = self.extract(answer, item)
+        if extracted is None:
+            return Verdict(None, None, "no final answer found")
+        correct = self.same(extracted, item.reference)
+        return Verdict(correct, extracted, "equals the reference" if correct else "differs from the reference")

@@ -1,0 +1,199 @@
+"""The grader of answers that are one number."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from shaberi_dagster.grading.base import GradedQuestion, Grader
+from shaberi_dagster.grading.statements import statements
+from shaberi_dagster.grading.text import boxed, readable
+
+RELATIVE_TOLERANCE = Fraction(1, 10**6)
+"""Two numbers within this share of the greater are the same: rounding in the last printed digits."""
+
+_MAX_CHARACTERS = 60
+_PLAIN = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
+_LATEX_FRACTION = re.compile(r"(?<!\d)(\d{1,20})?\s*\\[dt]?frac\s*\{?\s*(\d+)\s*\}?\s*\{?\s*(\d+)\s*\}?")
+_NUMBER = re.compile(
+    rf"(?<![A-Za-z0-9_.^])(?P<sign>[-+]\s?)?[$€£¥]?\s?(?P<mixed>\d+\s+(?=\d+/\d))?(?P<number>{_PLAIN})"
+    r"(?P<exponent>[eE][-+]?\d{1,3})?"
+    r"(?:\s?/\s?(?P<below>\d+(?:\.\d+)?))?(?![\d_])\s?(?P<scale>thousand|million|billion|trillion|万|億)?",
+)
+_SCALE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "万": 10**4, "億": 10**8}
+_SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+seventeen eighteen nineteen"""
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_WORDS = {word: value for value, word in enumerate(re.findall(r"\w+", _SMALL))}
+_WORDS |= {word: 10 * tens for tens, word in enumerate(re.findall(r"\w+", _TENS), 2)}
+_WORD_NUMBER = re.compile(rf"\b(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))})\b", re.IGNORECASE)
+
+_LATEX_SPACE = re.compile(r"\\[,!;: ]|~|\\q?quad\b")
+_LATEX_TEXT = re.compile(r"\\(?:text|mathrm|mathbf|mbox|textbf|bf|rm)\s*\{([^{}]*)\}")
+_BOLD = re.compile(r"\*\*(.+?)\*\*", re.DOTALL)
+_ASIDE = re.compile(r"\([^()]*\)")
+_GIVEN = re.compile(
+    r"\b(?:when|if|from|than|of the|remaining|every|each|per|after|since|for|within|out of|over|in|at|with)"
+    r"\s*(?:the|a|an|its|these|those)?\s*$",
+    re.IGNORECASE,
+)
+
+_TIME = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
+_COMPOUND = re.compile(
+    r"(\d+)\s*(week|day|hour|minute)s?\s*(?:,|and|,\s*and)?\s*(\d+)\s*(day|hour|minute|second)s?\b", re.IGNORECASE
+)
+_UNIT = re.compile(
+    r"how (?:many|much)(?: more| fewer| less| total)?(?: [a-z]+ly)? ([a-z]+)"
+    r"|\bin (?:terms of )?(seconds|minutes|hours|days|weeks|dollars|cents)\b",
+    re.IGNORECASE,
+)
+
+
+class NumericGrader(Grader):
+    """One number: `#### 5`, boxed, or the number of the concluding sentence.
+
+    In the concluding sentence the number in bold, the one in the unit asked for, or the last result of a chain of
+    equations counts; a number that stands in the question beside the same word (a product called "Machine 9000",
+    "in 7 days") does not. Numbers in trailing parentheses are alternatives of the one before.
+    """
+
+    name = "rule:numeric"
+    version = 1
+
+    def extract(self, answer: str, item: GradedQuestion) -> str | None:
+        """The final answer as it is said; None if there is none that is clear."""
+        text = readable(answer)
+        for explicit in (*reversed(boxed(text)), *reversed(re.findall(r"^#### *(.{1,200})", text, re.MULTILINE))):
+            number = pick_number(explicit, item.text)
+            if number is not None:
+                return number
+        for statement in statements(text, item.text, lambda sentence: bool(_numbers(_plain(sentence)))):
+            return pick_number(statement.text, item.text)
+        for statement in statements(text, item.text, lambda sentence: bool(_WORD_NUMBER.search(sentence))):
+            return str(_WORDS[_WORD_NUMBER.findall(statement.text)[-1].lower()])
+        return None
+
+    def canonical(self, extracted: str) -> str:
+        """One spelling for all that mean the same."""
+        value = parse_number(extracted)
+        return extracted if value is None else str(value)
+
+    def same(self, first: str, second: str) -> bool:
+        """Whether two extractions mean the same."""
+        a, b = parse_number(first), parse_number(second)
+        return a is not None and b is not None and abs(a - b) <= RELATIVE_TOLERANCE * max(abs(a), abs(b))
+
+
+def parse_number(text: str) -> Fraction | None:
+    r"""The number that a text is, its unit aside; the last one of several.
+
+    Args:
+        text: Like `$1,234.50`, `3/4`, `1 1/2`, `25%` (25), `5 million`, `3万` or `\frac{3}{4}`.
+
+    Returns:
+        Its exact value; None if there is no number in the text.
+    """
+    numbers = _numbers(_plain(text))
+    return numbers[-1].value if numbers else None
+
+
+def parse_exact(text: str) -> Fraction | None:
+    """The number that the whole text is, without a unit; None if there is anything else in it."""
+    plain = _plain(text).strip()
+    numbers = _numbers(plain)
+    whole = len(numbers) == 1 and numbers[0].start == 0 and numbers[0].end == len(plain)
+    return numbers[0].value if whole else None
+
+
+def shown(value: Fraction) -> str:
+    """A number as one writes it: `5`, `0.25`, `1/3`."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    if 10**12 % value.denominator == 0:
+        return f"{float(value):.12f}".rstrip("0").rstrip(".")
+    return str(value)
+
+
+def pick_number(statement: str, question: str) -> str | None:
+    """The number that a concluding statement gives as the answer.
+
+    Args:
+        statement: One or two sentences, markdown and LaTeX included.
+        question: What was asked, for its unit and for the numbers that are given.
+
+    Returns:
+        The number as `shown` writes it; None if there is none.
+    """
+    asked = _UNIT.search(question.lower())
+    unit = (asked[1] or asked[2] or "").removesuffix("s") if asked else ""
+    main = _ASIDE.sub(" ", statement)
+    main = main if _numbers(_plain(main)) else statement
+    bold = " ; ".join(text for text in _BOLD.findall(main) if not text.endswith(":") and _numbers(_plain(text)))
+    text = _plain(bold or main)
+    compound = _COMPOUND.search(text)
+    if compound and not re.search(rf"\d\s*{unit or '$'}", text.replace(compound[0], "")):
+        return shown(_converted(compound, unit))
+    numbers = _numbers(text)
+    if not numbers:
+        return None
+    given = _plain(question)
+    return shown(max(enumerate(numbers), key=lambda item: (_fit(item[1], text, unit, given), item[0]))[1].value)
+
+
+def _converted(compound: re.Match[str], unit: str) -> Fraction:
+    """`1 hour and 35 minutes` in the unit asked for, else in the smaller of its own."""
+    larger, smaller = compound[2].lower(), compound[4].lower()
+    seconds = int(compound[1]) * _TIME[larger] + int(compound[3]) * _TIME[smaller]
+    return Fraction(seconds, _TIME[unit] if unit in _TIME else _TIME[smaller])
+
+
+def _fit(number: "_Number", text: str, unit: str, given: str) -> float:
+    before, after = text[: number.start][-40:], text[number.end :][:40]
+    fit = 0.0
+    if unit and re.match(rf"\W*(?:[a-z]+ )?{re.escape(unit)}", after, re.IGNORECASE):
+        fit += 2
+    previous, following = re.search(r"(\w+)\W*$", before), re.match(r"\W*(\w+)", after)
+    named = (
+        previous and previous[1][0].isupper() and f"{previous[1]} {text[number.start : number.end].strip()}" in given
+    )
+    if named or (following and f"{text[number.start : number.end].strip()} {following[1]}" in given):
+        fit -= 3
+    if _GIVEN.search(before):
+        fit -= 1
+    if re.match(r"\s*(?:=|[-+*/×÷]\s*[$\d(])", after):
+        fit -= 4
+    if before.rstrip().endswith("="):
+        fit += 1
+    return fit
+
+
+@dataclass(frozen=True)
+class _Number:
+    start: int
+    end: int
+    value: Fraction
+
+
+def _plain(text: str) -> str:
+    """LaTeX and markdown around numbers taken away."""
+    text = _LATEX_TEXT.sub(r" \1 ", text.replace("{,}", ",").replace("\\$", "$").replace("\\%", "%"))
+    text = _LATEX_FRACTION.sub(lambda m: f"{m[1] + ' ' if m[1] else ''}{m[2]}/{m[3]}", _LATEX_SPACE.sub("", text))
+    return re.sub(r"\*\*|\$(?!\s?\d)|\\left|\\right|\\(?:approx|times|div|cdot)", " ", text).replace("−", "-")
+
+
+def _numbers(text: str) -> list[_Number]:
+    found: list[_Number] = []
+    for match in _NUMBER.finditer(text):
+        if len(match[0]) > _MAX_CHARACTERS:
+            continue
+        value = Fraction(match["number"].replace(",", "") + (match["exponent"] or ""))
+        if match["below"]:
+            if Fraction(match["below"]) == 0:
+                continue
+            value /= Fraction(match["below"])
+        value = (value + int(match["mixed"] or 0)) * _SCALE.get(match["scale"] or "", 1)
+        if found and match["sign"] is None and found[-1].end == match.start() and text[match.start() - 1] in "万億":
+            value, start = found[-1].value + value, found.pop().start
+        else:
+            value, start = -value if (match["sign"] or "").strip() == "-" else value, match.start()
+        found.append(_Number(start, match.end(), value))
+    return found

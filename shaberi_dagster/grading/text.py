@@ -1,0 +1,43 @@
+"""An answer as graders read it: without thinking and markdown, and its boxes."""
+
+import re
+
+MAX_CHARACTERS = 20_000
+"""Of a longer answer the beginning is not read: the conclusion stands at the end, and time stays bounded."""
+
+_MAX_BOXES = 20
+_MAX_BOX_CHARACTERS = 1_000
+
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20, 0x2212: 0x2D, 0x2009: 0x20}
+_FULL_WIDTH |= {0x202F: 0x20, 0xA0: 0x20, 0x2217: 0x2A}
+_MARKDOWN = re.compile(r"\*\*|__|`|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)|^#{1,6} |^> ", re.MULTILINE)
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+
+
+def readable(answer: str) -> str:
+    """The answer after its thinking, full-width characters made narrow, cut to the last `MAX_CHARACTERS`."""
+    text = answer.rpartition("</think>")[2][-MAX_CHARACTERS:]
+    return text.translate(_FULL_WIDTH).replace("\r\n", "\n").strip()
+
+
+def without_markdown(text: str) -> str:
+    """The text without emphasis, headings and code marks."""
+    return _MARKDOWN.sub("", text)
+
+
+def boxed(text: str) -> list[str]:
+    r"""The contents of each `\boxed{}` in order, braces matched; an unclosed box has no content."""
+    contents = []
+    for match in list(_BOX.finditer(text))[-_MAX_BOXES:]:
+        depth = 1
+        for end in range(match.end(), min(len(text), match.end() + _MAX_BOX_CHARACTERS)):
+            depth += {"{": 1, "}": -1}.get(text[end], 0) if text[end - 1] != "\\" else 0
+            if depth == 0:
+                contents.append(text[match.end() : end].strip())
+                break
+    return contents
+
+
+def squeezed(text: str) -> str:
+    """The text without spaces, those of LaTeX included."""
+    return re.sub(r"\s|\\[,!;]", "", text)

@@ -1,0 +1,124 @@
+"""Passes over imported runs: pass outputs, scores and metrics of many runs at once; no call is made."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import polars as pl
+
+from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.examination import examine_imported
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.legacy.spec import LegacyRunSpec
+from shaberi_dagster.outcome import Outcome
+from shaberi_dagster.passes.pipeline import BASELINE, Passes
+from shaberi_dagster.passes.registry import make_pass
+from shaberi_dagster.planning import LEGACY_KIND
+from shaberi_dagster.scoring import measure_runs, score_runs
+from shaberi_dagster.workspace import Workspace
+
+STAGES = ("pass_outputs", "scores", "metrics")
+"""What can be made anew of an imported run."""
+
+
+def imported_among(run_ids: Sequence[str], lake: Lake) -> list[str]:
+    """Those of the runs that were imported from legacy trees."""
+    return sorted(set(run_ids) & set(runs_of_trees(lake)["run_id"]))
+
+
+def runs_of_trees(lake: Lake) -> pl.DataFrame:
+    """run_id, model, run_tag, base_tag, run_number and spec of the runs that were imported from legacy trees."""
+    runs = lake.read("runs", columns=["run_id", "model", "run_tag", "base_tag", "run_number", "spec"])
+    kind, system = (pl.col("spec").str.json_path_match(f"$.{name}") for name in ("kind", "system"))
+    return runs.filter(kind == LEGACY_KIND, system.is_null())
+
+
+def reprocess_imported(
+    stage: str,
+    run_ids: Sequence[str],
+    benchmarks: Sequence[str],
+    workspace: Workspace,
+    pipelines: Sequence[Passes] = (),
+) -> list[Outcome]:
+    """Make a stage of imported runs anew.
+
+    Args:
+        stage: One of `STAGES`.
+        run_ids: The runs; those that were not imported from legacy trees are left out.
+        benchmarks: Which of their benchmarks.
+        workspace: Where to read and write.
+        pipelines: Passes in order, beside those that the runs have already.
+
+    Returns:
+        One outcome per run and benchmark.
+
+    Raises:
+        ConfigurationError: The stage cannot be made of imported runs.
+    """
+    if stage not in STAGES:
+        raise ConfigurationError(
+            f"run {run_ids[0]} was imported and cannot be continued: only its {', '.join(STAGES)} can be made anew"
+        )
+    runs = runs_of_trees(workspace.lake).filter(pl.col("run_id").is_in(list(run_ids)))
+    planned = _planned(runs, benchmarks)
+    everything = _all_pipelines(workspace.lake, planned["run_id"].unique().to_list(), pipelines)
+    for name in planned["benchmark"].unique().sort():
+        own = planned.filter(benchmark=name)
+        judges = own.select("run_id", "benchmark", judge="judges").explode("judge")
+        if stage == "pass_outputs":
+            examine_imported(own["run_id"].to_list(), [name], everything, workspace)
+        if stage == "scores" or (stage == "pass_outputs" and pipelines):
+            # Only its scores remember an imported run's pipelines, so new ones are there from the first stage on.
+            score_runs(judges, everything, workspace)
+        if stage == "metrics":
+            measure_runs(own.drop("judges").with_columns(n_questions="n_planned"), workspace)
+    nothing = pl.DataFrame()
+    return [
+        Outcome(run_id, stage, name, {"rows": n_planned, "judges": judges}, nothing)
+        for run_id, name, n_planned, judges in planned.select("run_id", "benchmark", "n_planned", "judges").iter_rows()
+    ]
+
+
+def _planned(runs: pl.DataFrame, benchmarks: Sequence[str]) -> pl.DataFrame:
+    """run_id, base_tag, run_number, benchmark, n_planned and judges, where there is a judge."""
+    rows: list[dict[str, Any]] = []
+    for row in runs.iter_rows(named=True):
+        spec = LegacyRunSpec.model_validate_json(row["spec"])
+        rows += [
+            {
+                "run_id": row["run_id"],
+                "base_tag": row["base_tag"],
+                "run_number": row["run_number"],
+                "benchmark": name,
+                "n_planned": own.n_planned,
+                "judges": list(own.judges),
+            }
+            for name, own in spec.benchmarks.items()
+            if name in benchmarks and name in BENCHMARKS and own.judges
+        ]
+    texts = dict.fromkeys(("run_id", "base_tag", "benchmark"), pl.String())
+    numbers = dict.fromkeys(("run_number", "n_planned"), pl.Int64())
+    return pl.DataFrame(rows, schema={**texts, **numbers, "judges": pl.List(pl.String())})
+
+
+def _all_pipelines(lake: Lake, run_ids: Sequence[str], pipelines: Sequence[Passes]) -> list[Passes]:
+    """The longest pipelines that some of the runs have, with the settings that they have now, and these."""
+    if not run_ids:
+        return list(pipelines)
+    known = lake.read("scores", {"run_id": run_ids}, ["pipeline"])["pipeline"].unique().to_list()
+    longest = [name for name in known if not any(other.startswith(f"{name},") for other in known) and name != BASELINE]
+    columns = ["pass", "pass_config", "created_at"]
+    outputs = lake.read("pass_outputs", {"run_id": run_ids}, columns) if longest else pl.DataFrame()
+    configs = dict(outputs.sort("created_at").select("pass", "pass_config").iter_rows()) if longest else {}
+    asked = [[one.name for one in passes] for passes in pipelines]
+    stored = [name.split(",") for name in sorted(longest)]
+    return [
+        # A pass without any finding (of answers without a text) has left no settings.
+        *(
+            [make_pass(one, orjson.loads(configs.get(one, "{}"))) for one in names]
+            for names in stored
+            if names not in asked
+        ),
+        *pipelines,
+    ]

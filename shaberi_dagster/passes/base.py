@@ -1,0 +1,150 @@
+"""What a pass is.
+
+A pass looks at an answer, finds faults and says how much of the scale they cost (`examine`); then it turns that into
+deltas of each judgement's score (`apply`). The first half is the expensive one and knows no judge, so it is done once
+an answer, stored in `pass_outputs`, and reused by every pipeline and judge. The second half is arithmetic over frames.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict
+
+from shaberi_dagster.identity import sha256_json
+
+APPLY_KEYS = ("run_id", "benchmark", "question_id", "sample_index", "strategy")
+"""What joins findings and judgements; `strategy` is null for a plain sample."""
+
+
+class PassConfig(BaseModel):
+    """Settings of a pass; all that changes what it finds is here: its hash says which findings they are."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a pass may look at.
+
+    Attributes:
+        benchmark: The benchmark's name.
+        question_id: sha256 of the question.
+        question: Its text.
+        category: The source's category, if it has any.
+        reference: A reference answer, if there is one.
+        criteria: Per-question criteria, if there are some.
+        text: The text that was judged.
+        truncated: Whether the token limit cut it; None is unknown.
+    """
+
+    benchmark: str
+    question_id: str
+    question: str
+    category: str | None
+    reference: str | None
+    criteria: str | None
+    text: str
+    truncated: bool | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a pass found in one answer.
+
+    Attributes:
+        severity: The share of the scale's range that a score loses for it, 0 (nothing) to 1.
+        reason: One line for people, without text of the answer's own; "" when nothing was found.
+        details: Measures by name, and `spans`: `[start, end, kind]` each, in code points of the text. JSON only.
+    """
+
+    severity: float = 0.0
+    reason: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a pass asks a model about one answer.
+
+    Attributes:
+        template: Name of the prompt, such as `passes/lang_mixing/detection`.
+        variables: What it is rendered with, besides `boundary`.
+    """
+
+    template: str
+    variables: Mapping[str, object]
+
+
+ConfigT = TypeVar("ConfigT", bound=PassConfig)
+
+
+class Pass(ABC, Generic[ConfigT]):
+    """One pass with its settings; deterministic: the same answer and settings give the same finding.
+
+    Args:
+        config: Its settings.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[str]
+    """Raised whenever the code finds something else than before."""
+    config_class: ClassVar[type[PassConfig]]
+
+    def __init__(self, config: ConfigT) -> None:
+        self.config = config
+
+    @property
+    def config_hash(self) -> str:
+        """Identity of what it finds: name, version and settings."""
+        return sha256_json({"name": self.name, "version": self.version, "config": self.config.model_dump(mode="json")})
+
+    @property
+    def asks(self) -> str | None:
+        """The model that it asks; None when the text alone decides."""
+        return None
+
+    @property
+    def templates(self) -> Sequence[str]:
+        """The prompts that it asks with."""
+        return ()
+
+    @abstractmethod
+    def examine(self, answer: Answer) -> Finding:
+        """What the text alone tells; no call is made here."""
+
+    def ask(self, answer: Answer, finding: Finding) -> Question | None:  # noqa: ARG002
+        """What a model has to decide, for passes that need one; None when the finding stands as it is."""
+        return None
+
+    def read(self, answer: Answer, finding: Finding, output: str) -> Finding | None:
+        """The finding with a model's reply to `ask`; None when the reply says nothing usable."""
+        raise NotImplementedError(f"pass {self.name} asks no model")
+
+    def apply(self, findings: pl.DataFrame, judgements: pl.DataFrame) -> pl.DataFrame:
+        """Deltas of the scores: severity times the scale's range, but never below the scale's minimum.
+
+        Args:
+            findings: `APPLY_KEYS`, severity, reason.
+            judgements: `APPLY_KEYS`, judge, score (after the passes before this one), scale_minimum, scale_maximum.
+
+        Returns:
+            The rows of `judgements` that have a score and a finding with another severity than 0: `APPLY_KEYS`,
+            judge, delta, reason.
+        """
+        asked = -pl.col("severity") * (pl.col("scale_maximum") - pl.col("scale_minimum"))
+        # A score that is below the scale already (such things were recorded) is not lowered further.
+        floor = pl.min_horizontal(pl.col("scale_minimum") - pl.col("score"), pl.lit(0.0))
+        floored = pl.format("{} (floored at {}, from {})", "reason", "scale_minimum", asked.round(3))
+        return (
+            judgements.join(findings.filter(pl.col("severity") != 0), on=APPLY_KEYS, nulls_equal=True)
+            .filter(pl.col("score").is_not_null())
+            .select(
+                *APPLY_KEYS,
+                "judge",
+                delta=pl.max_horizontal(asked, floor),
+                reason=pl.when(asked < floor).then(floored).otherwise("reason"),
+            )
+        )

@@ -1,0 +1,88 @@
+"""Pipelines: scores after some passes, in order, beside the scores without any."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import polars as pl
+
+from shaberi_dagster.identity import sha256_json
+from shaberi_dagster.passes.base import APPLY_KEYS, Pass
+
+BASELINE = "baseline"
+_ROW = [*APPLY_KEYS, "judge"]
+Passes = Sequence[Pass[Any]]
+
+
+def pipeline_name(passes: Passes) -> str:
+    """As in the column `pipeline`, such as `lang_mixing,repetition`."""
+    return ",".join(one.name for one in passes) or BASELINE
+
+
+def pipeline_hash(passes: Passes) -> str:
+    """Identity of the passes, their versions and settings, in order."""
+    return sha256_json([one.config_hash for one in passes])
+
+
+def distinct_passes(pipelines: Iterable[Passes]) -> list[Pass[Any]]:
+    """Every pass with every settings, once."""
+    return list({one.config_hash: one for passes in pipelines for one in passes}.values())
+
+
+def pipeline_scores(
+    baseline: pl.DataFrame, findings: pl.DataFrame, pipelines: Sequence[Passes], scales: pl.DataFrame
+) -> pl.DataFrame:
+    """Scores under each pipeline and each beginning of one; where two have one name, the later one counts.
+
+    Args:
+        baseline: Rows of `scores` without passes.
+        findings: `APPLY_KEYS`, answer_hash, pass, pass_config_hash, severity, reason; only those without failure.
+        pipelines: Passes in order.
+        scales: benchmark, scale_minimum, scale_maximum.
+
+    Returns:
+        Rows like `baseline`. A score without a finding of one of the passes is a failure of class `pass_failed`.
+    """
+    by_name: dict[str, pl.DataFrame] = {}
+    for passes in pipelines:
+        scored = baseline.with_columns(deltas=pl.lit([], dtype=_DELTAS))
+        for count, one in enumerate(passes, start=1):
+            scored = _applied(one, scored, findings, scales)
+            name = pipeline_name(passes[:count])
+            by_name[name] = scored.with_columns(
+                pipeline=pl.lit(name), pipeline_hash=pl.lit(pipeline_hash(passes[:count]))
+            )
+    return pl.concat(by_name.values())
+
+
+_DELTA = pl.Struct({"pass": pl.String(), "version": pl.String(), "delta": pl.Float64(), "reason": pl.String()})
+_DELTAS = pl.List(_DELTA)
+
+
+def _applied(one: Pass[Any], scored: pl.DataFrame, findings: pl.DataFrame, scales: pl.DataFrame) -> pl.DataFrame:
+    """The scores after one more pass."""
+    own = findings.filter(pass_config_hash=one.config_hash)
+    judgements = scored.select(*_ROW, "score").join(scales, on="benchmark")
+    deltas = one.apply(own.select(*APPLY_KEYS, "severity", "reason"), judgements)
+    added = pl.struct(
+        pl.lit(one.name).alias("pass"),
+        pl.lit(one.version).alias("version"),
+        pl.col("delta"),
+        pl.col("delta_reason").alias("reason"),
+    )
+    examined = own.select(*APPLY_KEYS, "answer_hash", examined=pl.lit(value=True))
+    failed = pl.col("score").is_not_null() & pl.col("examined").is_null()
+    return (
+        scored.join(
+            deltas.rename({"reason": "delta_reason"}), on=_ROW, how="left", nulls_equal=True, maintain_order="left"
+        )
+        .join(examined, on=[*APPLY_KEYS, "answer_hash"], how="left", nulls_equal=True, maintain_order="left")
+        .with_columns(
+            status=pl.when(failed).then(pl.lit("error")).otherwise("status"),
+            error_class=pl.when(failed).then(pl.lit("pass_failed")).otherwise("error_class"),
+            score=pl.when(~failed).then(pl.col("score") + pl.col("delta").fill_null(0)),
+            deltas=pl.when(pl.col("delta").is_not_null())
+            .then(pl.concat_list("deltas", added.cast(_DELTA)))
+            .otherwise("deltas"),
+        )
+        .select(scored.columns)
+    )

@@ -1,0 +1,322 @@
+"""Answers that say the same again and again: loops, passages that come back, counting, and stretches of nothing.
+
+The text is reduced to its letters and digits (case and width folded). A *shingle* is 16 of them in a row, 32 where most
+are of a narrow script such as Latin. Where shingles stand for the third time, or a long run of them for the second,
+that is repetition: labels, table rules, JSON keys, refrains and the rows of a table are shorter than that or differ.
+All is array arithmetic and one sort, so the time grows as n log n with the length and not with the kind of text.
+"""
+
+import re
+import unicodedata
+import zlib
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby, pairwise
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import AfterValidator, Field
+
+from shaberi_dagster.passes.base import Answer, Finding, Pass, PassConfig
+
+Kind = Literal["tail_loop", "loop", "repeat", "numbered", "filler"]
+Span = tuple[int, int, Kind]
+
+_SHINGLE = 16  # a power of two: the hashes are doubled up to it
+_SECOND, _THIRD = 1, 2  # occurrences are counted from 0
+_THIRD_LEAST = 18.0  # shortest stretch of third occurrences that counts, in wide letters
+_SECOND_LEAST = 75.0  # likewise of second ones, about two sentences
+_LOOP_LEAST = 18.0  # likewise of second ones that follow each other
+_DIGITS_LEAST = 200.0  # likewise of digits only; shorter ones are numbers such as a power of ten
+_LOOP_COPIES = 5  # of a unit in a row, besides the first
+_GAP_LEAST = 250  # characters in a row without a letter; the rules of wide tables are shorter
+_GAP_DIGITS_MOST = 0.05  # a gap with more digits than that is data or counting, not nothing
+_NUMBERED_LEAST = 20  # lines in all that differ in their numbers only, and steps of counting in a row
+_NUMBERED_LETTERS_LEAST = 6  # letters of such a line
+_TAIL_SHARE = 0.05  # a loop that reaches the last twentieth of the text never ended
+_MOST_SPANS = 50  # of evidence; the measures count all
+_FIRST_NON_LATIN = 0x250
+_BASIC_PLANE = 0x10000
+_IDEOGRAPHS = slice(0x20000, 0x40000)
+_LENGTHENED = ord("ー")  # people draw rules with it
+_ZERO, _NINE = ord("0"), ord("9")
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, bits well mixed: 2**64 divided by the golden ratio
+
+_NOT_LETTERS = re.compile(r"[\W\d_]+")
+_NUMBER = re.compile(r"\d{1,9}")
+_TABLE_RULE = re.compile(r"[|:+*\s-]*+")
+_ITEM_NUMBER = re.compile(r"^[ \t　]*+[(（]?[0-9０-９]{1,3}[.)．）、:：]", re.MULTILINE)
+_ASKED = re.compile(
+    r"[0-9０-９一二三四五六七八九十百千]+\s?回[^。\n]{0,6}(?:書|言|唱|出力|表示|繰り?返|くり返)"
+    r"|(?:繰り?返|くり返)(?:して|し)(?:書|言|出力|表示)"
+    r"|\brepeat\b[^.\n]{1,80}\btimes\b",
+    re.IGNORECASE,
+)
+
+_Ints = npt.NDArray[np.int64]
+_Hashes = npt.NDArray[np.uint64]
+_Mask = npt.NDArray[np.bool_]
+
+
+def _is_curve(curve: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+    shares = [share for share, _ in curve]
+    if not curve or shares != sorted(set(shares)):
+        raise ValueError("must have points with rising shares")
+    if not all(0 <= value <= 1 for point in curve for value in point):
+        raise ValueError("must have shares and severities from 0 to 1")
+    return curve
+
+
+class RepetitionConfig(PassConfig):
+    """Settings of the pass.
+
+    Attributes:
+        least_letters: How many wide letters of third occurrences make a finding (a narrow letter is half of one).
+        least_share: The share of the letters that does so too, for short answers.
+        curve: Severity by the repeated share of the text: points `(share, severity)`, straight lines between
+            them, flat outside. By default a text that is all loop loses half of the scale, a passing stutter 2 %.
+    """
+
+    least_letters: float = Field(default=75.0, gt=0)
+    least_share: float = Field(default=0.2, gt=0, le=1)
+    curve: Annotated[tuple[tuple[float, float], ...], AfterValidator(_is_curve)] = (
+        (0.0, 0.0),
+        (0.05, 0.02),
+        (0.2, 0.15),
+        (0.5, 0.3),
+        (1.0, 0.5),
+    )
+
+
+class Repetition(Pass[RepetitionConfig]):
+    """Finds loops and repeated passages."""
+
+    name: ClassVar[str] = "repetition"
+    version: ClassVar[str] = "1"
+    config_class: ClassVar[type[PassConfig]] = RepetitionConfig
+
+    def examine(self, answer: Answer) -> Finding:
+        """How much of the answer was there before.
+
+        Returns:
+            Details: `zlib_ratio` (bytes by compressed bytes), `letters` (wide letters, a narrow one is half),
+            `third` and `second` (wide letters in stretches that stand there for the third and the second time),
+            `share` (of the text that is repeated), `spans` of the kinds `tail_loop` (a loop that is still going at
+            the end), `loop`, `repeat` (a passage that was there before), `numbered` (counting, or lines that differ
+            in numbers only) and `filler` (blanks and symbols). Severity is 0 where the question asks for repetition.
+        """
+        text = answer.text
+        if not text:
+            return Finding()
+        letters = _Letters(text)
+        third, second = _repeated(letters)
+        # The other sort of gap and of lines stand alone: one is enough.
+        spans = [*_gaps(letters), *_numbered_lines(text)]
+        least = min(self.config.least_letters, self.config.least_share * letters.weight)
+        evidence = sum(s.weight for s in third) >= least or bool(second)
+        if evidence:
+            spans += [s.span(letters) for s in (*third, *second)]
+        share = _covered(spans) / len(text)
+        details: dict[str, Any] = {
+            "zlib_ratio": round(_zlib_ratio(text), 3),
+            "letters": letters.weight,
+            "third": sum(s.weight for s in third),
+            "second": sum(s.weight for s in second),
+            "share": round(share, 4),
+            "spans": [list(span) for span in sorted(_largest(spans))],
+        }
+        if not spans or _ASKED.search(answer.question):
+            return Finding(details=details)
+        shares, severities = zip(*self.config.curve, strict=True)
+        severity = float(np.interp(share, shares, severities))
+        kinds = ", ".join(sorted({kind for _, _, kind in spans}))
+        return Finding(round(severity, 4), f"{share:.0%} of the text is repetition ({kinds})", details)
+
+
+class _Letters:
+    """The letters and digits of a text.
+
+    Attributes:
+        text: The text.
+        at: Where each of them stands, in code points.
+        codes: Them, folded.
+        narrow: Whether each is of a narrow script.
+        is_digit: Whether each is a digit.
+        weights: Running sum of their weights: 1 for a wide one, 0.5 for a narrow one.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        table = _folding()
+        folded = table[np.minimum(codes, len(table) - 1)]
+        for number in _ITEM_NUMBER.finditer(text):  # a list that comes again may be numbered on
+            folded[number.start() : number.end()] = 0
+        self.at: _Ints = np.flatnonzero(folded)
+        self.codes = folded[self.at]
+        self.narrow: _Mask = self.codes < _FIRST_NON_LATIN
+        self.is_digit: _Mask = (self.codes >= _ZERO) & (self.codes <= _NINE)
+        self.weights = np.concatenate(([0.0], np.cumsum(np.where(self.narrow, 0.5, 1.0))))
+
+    @property
+    def weight(self) -> float:
+        """Weight of all."""
+        return float(self.weights[-1])
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Letters in a row that stood there before.
+
+    Attributes:
+        start: Index of the first letter.
+        end: Index after the last one.
+        weight: In wide letters.
+        distance: How many letters before it the same stands.
+    """
+
+    start: int
+    end: int
+    weight: float
+    distance: int
+
+    @property
+    def loops(self) -> bool:
+        """Whether it is one unit again and again."""
+        return self.end - self.start >= _LOOP_COPIES * self.distance
+
+    def span(self, letters: _Letters) -> Span:
+        start, end = int(letters.at[self.start]), int(letters.at[self.end - 1]) + 1
+        length = len(letters.text)
+        if self.distance > self.end - self.start:
+            return start, end, "repeat"
+        return start, end, "tail_loop" if length - end <= _TAIL_SHARE * length else "loop"
+
+
+@cache
+def _folding() -> npt.NDArray[np.uint32]:
+    """For each code point the letter or digit that stands for it, 0 for what is neither."""
+    table = np.zeros(_IDEOGRAPHS.stop + 1, np.uint32)
+    for code in range(_BASIC_PLANE):
+        char = chr(code)
+        if char.isalnum() and code != _LENGTHENED:
+            table[code] = ord(unicodedata.normalize("NFKC", char)[0].lower()[0])
+    table[_IDEOGRAPHS] = np.arange(_IDEOGRAPHS.start, _IDEOGRAPHS.stop)
+    return table
+
+
+def _shingles(letters: _Letters) -> tuple[_Hashes, _Ints]:
+    """Hash and length of the shingle that starts at each letter."""
+    hashes, factor, length = letters.codes.astype(np.uint64), _MULTIPLIER, 1
+    with np.errstate(over="ignore"):  # arithmetic is modulo 2**64 on purpose
+        while length < _SHINGLE:
+            hashes = hashes[:-length] * factor + hashes[length:]
+            factor, length = factor * factor, length * 2
+        narrow = np.concatenate(([0], np.cumsum(letters.narrow)))
+        doubled = (narrow[_SHINGLE:] - narrow[:-_SHINGLE]) > _SHINGLE // 2
+        doubled[-_SHINGLE:] = False  # there is no room for 32
+        start = np.flatnonzero(doubled)
+        twice = hashes[start] * factor + hashes[start + _SHINGLE]
+        hashes = hashes.copy()
+        hashes[start] = twice
+    lengths = np.where(doubled, 2 * _SHINGLE, _SHINGLE)
+    return hashes, lengths
+
+
+def _repeated(letters: _Letters) -> tuple[list[_Stretch], list[_Stretch]]:
+    """Stretches that stand there for the third time (or more), and long ones for the second."""
+    if len(letters.codes) < 2 * _SHINGLE:
+        return [], []
+    hashes, lengths = _shingles(letters)
+    order = np.argsort(hashes, kind="stable")
+    is_new = np.concatenate(([True], np.diff(hashes[order]) != 0))
+    index = np.arange(len(order))
+    occurrence = np.empty_like(index)
+    occurrence[order] = index - np.maximum.accumulate(np.where(is_new, index, 0))
+    if not occurrence.any():
+        return [], []
+    distance = np.zeros_like(index)
+    distance[order[1:]] = np.where(is_new[1:], 0, np.diff(order))
+    third = _stretches(letters, occurrence >= _THIRD, lengths, distance, _THIRD_LEAST)
+    second = _stretches(letters, occurrence >= _SECOND, lengths, distance, _LOOP_LEAST)
+    return third, [s for s in second if s.weight >= _SECOND_LEAST or s.loops]
+
+
+def _stretches(letters: _Letters, starts: _Mask, lengths: _Ints, distance: _Ints, least: float) -> list[_Stretch]:
+    """What the shingles at `starts` cover, in pieces of at least that weight."""
+    at = np.flatnonzero(starts)
+    edges = np.zeros(len(letters.codes) + 1, np.int64)
+    np.add.at(edges, at, 1)
+    np.add.at(edges, np.minimum(at + lengths[at], len(letters.codes)), -1)
+    covered = np.concatenate(([False], np.cumsum(edges[:-1]) > 0, [False]))
+    begins, ends = np.flatnonzero(~covered[:-1] & covered[1:]), np.flatnonzero(covered[:-1] & ~covered[1:])
+    weights = letters.weights[ends] - letters.weights[begins]
+    others = np.concatenate(([0], np.cumsum(~letters.is_digit)))
+    only_digits = others[ends] == others[begins]
+    long_enough = weights >= np.where(only_digits, _DIGITS_LEAST, least)
+    begins, ends, weights = begins[long_enough], ends[long_enough], weights[long_enough]
+    first, last = np.searchsorted(at, begins), np.searchsorted(at, ends)
+    return [
+        _Stretch(int(begin), int(end), float(weight), int(np.median(distance[at[low:high]])))
+        for begin, end, weight, low, high in zip(begins, ends, weights, first, last, strict=True)
+    ]
+
+
+def _gaps(letters: _Letters) -> list[Span]:
+    """Long stretches without a letter, if they are empty or count."""
+    edges = np.concatenate(([-1], letters.at[~letters.is_digit], [len(letters.text)]))
+    found: list[Span] = []
+    for before in np.flatnonzero(np.diff(edges) > _GAP_LEAST):
+        start, end = int(edges[before]) + 1, int(edges[before + 1])
+        gap = letters.text[start:end]
+        if _TABLE_RULE.fullmatch(gap) and "|" in gap and "--" in gap:
+            continue
+        if sum(char.isdigit() for char in gap) <= _GAP_DIGITS_MOST * len(gap):
+            found.append((start, end, "filler"))
+        elif _counts(gap):
+            found.append((start, end, "numbered"))
+    return found
+
+
+def _counts(text: str) -> bool:
+    """Whether its numbers go up by one for long."""
+    numbers = [int(number) for number in _NUMBER.findall(text)]
+    steps = groupby(after - before for before, after in pairwise(numbers))
+    return any(step == 1 and len(list(run)) >= _NUMBERED_LEAST for step, run in steps)
+
+
+def _numbered_lines(text: str) -> list[Span]:
+    """Many lines that are the same but for their numbers."""
+    lines = text.split("\n")
+    if len(lines) < _NUMBERED_LEAST:
+        return []
+    bare = [_NOT_LETTERS.sub("", line) for line in lines]
+    counts = Counter(line for line in bare if len(line) >= _NUMBERED_LETTERS_LEAST)
+    found: list[Span] = []
+    start = 0
+    for line, key in zip(lines, bare, strict=True):
+        if counts[key] >= _NUMBERED_LEAST:
+            found.append((start, start + len(line), "numbered"))
+        start += len(line) + 1
+    return found
+
+
+def _covered(spans: list[Span]) -> int:
+    """Characters that are in at least one of them."""
+    total, reached = 0, 0
+    for start, end, _ in sorted(spans):
+        total += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+def _largest(spans: list[Span]) -> list[Span]:
+    return sorted(set(spans), key=lambda span: (span[0] - span[1], span))[:_MOST_SPANS]
+
+
+def _zlib_ratio(text: str) -> float:
+    """How well it compresses; Japanese prose of ordinary length reaches 1.5 to 3."""
+    data = text.encode("utf-8", "surrogatepass")
+    return len(data) / len(zlib.compress(data, 1))

@@ -1,0 +1,199 @@
+"""Tests: whether a difference can be chance. Exact wherever that is feasible, and the same result each time."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+Alternative = Literal["two-sided", "less", "greater"]
+"""What a small p speaks for: any difference, the first is lower, the first is higher."""
+
+_Floats = npt.NDArray[np.float64]
+_Integers = npt.NDArray[np.int64]
+
+_MOST_PARTS = 1000  # scores that are means over judges, runs and samples are multiples of 1 / their number
+_OFF_LATTICE = 1e-9
+_MOST_STEPS = 200_000_000  # additions of the exact test, about half a second
+_RESAMPLES = 99_999
+_RESAMPLES_AT_ONCE = 4_000
+_SEED = 20_250_101
+
+
+@dataclass(frozen=True)
+class PermutationTest:
+    """The result of a permutation test.
+
+    Attributes:
+        p_value: Over all permutations, or (b+1)/(m+1) for b of m random ones.
+        exact: Whether it is over all permutations.
+    """
+
+    p_value: float
+    exact: bool
+
+
+def mcnemar_exact(only_first: int, only_second: int, alternative: Alternative = "two-sided") -> float:
+    """The exact test of McNemar: whether of two systems one gets more of the same questions right.
+
+    Of the discordant questions, each falls to either side with probability 1/2 under the hypothesis: a binomial tail,
+    doubled for two sides.
+
+    Args:
+        only_first: Questions that only the first got right.
+        only_second: Questions that only the second got right.
+        alternative: `less`: the first is worse.
+
+    Returns:
+        p; 1 without discordant questions.
+    """
+    n = only_first + only_second
+    less = float(special.bdtr(only_first, n, 0.5))
+    greater = float(special.bdtr(only_second, n, 0.5))
+    return _by_alternative(less, greater, alternative)
+
+
+def stratified_mcnemar(discordant: Sequence[tuple[int, int]], alternative: Alternative = "two-sided") -> float:
+    """McNemar's exact test over several datasets at once.
+
+    Under the hypothesis each discordant question of each dataset is a fair coin, whatever the datasets' difficulties
+    and sizes. Given how many there are in each, the sum over datasets is a sum of Binomial(n, 1/2), which is the
+    binomial of the sum: the exact stratified test is McNemar's on the sums. Every question has the same weight; for
+    the same weight of every dataset use `sign_flip_test` with strata.
+
+    Args:
+        discordant: For each dataset the questions that only the first, and that only the second got right.
+        alternative: `less`: the first is worse.
+    """
+    return mcnemar_exact(sum(pair[0] for pair in discordant), sum(pair[1] for pair in discordant), alternative)
+
+
+def mcnemar_corrected(only_first: int, only_second: int) -> tuple[float, float]:
+    """McNemar's chi-squared test with the continuity correction of Edwards (1948), as older reports have it.
+
+    Returns:
+        (|b - c| - 1)² / (b + c), and p of its square root; 0 and 1 without discordant questions.
+    """
+    n = only_first + only_second
+    if not n:
+        return 0.0, 1.0
+    chi_squared = (abs(only_first - only_second) - 1) ** 2 / n
+    return chi_squared, math.erfc(math.sqrt(chi_squared / 2))
+
+
+def fisher_lower_tail(baseline_correct: int, baseline_wrong: int, current_correct: int, current_wrong: int) -> float:
+    """Fisher's exact test of whether the current proportion is lower than the baseline's, over different questions.
+
+    Returns:
+        The hypergeometric probability of at most as many correct ones in the current row; 1 for an empty table.
+    """
+    from scipy.stats import hypergeom  # noqa: PLC0415  (half a second that paired tests need not pay)
+
+    correct, current = baseline_correct + current_correct, current_correct + current_wrong
+    total = correct + baseline_wrong + current_wrong
+    return float(hypergeom.cdf(current_correct, total, correct, current)) if total else 1.0
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values adjusted for how many they are (Holm 1979): the family's false positives stay at most alpha.
+
+    The i-th smallest of m is multiplied by m - i + 1, cut off at 1, and is at least the one before it.
+
+    Args:
+        p_values: In any order.
+
+    Returns:
+        In the same order.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.maximum.accumulate(np.minimum(p[order] * np.arange(p.size, 0, -1), 1.0))
+    return [float(one) for one in adjusted]
+
+
+def sign_flip_test(
+    differences: Sequence[float],
+    strata: Sequence[object] | None = None,
+    alternative: Alternative = "two-sided",
+    seed: int = _SEED,
+) -> PermutationTest:
+    """The paired permutation test of a mean difference (Fisher 1935).
+
+    If it does not matter which system gave which of a question's two scores, each difference could as well have had
+    the other sign. With strata (benchmarks) the statistic is the unweighted mean of the strata's mean differences.
+
+    Differences of scores are multiples of some 1/k, so that the distribution over all 2^n signs is a convolution on
+    whole numbers, in n x (sum of the absolute differences) steps. Where there is no such k, or too many steps are
+    needed, 99,999 random sign patterns are counted, with the correction of Phipson and Smyth (2010).
+
+    Args:
+        differences: First - second, one per question.
+        strata: The benchmark of each; None is one stratum.
+        alternative: `less`: the first is lower.
+        seed: Of the random signs.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    _, index, sizes = np.unique(
+        np.zeros(values.size) if strata is None else np.asarray(strata), return_inverse=True, return_counts=True
+    )
+    shares, nonzero = 1 / sizes[index], values != 0
+    if not nonzero.any():
+        return PermutationTest(1.0, exact=True)
+    common = math.lcm(*map(int, sizes))
+    steps = _whole_numbers(values)
+    if steps is not None and float(np.sum(np.abs(steps) * (common * shares))) * nonzero.sum() <= _MOST_STEPS:
+        weighted = steps * (common // sizes[index])
+        return PermutationTest(_all_signs(weighted[nonzero], alternative), exact=True)
+    return PermutationTest(_random_signs((values * shares)[nonzero], alternative, seed), exact=False)
+
+
+def _whole_numbers(values: _Floats) -> _Integers | None:
+    """The values as multiples of the largest 1/k that they share; None if there is no k up to `_MOST_PARTS`."""
+    for parts in range(1, _MOST_PARTS + 1):
+        scaled = values * parts
+        rounded = np.round(scaled)
+        if np.abs(scaled - rounded).max() < _OFF_LATTICE * parts:
+            return rounded.astype(np.int64)
+    return None
+
+
+def _all_signs(values: _Integers, alternative: Alternative) -> float:
+    divisor = math.gcd(*map(int, values))
+    sizes = np.sort(np.abs(values // divisor))
+    most, observed = int(sizes.sum()), int(values.sum()) // divisor
+    # Of the sum of the sizes with a positive sign, which is (most + sum of all) / 2.
+    distribution = np.zeros(most + 1)
+    distribution[0], reached = 1.0, 0
+    for size in map(int, sizes):
+        half = distribution[: reached + 1] / 2
+        reached += size
+        distribution[: reached - size + 1] = half
+        distribution[size : reached + 1] += half
+    positive = (most + observed) // 2
+    less = float(distribution[: positive + 1].sum())
+    greater = float(distribution[positive:].sum())
+    return _by_alternative(less, greater, alternative)
+
+
+def _random_signs(values: _Floats, alternative: Alternative, seed: int) -> float:
+    generator = np.random.default_rng(seed)
+    tolerance = _OFF_LATTICE * float(np.abs(values).sum())
+    observed, less, greater, more_extreme = float(values.sum()), 0, 0, 0
+    for start in range(0, _RESAMPLES, _RESAMPLES_AT_ONCE):
+        count = min(_RESAMPLES_AT_ONCE, _RESAMPLES - start)
+        sums = (2.0 * generator.integers(0, 2, (count, values.size), dtype=np.int8) - 1.0) @ values
+        less += int(np.count_nonzero(sums <= observed + tolerance))
+        greater += int(np.count_nonzero(sums >= observed - tolerance))
+        more_extreme += int(np.count_nonzero(np.abs(sums) >= abs(observed) - tolerance))
+    count = {"two-sided": more_extreme, "less": less, "greater": greater}[alternative]
+    return (count + 1) / (_RESAMPLES + 1)
+
+
+def _by_alternative(less: float, greater: float, alternative: Alternative) -> float:
+    """P of a symmetric distribution from its two tails, each with the observed value."""
+    p = {"two-sided": 2 * min(less, greater), "less": less, "greater": greater}[alternative]
+    return min(p, 1.0)

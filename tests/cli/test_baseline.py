@@ -1,0 +1,104 @@
+import json
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from shaberi_dagster.cli.baseline import baseline_app
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.regression import promote
+from tests.judged_ensembles import judged_ensemble
+
+pytestmark = pytest.mark.integration
+
+VERDICTS = {"gsm8k": {"single": [True] * 6 + [False] * 4, "elo": [True] * 8 + [False] * 2}}
+
+
+def invoke(*arguments):
+    """What the command prints; what it raises is raised."""
+    return CliRunner(env={"COLUMNS": "200"}).invoke(baseline_app, list(arguments), catch_exceptions=False).stdout
+
+
+@pytest.fixture
+def run(workspace):
+    return judged_ensemble(workspace, VERDICTS, model="org/モデル", tag="july")
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        ["org/モデル@@july"],
+        ["org__%E3%83%A2%E3%83%87%E3%83%AB@@july"],
+        ["--model", "org/モデル"],
+        ["--model", "org/モデル", "--tag", "july"],
+    ],
+)
+def test_a_run_is_promoted_by_any_of_its_names(workspace, run, named):
+    said = invoke("promote", "main", *named, "--note", "before")
+
+    assert said == f"baseline main: {run.run_id}, 1 dataset, 10 questions, 2 strategies with single\n"
+    rows = workspace.lake.read("baselines")
+    assert rows.select("name", "run_id", "note").unique().rows() == [("main", run.run_id, "before")]
+    assert rows.group_by("strategy").agg(pl.col("correct").sum()).sort("strategy").rows() == [("elo", 8), ("single", 6)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "name the run: MODEL@@TAG, or --model MODEL --tag TAG"),
+        (["m@@july", "--model", "m"], "name the run"),
+        (["m@@july", "--tag", "july"], "--tag goes with --model"),
+        (["july"], "'july' is no run: name it as MODEL@@TAG"),
+        (["m@@august"], "m has no run with tag 'august'"),
+        (["--model", "x"], "x has no run"),
+        (["--model", "m"], "m has several runs: give --tag, one of july, june"),
+    ],
+)
+def test_a_run_that_is_not_clear_is_refused_in_one_line(workspace, arguments, complaint):
+    for tag in ("july", "june"):
+        judged_ensemble(workspace, VERDICTS, tag=tag)
+    with pytest.raises(ConfigurationError, match=f"^{complaint}") as refused:
+        invoke("promote", "main", *arguments)
+    assert "\n" not in str(refused.value)
+    assert workspace.lake.read("baselines").is_empty()
+
+
+def test_a_partial_run_needs_its_option(workspace, run):
+    runs = workspace.lake.read("runs")
+    workspace.lake.replace("runs", runs.with_columns(status=pl.lit("partial")), {"run_id": run.run_id})
+    with pytest.raises(ConfigurationError, match="is partial"):
+        invoke("promote", "main", run.run_id)
+    assert "baseline main: " in invoke("promote", "main", run.run_id, "--allow-partial")
+
+
+def test_a_name_cannot_be_taken_twice(run):
+    invoke("promote", "main", run.run_id)
+    with pytest.raises(ConfigurationError, match="baseline main exists and is never changed"):
+        invoke("promote", "main", run.run_id)
+
+
+def test_without_a_lake_there_is_one_clear_line():
+    with pytest.raises(ConfigurationError, match="no lake in"):
+        invoke("list")
+
+
+@pytest.mark.usefixtures("run")
+def test_the_list_says_so_when_it_is_empty():
+    assert invoke("list") == "no baselines; `shaberi baseline promote NAME --model MODEL` makes one\n"
+    assert json.loads(invoke("list", "--json")) == []
+
+
+def test_baselines_are_listed_with_what_they_got_right(workspace, run):
+    promote(workspace.lake, run.run_id, "main", "a \x1b[31mred\u202e note")
+    promote(workspace.lake, run.run_id, "other")
+
+    shown = invoke("list")
+    assert "main   org__%E3%83%A2%E3%83%87%E3%83%AB@@july  gsm8k     10         single 60.0%, elo 80.0%" in shown
+    assert "a ␛[31mred‹U+202E› note" in shown
+    document = invoke("list", "--json")
+    assert "\u202e" not in document
+    first, second = json.loads(document)
+    assert (first["name"], second["name"], second["note"]) == ("main", "other", None)
+    assert first["accuracy"] == {"single": 0.6, "elo": 0.8}
+    assert first["note"] == "a \x1b[31mred\u202e note"
+    assert (first["datasets"], first["n_questions"], first["model"]) == (["gsm8k"], 10, "org/モデル")

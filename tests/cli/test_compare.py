@@ -1,0 +1,357 @@
+import csv
+import io
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import numpy as np
+import polars as pl
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from shaberi_dagster.cli.compare import COMPARE_EPILOG, compare, run_compare
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.identity import run_id_of
+from shaberi_dagster.lake.catalog import write_catalog
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.statistics.comparison import compare as compare_scores
+
+pytestmark = pytest.mark.integration
+
+NOW = {"created_at": datetime(2026, 7, 1, tzinfo=UTC)}
+MULTIPLIER = {"elyza": 2.0}
+
+
+def scores(seed, n=20, shift=0):
+    """Whole scores from 1 to 10 that go with those of another seed."""
+    difficulty = np.random.default_rng(0).normal(size=n)
+    own = np.random.default_rng(seed).normal(size=n)
+    return np.clip(np.round(6 + shift + 1.5 * difficulty + own), 1, 10).tolist()
+
+
+class Evaluations:
+    """A lake that grows by what runs scored."""
+
+    def __init__(self, lake):
+        self._lake = lake
+
+    def add(
+        self, model, values, *, tag="t", judge="a", benchmark="tengu", first=0, run_number=None, pipeline="baseline",
+        question_set=None, prompt="p", **generation,
+    ):  # fmt: skip
+        """The scores (None: missing) of the questions from `first` on."""
+        run = {"run_id": run_id_of(model, tag), "model": model, "run_tag": tag}
+        own = run | {"benchmark": benchmark, "question_set": question_set or f"{benchmark}@99", "judge": judge} | NOW
+        samples = [
+            {"question_id": f"{benchmark}-{first + index}", "sample_index": 0, "score": value}
+            | {"status": "error" if value is None else "ok"}
+            for index, value in enumerate(values)
+        ]
+        rows = [own | sample | {"pipeline": pipeline, "judge_config_hash": f"config-{prompt}"} for sample in samples]
+        self._append("scores", rows)
+        hashes = {"judge_config_hash": f"config-{prompt}", "judge_prompt_hash": f"prompt-{prompt}", "superseded": False}
+        self._append("judgements", [own | sample | hashes for sample in samples])
+        counts = {"n_planned": len(values), "n_scored": sum(value is not None for value in values)}
+        counts |= {"n_failed": counts["n_planned"] - counts["n_scored"], "n_excluded": 0}
+        base = {"base_tag": tag.split("-run", maxsplit=1)[0], "run_number": run_number}
+        scale = {"scale_minimum": 1.0, "reported_multiplier": MULTIPLIER.get(benchmark, 1.0)}
+        metric = own | counts | base | scale | {"pipeline": pipeline, "null_policy": "legacy", "score": 5.0}
+        self._append("metrics", [metric])
+        settings = {"temperature": 0.0, "prompt_hash": "g"} | generation | {"question_set": own["question_set"]}
+        spec = json.dumps({"benchmarks": {benchmark: settings}})
+        self._append("runs", [run | base | {"spec": spec, "spec_hash": "", "status": "complete", "updated_at": NOW["created_at"]} | NOW])  # fmt: skip
+        return self
+
+    def questions(self, question_set, numbers, benchmark="tengu"):
+        named = {"benchmark": benchmark, "question_set": question_set, "question_set_sha256": ""} | NOW
+        rows = [named | {"question_id": f"{benchmark}-{n}", "position": n + 1, "question": str(n)} for n in numbers]
+        self._append("questions", rows)
+        return self
+
+    def _append(self, table, rows):
+        self._lake.append(table, pl.DataFrame(rows, infer_schema_length=None))
+
+
+@pytest.fixture
+def lake(settings):
+    return Evaluations(Lake(settings.warehouse))
+
+
+@pytest.fixture
+def compared(settings, capsys):
+    def run(a="m", b="n", output_format="json", **choices):
+        write_catalog(Lake(settings.warehouse))
+        run_compare(settings, a, b, output_format=output_format, **choices)
+        out = capsys.readouterr().out
+        return json.loads(out) if output_format == "json" else out
+
+    return run
+
+
+def only_rows(report):
+    (section,) = report["comparisons"]
+    return section["rows"]
+
+
+def expected(a, b):
+    frame = pl.DataFrame({"benchmark": ["tengu@99"] * len(a), "score_a": a, "score_b": b})
+    return compare_scores(frame).rows[0]
+
+
+def test_two_models_are_compared_question_by_question(lake, compared):
+    a, b = scores(1, shift=2), scores(2)
+    lake.add("m", a).add("n", b)
+
+    report = compared()
+
+    (row,) = only_rows(report)
+    reference = expected(a, b)
+    assert (row["question_set"], row["n"], row["verdict"]) == ("tengu@99", 20, "better")
+    assert row["difference"] == pytest.approx(np.mean(a) - np.mean(b))
+    assert (row["lower"], row["upper"]) == pytest.approx((reference.interval.lower, reference.interval.upper))
+    assert (row["p_value"], row["exact"]) == (reference.p_value, True)
+    assert (report["a"]["model"], report["b"]["run_tags"]) == ("m", ["t"])
+    assert report["warnings"] == []
+
+
+def test_the_other_way_round_the_verdict_is_the_other_one(lake, compared):
+    lake.add("m", scores(1, shift=2)).add("n", scores(2))
+    (row,) = only_rows(compared("n", "m"))
+    assert (row["verdict"], row["difference"] < 0) == ("worse", True)
+
+
+def test_scores_are_on_the_reported_scale_and_overall_is_the_mean_of_benchmarks(lake, compared):
+    lake.add("m", [3.0, 4.0], benchmark="elyza").add("m", [5.0] * 4, benchmark="tengu")
+    lake.add("n", [2.0, 2.0], benchmark="elyza").add("n", [4.0, 5.0, 5.0, 5.0], benchmark="tengu")
+
+    elyza, tengu, overall = only_rows(compared())
+
+    assert (elyza["question_set"], elyza["mean_a"], elyza["mean_b"]) == ("elyza@99", 7.0, 4.0)
+    assert tengu["difference"] == 0.25
+    assert (overall["question_set"], overall["difference"], overall["n"]) == ("overall", (3 + 0.25) / 2, 6)
+
+
+def test_only_common_questions_count_and_the_others_are_said(lake, compared):
+    lake.add("m", [5.0, 6.0, None, 8.0]).add("n", [6.0, None, 7.0, 7.0, 7.0], first=1)
+
+    (row,) = only_rows(compared())
+
+    assert (row["n"], row["mean_a"], row["mean_b"]) == (2, 7.0, 6.5)
+    left_out = {name: row[name] for name in ("only_a", "only_b", "without_score_a", "without_score_b")}
+    assert left_out == {"only_a": 1, "only_b": 2, "without_score_a": 1, "without_score_b": 1}
+    assert "1 only A has, 2 only B has, 1 without a score of A, 1 without a score of B" in compared(
+        output_format="table"
+    )
+
+
+def test_under_zero_a_missing_score_is_the_scales_minimum(lake, compared):
+    lake.add("m", [5.0, None, 6.0], benchmark="elyza").add("n", [5.0, 5.0, 5.0], benchmark="elyza")
+
+    report = compared(null_policy="zero")
+
+    (row,) = only_rows(report)
+    assert (row["n"], row["mean_a"], report["null_policy"]) == (3, pytest.approx((10 + 2 + 12) / 3), "zero")
+
+
+def test_strict_refuses_missing_scores(lake, compared):
+    lake.add("m", [5.0, None, 6.0]).add("n", [5.0, 5.0, 5.0])
+    with pytest.raises(ConfigurationError, match="1 scores of A and 0 of B"):
+        compared(null_policy="strict")
+
+
+def test_several_judges_are_shown_each_and_as_the_mean_of_those_that_both_have(lake, compared):
+    lake.add("m", [8.0, 6.0, 7.0], judge="a").add("m", [4.0, 4.0, None], judge="b").add("m", [1.0] * 3, judge="c")
+    lake.add("n", [7.0, 6.0, 5.0], judge="a").add("n", [2.0, 4.0, 3.0], judge="b")
+
+    mean, first, second = compared()["comparisons"]
+
+    assert mean["judges"] == ["a", "b"]
+    assert (mean["rows"][0]["n"], mean["rows"][0]["mean_a"], mean["rows"][0]["mean_b"]) == (2, 5.5, 4.75)
+    assert ([first["judges"], second["judges"]], first["rows"][0]["n"], second["rows"][0]["n"]) == (
+        [["a"], ["b"]],
+        3,
+        2,
+    )
+    assert [section["judges"] for section in compared(judges=["b"])["comparisons"]] == [["b"]]
+
+
+def test_a_judge_of_a_part_is_named(lake, compared):
+    for model in "mn":
+        lake.add(model, [5.0, 6.0]).add(model, [5.0, 6.0], judge="b").add(model, [5.0, 7.0], benchmark="rakuda")
+    assert "judge b has only tengu@99 of both" in compared()["warnings"]
+
+
+def test_the_runs_of_a_multi_run_are_averaged_by_question_first(lake, compared):
+    lake.add("m", [4.0, 6.0], tag="t-run1", run_number=1).add("m", [6.0, None], tag="t-run2", run_number=2)
+    lake.add("n", [5.0, 5.0])
+
+    report = compared("m@@t", "n")
+
+    (row,) = only_rows(report)
+    assert (row["n"], row["mean_a"]) == (2, 5.5)
+    assert report["a"]["run_tags"] == ["t-run1", "t-run2"]
+    assert only_rows(compared("m@@t-run1", "n"))[0]["mean_a"] == 5.0
+    assert "mean of 2 runs" in compared("m", "n", output_format="md")
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"temperature": 0.7}, r"tengu: temperature of answers: 0\.0 \(t-run1\), 0\.7 \(t-run2\)"),
+        ({"prompt": "q"}, r"tengu: prompts of judge a: prompt-p \(t-run1\), prompt-q \(t-run2\)"),
+        ({"question_set": "tengu@98"}, r"tengu: question set: tengu@99 \(t-run1\), tengu@98 \(t-run2\)"),
+    ],
+)
+def test_runs_that_are_not_alike_are_not_averaged(changed, named, lake, compared):
+    lake.add("m", [4.0, 6.0], tag="t-run1", run_number=1).add("m", [4.0, 6.0], tag="t-run2", run_number=2, **changed)
+    lake.add("n", [5.0, 5.0])
+    with pytest.raises(ConfigurationError, match=f"cannot be averaged: .*{named}"):
+        compared("m", "n")
+
+
+def test_unlike_settings_and_prompts_of_judges_are_warned_of_by_name(lake, compared):
+    lake.add("m", [4.0, 6.0]).add("n", [5.0, 5.0], temperature=0.7, prompt="q")
+    assert compared()["warnings"] == [
+        "tengu: temperature of answers: 0.0 (A), 0.7 (B)",
+        "tengu: prompts of judge a: prompt-p (A), prompt-q (B)",
+    ]
+
+
+def test_other_question_sets_are_not_compared_unless_the_questions_are_chosen(lake, compared):
+    lake.add("m", [4.0, 6.0, 1.0]).add("n", [5.0, 5.0], question_set="tengu@2").questions("tengu@2", [0, 1])
+    lake.add("m", [4.0, 6.0], benchmark="rakuda").add("n", [4.0, 6.0], benchmark="rakuda")
+
+    assert "tengu: A was asked tengu@99, B tengu@2: not compared" in " ".join(compared()["warnings"])
+    rows = {row["question_set"]: row for row in only_rows(compared(question_sets=["tengu@2"]))}
+
+    assert rows.keys() == {"tengu@2", "rakuda@99", "overall"}
+    assert (rows["tengu@2"]["n"], rows["tengu@2"]["only_a"], rows["tengu@2"]["mean_a"]) == (2, 0, 5.0)
+
+
+def test_benchmarks_and_pipelines_are_chosen(lake, compared):
+    for model in "mn":
+        lake.add(model, [5.0, 6.0]).add(model, [1.0, 2.0], benchmark="rakuda")
+        lake.add(model, [4.0, 4.0], pipeline="repetition")
+
+    assert [row["question_set"] for row in only_rows(compared(benchmarks="rakuda"))] == ["rakuda@99"]
+    assert only_rows(compared(pipeline="repetition"))[0]["mean_a"] == 4.0
+
+
+@pytest.mark.parametrize(
+    ("a", "choices", "message"),
+    [
+        ("x", {}, "no scores of model 'x'"),
+        ("m@@nothing", {}, "no scored run with tag 'nothing'; tags: t, u"),
+        ("m", {}, "several runs: name one as m@@TAG, or give --tag; tags: t, u"),
+        ("m", {"tag": "z"}, "no scored run with tag 'z'"),
+        ("n", {}, "A and B are the same"),
+        ("m@@t", {"judges": ["nobody"]}, "no question has a score of both by the same judge: A has tengu@99 by a"),
+        ("m@@t", {"pipeline": "none"}, "pipeline none"),
+        ("m@@t", {"null_policy": "kind"}, "--null-policy must be one of"),
+        ("m@@t", {"output_format": "xml"}, "--format must be one of"),
+        ("m@@t", {"benchmarks": "nonsense"}, "nonsense"),
+        ("m@@t", {"question_sets": ["tengu@7"]}, "no question set 'tengu@7'"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(a, choices, message, lake, compared):
+    lake.add("m", [5.0, 6.0]).add("m", [5.0, 6.0], tag="u").add("n", [5.0, 5.0]).questions("tengu@99", [0, 1])
+    with pytest.raises(ConfigurationError, match=message):
+        compared(a, "n", **choices)
+
+
+def test_two_runs_of_one_model_are_named_by_run_id(lake, compared):
+    lake.add("org/m", [5.0, 6.0]).add("org/m", [5.0, 7.0], tag="u")
+    assert only_rows(compared("org__m@@u", "org/m@@t", tag="z"))[0]["difference"] == 0.5
+
+
+def test_the_table_says_in_plain_words_what_could_not_be_seen(lake, compared):
+    a, b = scores(1), scores(2)
+    lake.add("m", a).add("n", b)
+
+    table = compared(output_format="table")
+
+    smallest = expected(a, b).minimum_detectable_effect
+    assert (
+        f"Tied on tengu@99: a difference below {smallest:.2f} could easily have been missed with 20 questions." in table
+    )
+    assert "Null policy legacy: samples without a score are left out. Pass pipeline: baseline." in table
+
+
+def test_a_narrow_terminal_cuts_no_number(lake, compared, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    lake.add("日本語モデル", scores(1)).add("n", scores(2))
+
+    table = compared("日本語モデル", "n", output_format="table")
+
+    assert "…" not in table
+    assert "A = 日本語モデル  t" in table
+
+
+def test_a_wide_terminal_has_bars_in_ascii(lake, compared, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
+    lake.add("m", scores(1, shift=2)).add("n", scores(2))
+
+    (line,) = [line for line in compared(output_format="table").splitlines() if line.startswith("tengu@99")]
+
+    bar = line.rpartition("better")[2]
+    assert bar.index("|") < bar.index("o")
+    assert bar.isascii()
+
+
+def test_csv_is_one_table_and_safe_for_spreadsheets(lake, compared):
+    for model in ("=cmd", "n"):
+        lake.add(model, [5.0, 6.0]).add(model, [5.0, 7.0], judge="b").add(model, [5.0, 7.0], benchmark="rakuda")
+
+    rows = list(csv.DictReader(io.StringIO(compared("=cmd", "n", output_format="csv"))))
+
+    assert {row["model_a"] for row in rows} == {"'=cmd"}
+    assert [(row["judge"], row["n_judges"], row["question_set"]) for row in rows] == [
+        ("", "2", "tengu@99"),
+        ("", "2", "rakuda@99"),
+        ("", "2", "overall"),
+        ("a", "1", "tengu@99"),
+        ("a", "1", "rakuda@99"),
+        ("a", "1", "overall"),
+        ("b", "1", "tengu@99"),
+    ]
+
+
+@pytest.mark.parametrize("output_format", ["table", "md", "csv"])
+def test_names_steer_neither_terminal_nor_markdown(output_format, lake, compared):
+    lake.add("a\x1b[2J|<b>", [5.0, 6.0]).add("n", [5.0, 6.0])
+
+    shown = compared("a\x1b[2J|<b>", "n", output_format=output_format)
+
+    assert "\x1b" not in shown
+    if output_format == "md":
+        assert r"\|\<b\>" in shown
+
+
+def test_markdown_is_a_table_with_what_it_means(lake, compared):
+    lake.add("m", scores(1, shift=2)).add("n", scores(2))
+
+    lines = compared(output_format="md").splitlines()
+
+    table = [line for line in lines if line.startswith("|")]
+    assert [line.count("|") for line in table] == [11, 11, 11]
+    assert any(line.startswith("A is better on tengu@99, by ") for line in lines)
+
+
+def test_the_command_takes_the_documented_options(lake, settings):
+    lake.add("m", [5.0, 6.0]).add("n", [5.0, 6.0])
+    write_catalog(Lake(settings.warehouse))
+    app = typer.Typer(rich_markup_mode=None)
+    app.command(epilog=COMPARE_EPILOG)(compare)
+
+    result = CliRunner().invoke(
+        app, ["m", "n", "--tag", "t", "--judge", "a", "--benchmark", "tengu", "--format", "json"]
+    )
+
+    assert (result.exit_code, json.loads(result.stdout)["comparisons"][0]["judges"]) == (0, ["a"])
+
+
+def test_the_module_loads_without_polars_and_duckdb():
+    code = "import sys; import shaberi_dagster.cli.compare; sys.exit(bool({'polars', 'duckdb', 'numpy'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,449 @@
+"""`quick-eval` and `generate-cache`: samples that are paid for once, a report with its numbers, and the gate."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from shaberi_dagster.cli import quick_eval
+from shaberi_dagster.cli.generate_cache import generate_cache
+from shaberi_dagster.cli.quick_eval import names_of, request_of
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.regression import promote
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.statistics.intervals import paired_proportions_interval, wilson_interval
+from shaberi_dagster.statistics.significance import mcnemar_exact
+from tests.commands import Finished, lake_of, run
+from tests.mock_endpoint import MockEndpoint, running_mock
+
+pytestmark = pytest.mark.integration
+
+MODEL = "org/model"
+SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schemas" / "quick-eval.schema.json"
+N_QUESTIONS, SIZE = 4, 3
+CALLS = {"standard": 1, "majority": 2, "elo": 7, "council": 19, "plurality": 0}
+
+
+def write_sums(folder: Path, n: int = N_QUESTIONS) -> Path:
+    """A folder with that many sums and as many choices."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sums = [{"question": f"What is {k} plus {k}?", "reference": str(2 * k)} for k in range(1, n + 1)]
+    (folder / "gsm8k.jsonl").write_text("".join(json.dumps(row) + "\n" for row in sums), encoding="utf-8")
+    texts = [{"question": f"Which town has the number {k}?", "reference": f"Town{k}"} for k in range(1, n + 1)]
+    (folder / "simpleqa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in texts), encoding="utf-8")
+    return folder
+
+
+def replies(right: Callable[[int, int], bool]) -> Callable[[dict[str, Any], int], str]:
+    """A model that knows its sums when `right(question, how often it was asked)` says so, and can be a judge."""
+    asked: Counter[int] = Counter()
+
+    def reply(body: dict[str, Any], _: int) -> str:
+        prompt = str(body["messages"][-1]["content"])
+        if "student's answer" in prompt:
+            return '{"extracted": "", "verdict": "incorrect"}'
+        if prompt.startswith("What is "):
+            k = int(prompt.split()[2])
+            asked[k] += 1
+            return f"The answer is {2 * k if right(k, asked[k]) else 2 * k + asked[k]}."
+        if prompt.startswith("Which town"):
+            return f"Town{prompt.rsplit(maxsplit=1)[-1].rstrip('?')}"
+        return "The answer is 2."
+
+    return reply
+
+
+@pytest.fixture
+def sums(tmp_path: Path) -> Path:
+    return write_sums(tmp_path / "questions")
+
+
+@pytest.fixture
+def mock() -> Iterator[MockEndpoint]:
+    with running_mock(script=replies(lambda k, time: (k + time) % 2 == 0)) as running:
+        yield running
+
+
+def options(mock: MockEndpoint, sums: Path, *more: str) -> list[str]:
+    return [
+        *("--model", MODEL, "--base-url", mock.base_url, "--questions", str(sums), "--datasets", "gsm8k"),
+        *("--ensemble", str(SIZE), "--concurrency", "1", *more),
+    ]
+
+
+def quick(mock: MockEndpoint, sums: Path, *more: str) -> Finished:
+    """`quick-eval` in this process, at the mock endpoint."""
+    return _invoked(quick_eval.app, options(mock, sums, *more))
+
+
+def cache(mock: MockEndpoint, sums: Path, *more: str) -> Finished:
+    """`generate-cache` in this process, at the mock endpoint."""
+    import typer  # noqa: PLC0415
+
+    app = typer.Typer()
+    app.command()(generate_cache)
+    return _invoked(app, options(mock, sums, *more))
+
+
+def _invoked(app: Any, arguments: list[str]) -> Finished:
+    result = CliRunner().invoke(app, arguments, standalone_mode=False)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Finished(result.return_value or 0, result.stdout, result.stderr)
+
+
+def stages_called() -> Counter[str]:
+    calls = Lake(Settings.from_environment().warehouse).read("calls", columns=["stage"])
+    return Counter(calls["stage"].to_list())
+
+
+def document_of(finished: Finished) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(finished.out)
+    jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    return document
+
+
+def results(document: dict[str, Any], place: int = 0) -> dict[str, dict[str, Any]]:
+    return {one["strategy"]: one for one in document["benchmarks"][place]["results"]}
+
+
+# ------------------------------------------------------------------------------------------------ the command
+
+
+def test_all_strategies_are_compared_with_the_single_answer_and_every_call_is_made_once(
+    mock: MockEndpoint, sums: Path
+) -> None:
+    document = document_of(quick(mock, sums, "--json", "--judge-model", "none"))
+
+    assert (document["status"], document["gate"]) == ("complete", None)
+    assert document["calls_made"] == {
+        "answers": N_QUESTIONS * (SIZE + 1),
+        "consensus": N_QUESTIONS * sum(CALLS.values()),
+    }
+    found = results(document)
+    assert {name: one["calls"] for name, one in found.items()} == {
+        "single": N_QUESTIONS,
+        **{name: N_QUESTIONS * n for name, n in CALLS.items()},
+        "samples": N_QUESTIONS * SIZE,
+    }
+    for name, one in found.items():
+        assert one["n_planned"] == N_QUESTIONS * (SIZE if name == "samples" else 1)
+        assert one["n_planned"] == one["n_scored"] + one["n_failed"] + one["n_excluded"]
+    assert mock.stats()["requests"] == sum(document["calls_made"].values())
+
+    again = document_of(quick(mock, sums, "--json", "--judge-model", "none"))
+    assert again["calls_made"] == {}
+    assert again["benchmarks"] == document["benchmarks"]
+    assert mock.stats()["requests"] == sum(document["calls_made"].values())
+
+
+def test_accuracies_deltas_and_their_intervals_are_those_of_the_verdicts(mock: MockEndpoint, sums: Path) -> None:
+    document = document_of(quick(mock, sums, "--json", "--judge-model", "none", "--strategy", "plurality,standard"))
+
+    judgements = Lake(Settings.from_environment().warehouse).read("judgements")
+    right = {
+        name: set(judgements.filter(strategy=name, score=1.0)["question_id"].to_list())
+        for name in ("single", "plurality", "standard")
+    }
+    found = results(document)
+    assert list(found) == ["single", "plurality", "standard", "samples"]
+    for name, questions in right.items():
+        one = found[name]
+        assert (one["n_correct"], one["accuracy"]) == (len(questions), len(questions) / N_QUESTIONS)
+        assert one["interval"] == vars(wilson_interval(len(questions), N_QUESTIONS))
+        gained, lost = len(questions - right["single"]), len(right["single"] - questions)
+        if name != "single":
+            assert (one["n_gained"], one["n_lost"]) == (gained, lost)
+            assert one["delta"] == pytest.approx((gained - lost) / N_QUESTIONS)
+            assert one["delta_interval"] == vars(paired_proportions_interval(gained, lost, N_QUESTIONS))
+            assert one["p_value"] == mcnemar_exact(gained, lost)
+    shared = judgements.filter(pl.col("strategy").is_null(), pl.col("sample_index") > 0)
+    assert found["samples"]["n_correct"] == shared["score"].sum()
+    any_right = shared.group_by("question_id").agg(pl.col("score").max())["score"].sum()
+    assert document["benchmarks"][0]["oracle"]["n_any_correct"] == any_right
+    (pair,) = [
+        one for one in document["benchmarks"][0]["complementarity"] if {one["a"], one["b"]} == {"plurality", "single"}
+    ]
+    assert (pair["n_both"], pair["n_only_a"]) == (
+        len(right["plurality"] & right["single"]),
+        len(right["plurality"] - right["single"]),
+    )
+
+
+def test_over_benchmarks_questions_are_pooled_and_benchmarks_are_averaged(mock: MockEndpoint, sums: Path) -> None:
+    (sums / "simpleqa.jsonl").write_text(
+        "".join(f'{{"question": "Which town has the number {k}?", "reference": "Town{k}"}}\n' for k in (1, 2)),
+        encoding="utf-8",
+    )
+    document = document_of(
+        quick(mock, sums, "--json", "--judge-model", "none", "--strategy", "plurality", "--datasets", "gsm8k,simpleqa")
+    )
+
+    sums_right = results(document, 0)["single"]["n_correct"]
+    assert results(document, 1)["single"]["n_correct"] == 2
+    pooled = {one["strategy"]: one for one in document["overall"]["pooled"]["results"]}
+    means = {one["strategy"]: one for one in document["overall"]["mean_of_benchmarks"]}
+    assert pooled["single"]["accuracy"] == pytest.approx((sums_right + 2) / (N_QUESTIONS + 2))
+    assert means["single"]["accuracy"] == pytest.approx((sums_right / N_QUESTIONS + 1) / 2)
+    gained, lost = (
+        sum(results(document, place)["plurality"][name] for place in (0, 1)) for name in ("n_gained", "n_lost")
+    )
+    assert pooled["plurality"]["p_value"] == mcnemar_exact(gained, lost)
+
+
+def test_an_answer_that_the_rules_cannot_tell_goes_to_the_judge_and_is_wrong_without_one(
+    mock: MockEndpoint, sums: Path
+) -> None:
+    mock.options.script = lambda body, _: (
+        '{"extracted": "two", "verdict": "correct"}'
+        if "student's answer" in str(body["messages"][-1]["content"])
+        else "I would rather not say."
+    )
+    alone, judged = (
+        document_of(quick(mock, sums, "--json", "--strategy", "plurality", *more))
+        for more in (("--judge-model", "none"), ())
+    )
+
+    assert (results(alone)["single"]["n_excluded"], results(alone)["single"]["accuracy"]) == (N_QUESTIONS, 0)
+    assert results(alone)["single"]["accuracy_scored"] is None
+    assert alone["settings"]["judge_model"] is None
+    assert judged["settings"]["judge_model"] == MODEL
+    assert judged["benchmarks"][0]["judge"] == f"rule:numeric+{MODEL}"
+    assert results(judged)["single"]["accuracy"] == 1
+    assert alone["run_tag"] != judged["run_tag"]
+    assert judged["calls_made"] == {"judgements": N_QUESTIONS * 1}  # all answers are equal; all samples were paid for
+
+
+def test_failures_are_counted_and_end_with_3_and_the_next_run_asks_only_those_again(
+    mock: MockEndpoint, sums: Path
+) -> None:
+    working = mock.options.script
+    assert callable(working)
+
+    def failing(body: dict[str, Any], number: int) -> Any:
+        from aiohttp import web  # noqa: PLC0415
+
+        if str(body["messages"][-1]["content"]).startswith("What is 3"):
+            return web.json_response({"error": {"message": "content not allowed"}}, status=400)
+        return working(body, number)
+
+    mock.options.script = failing
+    more = ("--json", "--judge-model", "none", "--strategy", "plurality")
+    broken = quick(mock, sums, *more)
+    assert broken.code == 3
+    single = results(document_of(broken))["single"]
+    assert (single["n_failed"], single["n_planned"], single["n_scored"]) == (1, N_QUESTIONS, N_QUESTIONS - 1)
+    assert single["accuracy"] == single["n_correct"] / N_QUESTIONS
+
+    mock.options.script = working
+    mended = quick(mock, sums, *more)
+    assert mended.code == 0
+    assert document_of(mended)["calls_made"] == {"answers": SIZE + 1}
+
+
+def test_the_tables_say_what_they_are_over_and_steer_no_terminal(mock: MockEndpoint, sums: Path) -> None:
+    out = quick(mock, sums, "--judge-model", "none", "--tag", "shown", "--datasets", "gsm8k,simpleqa").out
+
+    assert f"{MODEL} (shown)" in out
+    for word in ("pooled", "mean", "Oracle", "Agreement", "Strategies in pairs", "graded by rules alone", "+/-"):
+        assert word in out
+    assert f"/{N_QUESTIONS}" in out
+    assert "\x1b" not in out
+
+
+def test_a_dry_run_counts_the_calls_and_makes_none(mock: MockEndpoint, sums: Path) -> None:
+    out = quick(mock, sums, "--dry-run").out
+
+    assert f"samples: {N_QUESTIONS * (SIZE + 1)} calls, 0 of {N_QUESTIONS * (SIZE + 1)} are there" in out
+    assert f"elo: {7 * N_QUESTIONS} calls" in out
+    assert f"council: {16 * N_QUESTIONS} to {19 * N_QUESTIONS} calls" in out
+    assert mock.stats()["requests"] == 0
+
+
+def test_samples_can_come_from_several_models_in_turn(mock: MockEndpoint, sums: Path) -> None:
+    more = ("--json", "--judge-model", "none", "--strategy", "plurality", "--ensemble", "a,b,c")
+    document = document_of(quick(mock, sums, *more))
+
+    assert document["settings"]["members"] == ["a", "b", "c"]
+    assert document["settings"]["ensemble"] == 3
+    assert Counter(body["model"] for body in mock.bodies) == dict.fromkeys((MODEL, "a", "b", "c"), N_QUESTIONS)
+    members = [one for one in document["benchmarks"][0]["complementarity"] if one["kind"] == "member"]
+    assert [(one["a"], one["b"]) for one in members] == [("a", "b"), ("a", "c"), ("b", "c")]
+
+
+# ------------------------------------------------------------------------------------------------ stored samples
+
+
+def test_quick_eval_finds_the_samples_that_generate_cache_has_made(mock: MockEndpoint, sums: Path) -> None:
+    made = cache(mock, sums)
+
+    assert made.code == 0
+    assert f"{N_QUESTIONS * (SIZE + 1)} of {N_QUESTIONS * (SIZE + 1)} samples" in made.out
+    assert stages_called() == {"answers": N_QUESTIONS * (SIZE + 1)}
+    mock.options.key = "nobody has it"  # not even the endpoint is needed
+
+    finished = quick(mock, sums, "--json", "--judge-model", "none", "--strategy", "plurality", "--sample", "2")
+    assert document_of(finished)["calls_made"] == {}
+    assert "8 of 8 are there or paid for, 0 calls to make" in finished.err
+    assert mock.stats()["requests"] == N_QUESTIONS * (SIZE + 1)
+
+
+def test_a_cache_is_topped_up_and_made_once(mock: MockEndpoint, sums: Path) -> None:
+    cache(mock, sums)
+    cache(mock, sums)
+    assert mock.stats()["requests"] == N_QUESTIONS * (SIZE + 1)
+
+    cache(mock, sums, "--ensemble", str(SIZE + 2))
+    assert mock.stats()["requests"] == N_QUESTIONS * (SIZE + 1 + 2)
+
+    answers = Lake(Settings.from_environment().warehouse).read("answers")
+    singles = answers.filter(sample_index=0).group_by("question_id").agg(pl.col("answer").n_unique())
+    assert singles["answer"].to_list() == [1] * N_QUESTIONS  # one single answer, whatever the size
+
+
+def test_a_cache_with_failures_ends_with_3(mock: MockEndpoint, sums: Path) -> None:
+    from aiohttp import web  # noqa: PLC0415
+
+    mock.options.script = lambda *_: web.json_response({"error": {"message": "no"}}, status=400)
+
+    made = cache(mock, sums)
+
+    assert made.code == 3
+    assert "0 of 16 samples of 4 questions, 16 failed" in made.out
+
+
+def test_another_temperature_is_another_sample(mock: MockEndpoint, sums: Path) -> None:
+    cache(mock, sums)
+    cache(mock, sums, "--temperature", "0.2")
+
+    assert mock.stats()["requests"] == 2 * N_QUESTIONS * (SIZE + 1)
+
+
+# ------------------------------------------------------------------------------------------------ the gate
+
+
+def test_the_gate_passes_an_equal_run_and_fails_a_worse_one(mock: MockEndpoint, tmp_path: Path) -> None:
+    sums = write_sums(tmp_path / "many", 12)
+    mock.options.script = replies(lambda *_: True)
+    common = ("--json", "--judge-model", "none", "--strategy", "plurality")
+    good = document_of(quick(mock, sums, *common, "--tag", "good"))
+    promote(Lake(Settings.from_environment().warehouse), good["run_id"], "main")
+
+    same = quick(mock, sums, *common, "--tag", "good", "--baseline", "main")
+    assert (same.code, document_of(same)["gate"]["passed"]) == (0, True)
+
+    mock.options.script = replies(lambda *_: False)
+    for gate in ("paired", "fisher"):
+        worse = quick(mock, sums, *common, "--tag", "bad", "--fresh", "--baseline", "main", "--gate", gate)
+        assert (worse.code, document_of(worse)["gate"]["passed"]) == (1, False)
+
+
+def test_a_baseline_that_is_not_there_is_told_before_any_call(mock: MockEndpoint, sums: Path) -> None:
+    quick(mock, sums, "--judge-model", "none", "--strategy", "plurality")
+    before = mock.stats()["requests"]
+
+    with pytest.raises(ConfigurationError, match="no baseline 'main'"):
+        quick(mock, sums, "--baseline", "main", "--temperature", "0.3")
+    assert mock.stats()["requests"] == before
+
+
+# ------------------------------------------------------------------------------------------------ options
+
+
+def request(**values: Any) -> Any:
+    settings = {"model": "m", "ensemble": "5", "samples": None, "sample": "30", "tag": None, "prefix": "quick"}
+    return request_of(**{**settings, "temperature": 0.7, "questions": None, "grader_model": "m", **values})
+
+
+def test_the_tag_is_made_of_the_settings() -> None:
+    assert request().tag == "quick-n30-5x-t0.7"
+    assert request(sample="all", ensemble="7", temperature=1.0).tag == "quick-7x-t1"
+    assert request(tag="mine", single="first").tag == "mine"
+    assert request(strategies=["elo"], benchmarks=["arc"], api_key_variable="KEY").tag == "quick-n30-5x-t0.7"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"single": "first"},
+        {"sample_order": "mulberry32"},
+        {"grader_model": None},
+        {"grader_model": "j"},
+        {"consensus_model": "c"},
+        {"max_tokens": 100},
+        {"questions": "hub"},
+        {"base_url": "http://localhost:1/v1"},
+        {"question_sets": ["gpqa@unshuffled"]},
+        {"ensemble": "m,n,o,p,q"},
+    ],
+    ids=str,
+)
+def test_other_settings_are_another_run(other: dict[str, Any]) -> None:
+    tag = request(**other).tag
+
+    assert tag.startswith("quick-n30-5x-t0.7-")
+    assert tag == request(**other).tag
+    assert len({tag, request(single="first", max_tokens=7).tag, request().tag}) == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "named", "grader"),
+    [("m", None, "m"), ("m", "none", None), ("m", "j", "j"), ("embedded/smollm2-135m", None, None)],
+)
+def test_the_model_grades_what_rules_cannot_tell_unless_it_is_the_embedded_one(
+    model: str, named: str | None, grader: str | None
+) -> None:
+    assert quick_eval._grader(model, named) == grader
+
+
+def test_models_make_up_the_ensemble() -> None:
+    assert (request(ensemble="a, b,c").ensemble, request(ensemble="a,b,c").ensemble_models) == (3, ["a", "b", "c"])
+    assert request(ensemble="a,b", samples=6).ensemble == 6
+    assert request(ensemble="a").ensemble == 5
+    assert names_of(" a,, b ") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"ensemble": "1"}, "--ensemble must be 2 or more samples, or models, not '1'"),
+        ({"ensemble": "-3"}, "--ensemble must be"),
+        ({"ensemble": ","}, "--ensemble must be"),
+        ({"ensemble": "5", "samples": 5}, "--samples goes with --ensemble MODEL"),
+        ({"sample": "0"}, "--sample must be a number of questions or all, not '0'"),
+        ({"sample": "few"}, "--sample must be"),
+    ],
+    ids=str,
+)
+def test_options_that_mean_nothing_are_refused(values: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        request(**values)
+
+
+@pytest.mark.parametrize("significance", ["0", "1", "nan"])
+def test_the_level_of_the_gate_is_a_probability(significance: str, mock: MockEndpoint, sums: Path) -> None:
+    with pytest.raises(ConfigurationError, match="--significance must be above 0 and below 1"):
+        quick(mock, sums, "--significance", significance)
+
+
+@pytest.mark.e2e
+def test_the_installed_command_writes_its_document_and_refuses_nonsense_in_one_line(
+    mock: MockEndpoint, sums: Path, tmp_path: Path
+) -> None:
+    written = tmp_path / "reports" / "quick.json"
+    arguments = options(mock, sums, "--judge-model", "none", "--strategy", "plurality")
+
+    finished = run("quick-eval", *arguments, "--output", written, environment=lake_of(tmp_path)).succeeded()
+    document = json.loads(written.read_text(encoding="utf-8"))
+    assert document["status"] == "complete"
+    assert "answers gsm8k 16/16, 0 failed" in finished.err
+    assert "plurality" in finished.out
+    refused = run("quick-eval", *arguments, "--strategy", "guess", environment=lake_of(tmp_path))
+    assert "strategy 'guess' is not one of standard" in refused.complaint

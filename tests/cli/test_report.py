@@ -1,0 +1,321 @@
+"""`shaberi report`: one document of several jobs, whatever their files hold."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from shaberi_dagster.cli.report import LIMIT, MARKER, report
+from shaberi_dagster.regression import GateReport, Tally, paired_gate, pool
+
+pytestmark = pytest.mark.unit
+
+SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schemas" / "quick-eval.schema.json"
+N = 10
+# A model's name that tries everything: a table cell, HTML, a link, a mention, a reference, a code span's end, a terminal.
+EVIL = "a|b <script>x</script> [l](http://e.x) @team #1 `c` <!-- \x1b[2J\u202e\n## h"
+
+
+def result(strategy: str, n_correct: int, n: int = N, single: int | None = None, **values: Any) -> dict[str, Any]:
+    compared = single is not None
+    return {
+        "strategy": strategy,
+        "n_planned": n,
+        "n_scored": n,
+        "n_failed": 0,
+        "n_excluded": 0,
+        "n_correct": n_correct,
+        "accuracy": n_correct / n,
+        "interval": {"lower": 0.1, "upper": 0.9},
+        "accuracy_scored": n_correct / n,
+        "delta": None if single is None else (n_correct - single) / n,
+        "delta_interval": {"lower": -0.25, "upper": 0.375} if compared else None,
+        "n_gained": 1 if compared else None,
+        "n_lost": 0 if compared else None,
+        "p_value": 1.0 if compared else None,
+        "calls": n,
+        "prompt_tokens": 80 * n,
+        "completion_tokens": 20 * n,
+        "cost_usd": 0.01 * n,
+        "calls_without_cost": 0,
+        "seconds": 0.5 * n,
+    } | values
+
+
+def gate(losses: int, warnings: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Of the strategy elo on two datasets of 10 questions each."""
+    tallies = [
+        Tally("elo", name, N, N, N, N - lost, N, N, losses=lost, gains=0)
+        for name, lost in (("gsm8k", losses), ("arc", 0))
+    ]
+    tests, totals = paired_gate(tallies, 0.05), tuple(pool(tallies))
+    return GateReport("paired", 0.05, "m@@t", "m", "main", "m@@old", "m", tests, totals, warnings).as_dict()
+
+
+def document(
+    *strategies: str, right: int = 7, single: int = 6, judge: str | None = "judge", **values: Any
+) -> dict[str, Any]:
+    """What quick-eval would write of these strategies on two datasets."""
+
+    def results(times: int = 1, **of_strategy: Any) -> list[dict[str, Any]]:
+        n = N * times
+        samples = result("samples", 3 * n // 2, 3 * n)
+        others = [result(one, right * times, n, single * times, **of_strategy) for one in strategies]
+        return [result("single", single * times, n), *others, samples]
+
+    facts: dict[str, Any] = {"oracle": None, "agreement": [], "complementarity": []}
+    made = {
+        "format": "shaberi-quick-eval/1",
+        "run_id": "m@@t",
+        "model": "m",
+        "run_tag": "t",
+        "status": "complete",
+        "policy": "A failure or an abstention counts as wrong.",
+        "settings": {
+            "ensemble": 3,
+            "members": ["m"],
+            "single": "own",
+            "consensus_model": "m",
+            "judge_model": judge,
+            "base_url": "http://secret-host:1/v1",
+        },
+        "calls_made": {"consensus": 20},
+        "benchmarks": [
+            {
+                "benchmark": name,
+                "question_set": f"{name}@10-0123abcd",
+                "question_set_sha256": "0123456789abcdef" * 4,
+                "n_questions": N,
+                "sample": {"of": f"{name}@50", "size": N, "order": "pinned"},
+                "temperature": 0.7,
+                "max_tokens": 1000,
+                "prompt_hash": "p",
+                "judge": "rule:numeric",
+                "results": results(),
+            }
+            | facts
+            for name in ("gsm8k", "arc")
+        ],
+        "overall": {
+            "benchmarks": ["gsm8k", "arc"],
+            "pooled": {"results": results(2)} | facts,
+            "mean_of_benchmarks": [
+                {"strategy": one["strategy"], "accuracy": one["accuracy"], "interval": None}
+                | {"delta": one["delta"], "delta_interval": None}
+                for one in results()
+            ],
+        },
+        "gate": None,
+    } | values
+    jsonschema.validate(made, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    return made
+
+
+class Reported:
+    """Files of documents, and what the command made of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: list[Path] = []
+
+    def add(self, name: str, content: dict[str, Any] | str | None) -> "Reported":
+        """A file with this content; None: no file."""
+        path = self.folder / f"{name}.json"
+        if content is not None:
+            path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        self.files.append(path)
+        return self
+
+    def report(self, *, ci: bool = True, **options: Any) -> tuple[int, str]:
+        output = self.folder / "out" / "report.md"
+        code = report(self.files, ci=ci, output=output, **options)
+        return code, output.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Reported:
+    return Reported(tmp_path)
+
+
+def cells(text: str, first: str) -> list[list[str]]:
+    """The table rows that begin with this cell."""
+    rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in text.splitlines() if "| " in line]
+    return [row[1:] for row in rows if row[0] == first]
+
+
+def test_strategies_of_several_jobs_stand_side_by_side(jobs: Reported) -> None:
+    code, text = jobs.add("elo", document("elo")).add("council", document("council", right=4)).report()
+
+    assert code == 0
+    assert text.startswith(f"{MARKER}\n## Consensus against a single answer\n")
+    elo, council = "70.0 % (7/10)<br>+10.0 (-25.0 to +37.5)", "40.0 % (4/10)<br>-20.0 (-25.0 to +37.5)"
+    assert cells(text, "dataset")[0] == ["`single`", "`elo`", "`council`"]
+    assert cells(text, "`gsm8k`")[0] == ["60.0 % (6/10)", elo, council]
+    assert cells(text, "**all questions**")[0][1].startswith("70.0 % (14/20)<br>")
+    assert cells(text, "**mean of datasets**") == [["60.0 %", "70.0 %<br>+10.0", "40.0 %<br>-20.0"]]
+    assert "`gsm8k@10-0123abcd` | `0123456789ab` | 10 | 10 of `gsm8k@50`, `pinned` | `rule:numeric`" in text
+    assert "3 shared samples of `m` at temperature 0.7" in text
+    assert "Not compared with a baseline." in text
+    assert "secret-host" not in text
+
+
+def test_the_effort_of_a_strategy_has_that_of_its_samples(jobs: Reported) -> None:
+    _, text = jobs.add("elo", document("elo")).report()
+
+    assert cells(text, "`single`") == [["1.0", "100", "0.01", "0.5", "0", "0"]]
+    assert cells(text, "`elo`") == [["4.0 (4.0×)", "400 (4.0×)", "0.04 (4.0×)", "2.0 (4.0×)", "0", "0"]]
+
+
+def test_unknown_efforts_are_no_numbers(jobs: Reported) -> None:
+    made = document("elo")
+    for one in made["overall"]["pooled"]["results"]:
+        one.update(cost_usd=None, seconds=None)
+    made["overall"]["pooled"]["results"][1].update(cost_usd=0.2, calls_without_cost=3)
+    _, text = jobs.add("elo", made).report()
+
+    assert cells(text, "`single`")[0][2:4] == ["-", "-"]
+    assert cells(text, "`elo`")[0][2:4] == ["0.01+", "-"]
+
+
+def test_a_failed_gate_is_told_with_its_tests_and_ends_ci_with_1(jobs: Reported) -> None:
+    warning = "models differ: baseline @team, this run m"
+    jobs.add("elo", document("elo", gate=gate(8, (warning,)))).add("council", document("council", gate=gate(0)))
+    code, text = jobs.add("gone", None).report()
+
+    assert code == 1
+    assert "**Regression gate FAILED** in 1 of 2: `elo`." in text
+    assert cells(text, "`elo`")[1] == [
+        "**FAILED**: `elo on all questions`, `elo on gsm8k`", "`main`", "`paired`", "0.05",
+    ]  # fmt: skip
+    assert cells(text, "`council`")[1][0] == "PASSED"
+    worse = next(row for row in cells(text, "`elo`") if "`gsm8k`" in row)
+    assert worse[2:6] == ["10", "100.0 %", "20.0 %", "-80.0"]
+    assert (float(worse[6]), worse[-1]) == (pytest.approx(0.5**8, abs=1e-4), "worse")
+    assert any(row[-3:-1] == ["too few", "-"] or "too few" in row for row in cells(text, "`council`"))
+    assert "at most 10% fail in one of the 2 jobs" in text
+    assert f"`elo`: `{warning}`" in text
+    assert jobs.report(ci=False)[0] == 3
+
+
+def test_passed_gates_are_told(jobs: Reported) -> None:
+    code, text = jobs.add("elo", document("elo", gate=gate(0))).add("council", document("council")).report()
+
+    assert code == 0
+    assert "**Regression gate PASSED** in 1 of 2 jobs." in text
+    assert "Not compared with a baseline: `council`." in text
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "`other` gave no result."),
+        ("", "`other` is no document of quick-eval: `Invalid JSON"),
+        ("[1]", "`other` is no document of quick-eval: `Input should be an object`"),
+        ('{"format": "shaberi-quick-eval/2"}', "`other` is no document of quick-eval: `format: "),
+        ('{"format": ' * 5000, "`other` is no document of quick-eval: `Invalid JSON"),
+    ],
+    ids=["missing", "empty", "list", "version", "nested"],
+)
+def test_a_file_without_a_result_is_told_and_ends_with_3(jobs: Reported, content: str | None, said: str) -> None:
+    code, text = jobs.add("elo", document("elo")).add("other", content).report()
+
+    assert code == 3
+    assert said in text
+    assert cells(text, "`gsm8k`")
+
+
+def test_a_folder_in_the_place_of_a_file_is_told(jobs: Reported) -> None:
+    (jobs.folder / "elo.json").mkdir()
+    code, text = jobs.add("elo", None).report()
+
+    assert code == 3
+    assert "`elo` cannot be read: `Is a directory`." in text
+
+
+def test_a_run_with_failed_parts_is_told_and_ends_with_3(jobs: Reported) -> None:
+    code, text = jobs.add("elo", document("elo", status="partial")).report()
+
+    assert code == 3
+    assert "`elo` has failed parts: its run is `partial`." in text
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda made: made.update(model="n"), "`model`"),
+        (lambda made: made["settings"].update(judge_model="other"), "`judge model`"),
+        (lambda made: made["settings"].update(base_url="http://other/v1"), "`endpoint`"),
+        (lambda made: made["benchmarks"][1].update(question_set_sha256="f" * 64), "`questions of arc`"),
+        (lambda made: made["benchmarks"][1].update(temperature=0.5), "`sampling of arc`"),
+        (lambda made: made["benchmarks"].pop(), "`datasets`, `questions of arc`"),
+    ],
+    ids=["model", "judge", "endpoint", "questions", "temperature", "datasets"],
+)
+def test_jobs_of_other_settings_do_not_share_a_table(jobs: Reported, change: Any, named: str) -> None:
+    other = document("council")
+    change(other)
+    code, text = jobs.add("elo", document("elo")).add("council", other).report()
+
+    assert code == 0
+    assert "**The jobs did not evaluate the same thing**, so they stand in 2 groups." in text
+    assert f"They differ in: {named}" in text
+    titles = [row for row in cells(text, "dataset") if row[0] == "`single`"]
+    assert titles == [["`single`", "`elo`"], ["`single`", "`council`"]]
+    assert "### Group 2: `council`" in text
+
+
+def test_one_strategy_of_two_jobs_has_two_columns_and_unlike_singles_are_told(jobs: Reported) -> None:
+    _, text = jobs.add("first", document("elo")).add("second", document("elo", single=5)).report()
+
+    assert cells(text, "dataset")[0] == ["`single`", "`elo` (`first`)", "`elo` (`second`)"]
+    assert "`single` is not the same in all jobs, each compares with its own: `first` 12/20, `second` 10/20." in text
+
+
+def test_names_are_nothing_but_text(jobs: Reported) -> None:
+    made = document("elo", gate=gate(8, (EVIL,)), model=EVIL, run_tag=EVIL, policy=EVIL, status=EVIL)
+    made["settings"].update(members=[EVIL, EVIL], consensus_model=EVIL, judge_model=EVIL)
+    for one in made["benchmarks"]:
+        one.update(benchmark=EVIL, question_set=EVIL, judge=EVIL, sample={"of": EVIL, "size": 1, "order": EVIL})
+    made["gate"]["baseline"] = EVIL
+    made["gate"]["tests"][0].update(strategy=EVIL, benchmark=EVIL)
+    _, text = jobs.add("a<b>`|@team #1", made).add("x" * 100, None).report()
+
+    own_html = r"</?details(?: open)?>|</?summary>|<code>[^<\n]*</code>|<br>|" + re.escape(MARKER)
+    outside = re.sub(rf"`[^`\n]*`|{own_html}", "", text)
+    for sign in ("<", "@", "#1", "`", "http", "\x1b", "\u202e", "team"):
+        assert sign not in outside
+    assert re.findall(r"^#+ .*", outside, re.MULTILINE) == [
+        "## Consensus against a single answer",
+        "### Regression gate",
+    ]
+    tables = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
+    assert len(tables) == 6
+    for table in tables:
+        assert len({line.count("|") for line in table.splitlines()}) == 1
+    assert "x" * 61 not in text
+
+
+def test_a_long_report_leaves_details_out_and_says_so(jobs: Reported) -> None:
+    made = document("elo", gate=gate(8))
+    made["gate"]["tests"] += made["gate"]["tests"][1:] * 300
+    for number in range(12):
+        jobs.add(f"job-{number}", made)
+    code, text = jobs.report(title="t" * 100_000)
+
+    assert code == 1
+    assert 0.5 * LIMIT < len(text) <= LIMIT
+    assert "**Regression gate FAILED** in 12 of 12" in text
+    assert f"Left out, since a comment holds {LIMIT:,} characters: " in text
+    assert text.count("<details") == text.count("</details>")
+
+
+def test_without_ci_there_is_no_marker_and_it_goes_to_stdout(
+    jobs: Reported, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs.add("elo", document("elo"))
+
+    assert report(jobs.files, title="A [title]") == 0
+    assert capsys.readouterr().out.startswith("## A \\[title\\]\n\n- Not compared with a baseline.\n")

@@ -1,0 +1,193 @@
+"""The job that makes stored runs anew, and passes asked for in the launchpad."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from shaberi_dagster.definitions import defs
+from shaberi_dagster.defs.execution import execute, run_in_process
+from shaberi_dagster.defs.jobs import EVALUATE
+from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB, REPROCESS, REPROCESS_JOB
+from shaberi_dagster.defs.partitions import RUNS_NAME
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.runspec import RunSpec
+from shaberi_dagster.workspace import Workspace
+from tests.ensembles import scripted
+from tests.legacy.trees import LegacyTree, rows_of
+from tests.mock_endpoint import MockEndpoint
+
+pytestmark = pytest.mark.integration
+
+_LEAK = "日本の首都は東京です。东京には大学や博物館も多くあります。"
+_IMPORTED = "org%5F%5Fmodel@@legacy"
+_LOWER = {"passes": ["lang_mixing"], "pass_options": ["lang_mixing.minimum_severity=0.5"]}
+
+
+@pytest.fixture
+def imported(tmp_path: Path, instance: dg.DagsterInstance) -> str:
+    """An imported run with one judged answer."""
+    tree = LegacyTree(tmp_path / "tree")
+    tree.answers("rakuda", rows_of("rakuda", [_LEAK]))
+    tree.judgements("rakuda", rows_of("rakuda", [_LEAK], [8]), "a")
+    execute(IMPORT_JOB, instance, ops={IMPORT: {"config": {"trees": [f"tree={tree.root}"]}}})
+    return _IMPORTED
+
+
+@pytest.fixture
+def leaking(mock: MockEndpoint) -> MockEndpoint:
+    mock.options.script = lambda body, _: _LEAK if body["model"] == "model" else "FINAL SCORE: 8"
+    return mock
+
+
+def _reprocess(instance: dg.DagsterInstance, **config: Any) -> dict[str, int]:
+    done: dict[str, int] = execute(REPROCESS_JOB, instance, ops={REPROCESS: {"config": config}}).output_for_node(
+        REPROCESS
+    )
+    return done
+
+
+def _metrics(workspace: Workspace, run_id: str) -> dict[str, float]:
+    rows = workspace.lake.read("metrics", {"run_id": run_id, "null_policy": "strict"})
+    return dict(rows.select("pipeline", "score").iter_rows())
+
+
+def test_own_and_imported_runs_are_made_anew_without_a_call(
+    registered: Callable[..., RunSpec],
+    imported: str,
+    instance: dg.DagsterInstance,
+    workspace: Workspace,
+    leaking: MockEndpoint,
+) -> None:
+    own = registered(benchmarks=["rakuda"])
+    run_in_process(own.run_id, ["rakuda"], instance)
+    requests = leaking.stats()["requests"]
+
+    assert _reprocess(instance, **_LOWER) == {"runs": 2, "imported": 1}
+
+    assert leaking.stats()["requests"] == requests
+    assert _metrics(workspace, own.run_id) == {"baseline": 8.0, "lang_mixing": 3.5}
+    assert _metrics(workspace, imported) == {"baseline": 8.0, "lang_mixing": 3.5}
+    assert imported in instance.get_materialized_partitions(dg.AssetKey(["pass_outputs", "rakuda"]))
+    started = instance.get_runs(dg.RunsFilter(job_name=EVALUATE))
+    assert [run.tags["dagster/partition"] for run in started] == [own.run_id] * 2
+
+
+@pytest.mark.usefixtures("leaking")
+def test_only_runs_with_this_model_and_tag_are_made_anew(
+    registered: Callable[..., RunSpec],
+    imported: str,
+    instance: dg.DagsterInstance,
+    workspace: Workspace,
+) -> None:
+    runs = [registered(benchmarks=["rakuda"], tag=tag) for tag in ("a-run1", "a-run2", "b")]
+    for spec in runs:
+        run_in_process(spec.run_id, ["rakuda"], instance)
+
+    assert _reprocess(instance, tags=["a"], **_LOWER) == {"runs": 2, "imported": 0}
+    assert _reprocess(instance, tags=["legacy"], models=["org__model"], **_LOWER) == {"runs": 1, "imported": 1}
+    changed = set(workspace.lake.read("scores", {"pipeline": "lang_mixing"})["run_id"])
+    assert changed == {runs[0].run_id, runs[1].run_id, imported}
+    with pytest.raises(ConfigurationError, match="no runs match"):
+        _reprocess(instance, tags=["a"], models=["nobody"])
+
+
+@pytest.mark.usefixtures("leaking")
+def test_a_run_that_this_instance_does_not_know_becomes_its_partition(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace
+) -> None:
+    spec = registered(benchmarks=["rakuda"])
+    run_in_process(spec.run_id, ["rakuda"], instance)
+    with dg.DagsterInstance.ephemeral() as another:
+        assert _reprocess(another, **_LOWER) == {"runs": 1, "imported": 0}
+        assert another.get_dynamic_partitions(RUNS_NAME) == [spec.run_id]
+    assert set(_metrics(workspace, spec.run_id)) == {"baseline", "lang_mixing"}
+
+
+def test_an_ensemble_is_graded_again_and_takes_no_passes(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint
+) -> None:
+    mock.options.script = scripted()
+    asked = {"ensemble": 2, "strategies": ["plurality"], "judge_models": None, "limit": None, "sample": 2}
+    spec = registered(benchmarks=["gsm8k"], **asked)
+    run_in_process(spec.run_id, ["gsm8k"], instance)
+    judgements = workspace.lake.read("judgements")
+    workspace.lake.replace("judgements", judgements.clear(), {"run_id": spec.run_id})
+    requests = mock.stats()["requests"]
+
+    assert _reprocess(instance, **_LOWER) == {"runs": 1, "imported": 0}
+
+    assert mock.stats()["requests"] == requests
+    assert workspace.lake.read("judgements").height == judgements.height == 2 * (3 + 2)
+    assert set(workspace.lake.read("scores")["pipeline"]) == {"baseline"}
+    assert workspace.lake.read("runs")["status"].to_list() == ["complete"]
+
+
+def test_what_failed_stays_a_failure_though_the_endpoint_is_gone(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, leaking: MockEndpoint
+) -> None:
+    guard = {"passes": ["safety_check"], "pass_options": ["safety_check.model=guard"]}
+    spec = registered(benchmarks=["rakuda"], **guard)
+    run_in_process(spec.run_id, ["rakuda"], instance)
+    assert set(workspace.lake.read("pass_outputs")["error_class"]) == {"no_verdict"}
+    requests = leaking.stats()["requests"]
+    leaking.options.key = "changed"
+
+    _reprocess(instance, **_LOWER)
+
+    assert leaking.stats()["requests"] == requests
+    assert _metrics(workspace, spec.run_id) == {"baseline": 8.0, "lang_mixing": 3.5, "safety_check": None}
+
+
+def test_an_imported_run_takes_passes_from_the_launchpad_of_its_assets(
+    imported: str, instance: dg.DagsterInstance, workspace: Workspace
+) -> None:
+    stages = ("pass_outputs", "scores", "metrics")
+    result = defs.resolve_job_def(EVALUATE).execute_in_process(
+        instance=instance,
+        partition_key=imported,
+        asset_selection=[dg.AssetKey([stage, "rakuda"]) for stage in stages],
+        run_config={"ops": {"pass_outputs": {"config": _LOWER}}},
+    )
+
+    assert result.success
+    assert _metrics(workspace, imported) == {"baseline": 8.0, "lang_mixing": 3.5}
+    materialized = {tuple(event.asset_key.path) for event in result.get_asset_materialization_events()}
+    assert materialized == {(stage, "rakuda") for stage in stages}
+
+
+def test_a_run_takes_passes_from_the_launchpad_of_its_assets(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, leaking: MockEndpoint
+) -> None:
+    spec = registered(benchmarks=["rakuda"])
+
+    result = defs.resolve_job_def(EVALUATE).execute_in_process(
+        instance=instance, partition_key=spec.run_id, run_config={"ops": {"pass_outputs": {"config": _LOWER}}}
+    )
+
+    assert result.success
+    assert _metrics(workspace, spec.run_id) == {"baseline": 8.0, "lang_mixing": 3.5}
+    assert leaking.stats()["requests"] == 6
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"passes": ["telepathy"]}, "unknown pass 'telepathy'"),
+        ({"passes": ["lang_mixing"], "pass_options": ["lang_mixing.nothing=1"]}, "pass lang_mixing: nothing"),
+        ({"models": ["nobody"]}, "no runs match"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_reason(
+    config: dict[str, Any], message: str, imported: str, instance: dg.DagsterInstance
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        _reprocess(instance, **config)
+    assert imported in instance.get_dynamic_partitions(RUNS_NAME)
+
+
+def test_the_definitions_can_be_loaded_with_the_job_among_them() -> None:
+    jobs = {job.name for job in defs.get_repository_def().get_all_jobs()}
+    assert {REPROCESS_JOB, EVALUATE} <= jobs

@@ -1,0 +1,65 @@
+"""Runs of ensembles whose verdicts a test chooses, in a real lake."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import polars as pl
+
+from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.planning import load_questions, plan_run, store_run
+from shaberi_dagster.runspec import RunRequest, RunSpec
+from shaberi_dagster.workspace import Workspace
+
+Verdicts = Mapping[str, Sequence[bool | None]]
+"""Strategy to what is right, question by question; None is a failure."""
+
+
+def judged_ensemble(workspace: Workspace, verdicts: Mapping[str, Verdicts], **request: Any) -> RunSpec:
+    """A complete run with these verdicts: dataset (none with options) to strategy to question.
+
+    Datasets have as many questions as the longest of them, each its own; shorter verdicts leave rows out.
+    """
+    strategies = list(dict.fromkeys(name for one in verdicts.values() for name in one if name != "single"))
+    size = max(len(one) for of_dataset in verdicts.values() for one in of_dataset.values())
+    folder = workspace.settings.warehouse.parent / f"questions-{size}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in verdicts:
+        rows = [{"question": f"{name} {number}", "reference": "1"} for number in range(size)]
+        (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    asked = {
+        "model": "m",
+        "base_url": "http://127.0.0.1:9/v1",
+        "benchmarks": list(verdicts),
+        "ensemble": 3,
+        "strategies": strategies,
+        "questions": str(folder),
+    }
+    spec = plan_run(RunRequest.model_validate(asked | request), workspace)
+    store_run(spec, workspace)
+    _score(workspace, spec, verdicts)
+    states = orjson.dumps(dict.fromkeys(verdicts, "complete")).decode()
+    stored = workspace.lake.read("runs", {"run_id": spec.run_id})
+    done = stored.with_columns(status=pl.lit("complete"), status_by_benchmark=pl.lit(states))
+    workspace.lake.replace("runs", done, {"run_id": spec.run_id})
+    return spec
+
+
+def _score(workspace: Workspace, spec: RunSpec, verdicts: Mapping[str, Verdicts]) -> None:
+    rows = []
+    for name, of_dataset in verdicts.items():
+        questions = load_questions(spec, name, workspace)
+        for judge in spec.judge_names(get_benchmark(name).grader):
+            own = {"run_id": spec.run_id, "model": spec.model, "run_tag": spec.run_tag, "benchmark": name}
+            own |= {"question_set": questions.name, "judge": judge, "judge_config_hash": f"settings of {judge}"}
+            own |= {"sample_index": 0, "pipeline": "baseline", "created_at": datetime.now(UTC)}
+            rows += [
+                own
+                | {"strategy": strategy, "question_id": question.question_id, "answer_hash": "a"}
+                | {"status": "error" if right is None else "ok", "error_class": "timeout" if right is None else None}
+                | {"baseline_score": right, "score": right}
+                for strategy, given in of_dataset.items()
+                for question, right in zip(questions.questions, given, strict=False)
+            ]
+    workspace.lake.append("scores", pl.DataFrame(rows, infer_schema_length=None))

@@ -1,0 +1,52 @@
+"""The identity of requests."""
+
+import orjson
+import pytest
+
+from shaberi_dagster.llm.types import ChatRequest, Endpoint, Message, Sampling, ScoreLine
+
+pytestmark = pytest.mark.unit
+
+_ENDPOINT = Endpoint("custom", "http://127.0.0.1:9/v1")
+_SCHEMA = orjson.dumps({"type": "object"}).decode()
+
+
+def _request(sampling: Sampling, **values: object) -> ChatRequest:
+    return ChatRequest(_ENDPOINT, "m", (Message("user", "質問"),), sampling, **values)  # type: ignore[arg-type]
+
+
+def test_requests_without_a_schema_have_the_hashes_that_were_stored_before_there_were_schemas() -> None:
+    full = ChatRequest(
+        _ENDPOINT,
+        "m",
+        (Message("system", "s"), Message("user", "質問")),
+        Sampling(0.2, 77, 0.5, ScoreLine("FINAL SCORE: ", 1, 10)),
+        sample_index=2,
+        replicate="run3",
+    )
+    assert full.request_hash == "e80c84c91f57c33696af1865efabb71475a7a96e0563dbcb938bda94dfacdd11"
+    plain = _request(Sampling(None, 77))
+    assert plain.request_hash == "d713b044b5b71a0a6430fb063b1a0a54dde5cd6b47f1e2edfa6eba79a9bd5f61"
+
+
+def test_whatever_changes_what_is_asked_changes_the_hash() -> None:
+    requests = [
+        _request(Sampling(0.0, 77)),
+        _request(Sampling(0.0, 78)),
+        _request(Sampling(0.1, 77)),
+        _request(Sampling(None, 77)),
+        _request(Sampling(0.0, 77, 0.5)),
+        _request(Sampling(0.0, 77, last_line=ScoreLine("S: ", 0, 1))),
+        _request(Sampling(0.0, 77, json_schema=_SCHEMA)),
+        _request(Sampling(0.0, 77, json_schema="{}")),
+        _request(Sampling(0.0, 77), sample_index=1),
+        _request(Sampling(0.0, 77), replicate="elo:pair:0-1:forward"),
+    ]
+    assert len({request.request_hash for request in requests}) == len(requests)
+
+
+def test_the_variable_of_the_key_is_no_part_of_the_identity() -> None:
+    named = ChatRequest(
+        Endpoint("custom", _ENDPOINT.base_url, "KEY"), "m", (Message("user", "質問"),), Sampling(None, 77)
+    )
+    assert named.request_hash == _request(Sampling(None, 77)).request_hash

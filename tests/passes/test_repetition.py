@@ -1,0 +1,144 @@
+"""Loops are found, and what only looks like one is not; with invented texts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from shaberi_dagster.passes.base import Answer
+from shaberi_dagster.passes.repetition import Repetition, RepetitionConfig
+
+pytestmark = pytest.mark.unit
+
+PROSE = (
+    "川沿いの小さな町には古い橋が三つあります。朝は魚を売る人が集まり、昼は子どもたちが石段で遊びます。"
+    "夕方になると灯台守だった老人が笛を吹き、遠くの丘から羊飼いが返事をするのが習わしです。"
+)
+SENTENCE = "窓辺の猫は今日も静かに海を見ていました。"
+
+
+def examined(text, question="町の様子を書いてください。", **settings):
+    answer = Answer("rakuda", "0" * 64, question, None, None, None, text, None)
+    return Repetition(RepetitionConfig(**settings)).examine(answer)
+
+
+def kinds(finding):
+    return {kind for _, _, kind in finding.details["spans"]}
+
+
+def test_a_sentence_that_never_ends_is_a_tail_loop_with_its_place():
+    text = PROSE + SENTENCE * 40
+    finding = examined(text)
+    assert finding.severity > 0.4
+    assert kinds(finding) == {"tail_loop"}
+    start, end, _ = max(finding.details["spans"], key=lambda span: span[1] - span[0])
+    assert start >= len(PROSE)
+    assert end > len(text) - len(SENTENCE)
+
+
+def test_a_loop_that_the_answer_leaves_again_costs_less_than_one_that_never_ends():
+    left = examined(PROSE + SENTENCE * 8 + PROSE[::-1])
+    stuck = examined(PROSE + SENTENCE * 40)
+    assert "loop" in kinds(left)
+    assert 0 < left.severity < stuck.severity
+
+
+def test_short_units_without_any_sentence_are_loops_too():
+    for unit in ("有名な", "、それから", "ha ", "abc-"):
+        assert examined(PROSE + unit * 200).severity > 0.2, unit
+
+
+def test_a_short_answer_can_be_all_loop():
+    assert examined("うみ やま " * 12).severity > 0
+
+
+def test_a_passage_that_comes_again_is_a_repeat():
+    finding = examined(PROSE + "ところで別の話をします。天気は晴れで風はありません。" + PROSE)
+    assert kinds(finding) == {"repeat"}
+    assert finding.severity > 0
+
+
+def test_case_width_spacing_and_list_numbers_do_not_hide_a_repetition():
+    second = "2. " + PROSE.replace("、", " ， ").replace("。", "．\n")
+    assert examined(f"1. {PROSE}\n\n{second}").severity > 0
+
+
+def test_lines_that_differ_in_their_numbers_only_are_numbered():
+    assert "numbered" in kinds(examined("\n".join(f"{n}. 第{n + 3}地区の観測所" for n in range(1, 60))))
+
+
+def test_counting_without_end_is_numbered():
+    assert kinds(examined(PROSE + "\n".join(f"{n}." for n in range(1, 200)))) == {"numbered"}
+
+
+def test_long_stretches_of_blanks_or_signs_are_filler():
+    for filler in ("\t \n" * 200, "* " * 300, "。" * 400):
+        assert kinds(examined(PROSE + filler + "終わり")) == {"filler"}, filler[:4]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "はい。",
+        PROSE,
+        "県,市\n" + "\n".join(f"{a}{b}県,{b}{a}市" for a in "東西南北上下" for b in "山川海森野原"),
+        "| 品 | 値段 |\n|" + "-" * 300 + "|" + "-" * 300 + "|\n| 茶 | 300 |\n| 米 | 500 |",
+        "\n".join(f"- 2024-{m:02}-{d:02}, {m * 31.5:.2f}, {d * 17.25:.2f}" for m in range(1, 13) for d in (1, 15)),
+        "[\n" + ",\n".join(f'  {{"name": "item{n}", "properties": {{"size": {n}}}}}' for n in range(6)) + "\n]",
+        "春は花\n花は散りゆく\n\n夏は風\n花は散りゆく\n\n秋は月\n花は散りゆく\n\n冬は雪\n花は散りゆく",
+        "10 の 100 乗は 1" + "0" * 100 + " です。",
+        "見出し\n" + "ー" * 60 + "\n本文です。\n" + "=" * 60,
+    ],
+    ids=["empty", "word", "prose", "csv", "table", "data", "json", "poem", "number", "rules"],
+)
+def test_what_only_looks_like_a_loop_costs_nothing(text):
+    assert examined(text).severity == 0
+
+
+def test_what_the_question_asks_to_repeat_costs_nothing():
+    text = "ありがとう。" * 100
+    assert examined(text).severity > 0
+    assert examined(text, "「ありがとう」と100回書いてください。").severity == 0
+    assert examined(text, "Please repeat the word thank-you 100 times.").severity == 0
+
+
+def test_the_curve_says_what_a_share_costs():
+    text = SENTENCE * 60
+    assert examined(text, curve=((0.0, 0.1), (1.0, 0.1))).severity == 0.1
+    assert examined(text, curve=((0.0, 0.0), (0.5, 1.0))).severity == 1.0
+
+
+@pytest.mark.parametrize("curve", [(), ((0.5, 0.1), (0.2, 0.3)), ((0.0, 1.5),)])
+def test_a_curve_that_is_none_is_refused(curve):
+    with pytest.raises(ValidationError):
+        RepetitionConfig(curve=curve)
+
+
+def test_other_settings_are_another_identity():
+    assert Repetition(RepetitionConfig()).config_hash != Repetition(RepetitionConfig(least_letters=50)).config_hash
+
+
+def test_evidence_is_bounded_however_much_there_is():
+    sentences = [
+        f"{chr(0x4E00 + n * 37)}{chr(0x5000 + n * 41)}の岬にある宿で三日を過ごしたと旅人は語った。" for n in range(90)
+    ]
+    text = "".join(sentences * 2) + "".join(sentences[::-1] * 2)
+    assert len(examined(text).details["spans"]) <= 50
+
+
+pieces = st.sampled_from([PROSE, SENTENCE, "a b ", "\n", "１２3", "```\n", "|--|", "\ud800", "\x00", "🙂", "م", "한국"])
+texts = st.one_of(
+    st.text(), st.lists(pieces, max_size=60).map("".join), st.text(max_size=30).map(lambda unit: unit * 20)
+)
+
+
+@given(texts, texts)
+def test_any_text_has_a_finding_within_its_bounds(text, question):
+    finding = examined(text, question)
+    assert 0 <= finding.severity <= 1
+    assert finding.reason or finding.severity == 0
+    for start, end, kind in finding.details.get("spans", []):
+        assert 0 <= start < end <= len(text)
+        assert kind in {"tail_loop", "loop", "repeat", "numbered", "filler"}
+    assert examined(text, question) == finding
