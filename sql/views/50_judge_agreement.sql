@@ -1,6 +1,7 @@
 -- How far two judges agree on the same answers (same model, question and answer text): Pearson and Spearman
 -- correlation (ties get their mean rank), share of equal scores, mean difference judge_a - judge_b on the reported
 -- scale, n answers. Benchmark overall: all benchmarks together. Correlation null: one judge gave one score only.
+-- Sums have a fixed order, so that the same scores give the same numbers to the last bit.
 create view judge_agreement as
 with given as (
     select benchmark, unnest(scores) as a, scores
@@ -45,16 +46,31 @@ centred as (
         rank_a - (sum(n) over pair + 1) / 2 as u,
         rank_b - (sum(n) over pair + 1) / 2 as v
     from ranked
-    window pair as (partition by judge_a, judge_b, benchmark)
+    window pair as (
+        partition by judge_a, judge_b, benchmark
+        order by score_a, score_b rows between unbounded preceding and unbounded following
+    )
+),
+summed as (
+    select
+        judge_a, judge_b, benchmark,
+        sum(n)::bigint as n,
+        min(score_a) < max(score_a) and min(score_b) < max(score_b) as both_vary,
+        sum(n * x * y order by score_a, score_b) as xy,
+        sum(n * x * x order by score_a, score_b) as xx,
+        sum(n * y * y order by score_a, score_b) as yy,
+        sum(n * u * v order by score_a, score_b) as uv,
+        sum(n * u * u order by score_a, score_b) as uu,
+        sum(n * v * v order by score_a, score_b) as vv,
+        sum(n * (score_a = score_b)::integer) as equal,
+        sum(n * (score_a - score_b) order by score_a, score_b) as difference
+    from centred
+    group by all
 )
 select
-    judge_a, judge_b, benchmark,
-    sum(n)::bigint as n,
-    case when min(score_a) < max(score_a) and min(score_b) < max(score_b)
-        then sum(n * x * y) / sqrt(sum(n * x * x) * sum(n * y * y)) end as pearson,
-    case when min(score_a) < max(score_a) and min(score_b) < max(score_b)
-        then sum(n * u * v) / sqrt(sum(n * u * u) * sum(n * v * v)) end as spearman,
-    sum(n * (score_a = score_b)::integer) / sum(n) as exact_share,
-    sum(n * (score_a - score_b)) / sum(n) as mean_difference
-from centred
-group by all;
+    judge_a, judge_b, benchmark, n,
+    case when both_vary then xy / sqrt(xx * yy) end as pearson,
+    case when both_vary then uv / sqrt(uu * vv) end as spearman,
+    equal / n as exact_share,
+    difference / n as mean_difference
+from summed;
