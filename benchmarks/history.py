@@ -233,6 +233,7 @@ def statements(folder: Path) -> Iterator[tuple[str, str, dict[str, object]]]:
     macros = {
         "leaderboard_under": "leaderboard_under('zero')",
         "run_statistics_of": "run_statistics_of(3)",
+        "cost_at": "cost_at(null)",
         "multi_judge_leaderboard_of": f"multi_judge_leaderboard_of(['{model}'])",
     }
     for path in view_files():
@@ -240,6 +241,7 @@ def statements(folder: Path) -> Iterator[tuple[str, str, dict[str, object]]]:
         if name not in TABLES:
             yield f"view `{name}`", f"from {macros.get(name, name)}", {}
     values = {"model": model, "models": model, "judge": judge, "benchmark": benchmark, "question": "1"}
+    values |= {"judge_a": "open-a", "judge_b": "open-b"}
     values |= {"first": run_id, "second": another}
     for name, query in named_queries(Settings.from_environment()).items():
         given = {parameter: values[parameter] for parameter in query.parameters if parameter not in query.defaults}

@@ -84,7 +84,7 @@ def list_baselines(
 
 
 _RUNS = """
-select run_id, run_tag
+select run_id, run_tag, run_id in (select run_id from consensus) as has_strategies
 from runs
 where model = $model and ($tag is null or run_tag = $tag)
 order by run_tag
@@ -111,6 +111,8 @@ def _run(catalog: "duckdb.DuckDBPyConnection", run_id: str | None, model: str | 
     found = _fetch(catalog, _RUNS, {"model": model, "tag": tag})
     if not found:
         raise ConfigurationError(f"{model} has no run{f' with tag {tag!r}' if tag else ''}")
+    # A run of generate-cache has samples only.
+    found = [row for row in found if row[2]] or found
     if len(found) > 1:
         raise ConfigurationError(f"{model} has several runs: give --tag, one of {', '.join(row[1] for row in found)}")
     return str(found[0][0])

@@ -28,7 +28,7 @@ _NO_CALL = CallOptions(max_tokens_total=0)
 class ReprocessConfig(dg.Config):
     """Which runs, and which passes."""
 
-    passes: list[str] = Field(default=[], description="One more pipeline, in order; none: those that the runs have.")
+    passes: list[str] = Field(default=[], description="One more pipeline, in order; none: those there are.")
     pass_options: list[str] = Field(default=[], description="Settings of the passes, as NAME.SETTING=VALUE.")
     models: list[str] = Field(default=[], description="Only these models; none means all.")
     tags: list[str] = Field(default=[], description="Only runs with these tags or base tags; none means all.")
