@@ -3,8 +3,8 @@
     python -m tests.kept_lake.make FOLDER
 
 It is here to be read, not to be run again: a lake that later code made would say nothing about the lakes that users
-have. What was needed once more is another lake beside this one. `FOLDER` must not exist; its path stands in some rows
-(where questions and imported files came from), which nothing depends on.
+have. Whoever needs another one makes it beside this one. `FOLDER` must not exist; its path stands in some rows (where
+questions and imported files came from), on which nothing depends.
 
 The commit whose code made it stands in its table `runs`.
 """
