@@ -36,7 +36,10 @@ imports: setup ## the direction of imports
 	$(BIN)/lint-imports
 
 pytest: setup ## the tests (ARGS="-m unit" for some)
-	$(BIN)/pytest --numprocesses auto $(ARGS)
+	$(BIN)/pytest --numprocesses auto --dist worksteal $(ARGS)
+
+acceptance: setup ## kills, faults, hostile texts and simulations in full size, before work is called done
+	SHABERI_ACCEPTANCE=1 $(BIN)/pytest --numprocesses auto --dist worksteal --timeout 3600 -m acceptance $(ARGS)
 
 format: setup ## let ruff mend style and formatting
 	$(BIN)/ruff check --fix
@@ -55,4 +58,4 @@ ui: setup ## open the Dagster UI on this lake
 clean: ## remove the environment and caches, never the lake
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo test lint types imports pytest format lock docs ui clean
+.PHONY: help setup demo test lint types imports pytest acceptance format lock docs ui clean

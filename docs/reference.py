@@ -21,9 +21,9 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INTERRU
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.lake.catalog import describe_sql, view_files, view_name
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.outcome import CHECKS
-from shaberi_dagster.runspec import RunRequest
+from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.stages.result import CHECKS
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "reference.md"
@@ -42,6 +42,7 @@ _TEST_VARIABLES = {
     "SHABERI_BROWSER": "Tests: a Chromium for the tests marked `browser`; default: the one on the PATH",
     "SHABERI_SCREENSHOT": "Tests: file for a new screenshot of the asset graph",
     "SHABERI_UPDATE_SNAPSHOTS": "Tests: set to write snapshots anew instead of comparing with them",
+    "SHABERI_ACCEPTANCE": "Tests: 1 for their full sizes, as `make acceptance` has them",
     "CI": "Tests: `true` refuses to leave any test out",
 }
 

@@ -1,20 +1,18 @@
 """The code location: `dagster dev -m shaberi_dagster.definitions`."""
 
-import warnings
+from typing import Any
 
 import dagster as dg
 
-warnings.filterwarnings("ignore", category=dg.BetaWarning)
-warnings.filterwarnings("ignore", category=dg.PreviewWarning)
-
-from shaberi_dagster.defs.assets import ASSETS  # noqa: E402
-from shaberi_dagster.defs.ensemble_import import ENSEMBLE, import_ensemble_job  # noqa: E402
-from shaberi_dagster.defs.export import EXPORTS  # noqa: E402
-from shaberi_dagster.defs.jobs import JOBS, nightly_compaction  # noqa: E402
-from shaberi_dagster.defs.legacy import LEGACY, import_legacy  # noqa: E402
-from shaberi_dagster.defs.reprocess import reprocess  # noqa: E402
-from shaberi_dagster.defs.resources import WorkspaceResource  # noqa: E402
-from shaberi_dagster.defs.sensors import run_spec_folder  # noqa: E402
+from shaberi_dagster.defs.assets import ASSETS
+from shaberi_dagster.defs.ensemble_import import ENSEMBLE, import_ensemble_job
+from shaberi_dagster.defs.execution import execute
+from shaberi_dagster.defs.export import EXPORTS
+from shaberi_dagster.defs.jobs import JOBS, nightly_compaction
+from shaberi_dagster.defs.legacy import LEGACY, import_legacy
+from shaberi_dagster.defs.reprocess import reprocess
+from shaberi_dagster.defs.resources import WorkspaceResource
+from shaberi_dagster.defs.sensors import run_spec_folder
 
 defs = dg.Definitions(
     assets=[*ASSETS, *EXPORTS, *LEGACY, *ENSEMBLE],
@@ -25,3 +23,14 @@ defs = dg.Definitions(
     # One process per step would cost 5 to 19 seconds a run.
     executor=dg.in_process_executor,
 )
+
+
+def run_job(name: str, instance: dg.DagsterInstance, **options: Any) -> dg.ExecuteInProcessResult:
+    """Run a job of the definitions in this process.
+
+    Args:
+        name: Its name.
+        instance: Where Dagster records it.
+        options: As for `execute`.
+    """
+    return execute(defs.resolve_job_def(name), instance, **options)

@@ -1,20 +1,29 @@
 """A run from its spec to its metrics: the stages by name, with their effect on the run's state."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
-from shaberi_dagster.deliberation import decide
+import orjson
+
+from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
-from shaberi_dagster.examination import examine
-from shaberi_dagster.export.results_tree import refresh_results
-from shaberi_dagster.generation.stage import answer
-from shaberi_dagster.judging.grade import grade
-from shaberi_dagster.judging.stage import judge, reparse
-from shaberi_dagster.outcome import Outcome
-from shaberi_dagster.planning import load_run
-from shaberi_dagster.runspec import RunSpec
-from shaberi_dagster.scoring import measure, score, set_status
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.export.results_tree import is_exported
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.prompts_used import prompts_of, record_prompts
+from shaberi_dagster.publishing import begin, changed
+from shaberi_dagster.runs.plan import RunPlan
+from shaberi_dagster.runs.planning import load_run
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.stages.base import Rows, Stage
+from shaberi_dagster.stages.consensus import ConsensusAnswers
+from shaberi_dagster.stages.judgements import Judgements
+from shaberi_dagster.stages.metrics import measure, set_status
+from shaberi_dagster.stages.pass_outputs import PassOutputs
+from shaberi_dagster.stages.result import StageResult, stages_of
+from shaberi_dagster.stages.scores import score
 
 
 def stored_spec(run_id: str, workspace: Workspace) -> RunSpec:
@@ -37,11 +46,11 @@ def materialize(
     judges: Sequence[str] = (),
     *,
     reprocess: bool = False,
-) -> list[Outcome]:
+) -> list[StageResult]:
     """Bring one stage of a run up to date.
 
     Args:
-        stage: One of `outcome.STAGES`.
+        stage: One of `stages.result.STAGES`.
         run_id: A registered run.
         benchmarks: Which benchmarks; those that the run has not are left out.
         workspace: Where to read and write.
@@ -49,22 +58,23 @@ def materialize(
         reprocess: For `judgements`: read the stored outputs again instead of calling judges.
 
     Returns:
-        One outcome per benchmark of the run.
+        One result per benchmark of the run.
     """
     spec = stored_spec(run_id, workspace)
     own = [name for name in spec.benchmarks if name in benchmarks]
     if not own:
         return []
-    stages = {
-        "answers": answer,
-        "consensus": decide,
-        "judgements": grade if spec.ensemble else reparse if reprocess else partial(judge, judges=judges),
-        "pass_outputs": examine,
-        "scores": score,
-        "metrics": measure,
-    }
+    begin(run_id, workspace)
     try:
-        outcomes = stages[stage](spec, own, workspace)
+        record_prompts(workspace.lake, prompts_of(spec, own, stage, workspace, judges))
+        if stage in DERIVED:
+            results = DERIVED[stage](spec, own, workspace)
+        elif reprocess and stage == "judgements" and not spec.ensemble:
+            results = Judgements(RunPlan(spec, own, workspace)).reparse()
+        elif stage == "consensus" and not spec.ensemble:
+            results = []
+        else:
+            results = stage_of(stage, RunPlan(spec, own, workspace), judges=judges).materialize()
     except PartitionBusyError:
         raise  # the run's state is for the other process to tell
     except BaseException as error:
@@ -73,10 +83,96 @@ def materialize(
             set_status(spec, workspace, error=stopped if isinstance(error, Exception) else None)
         except Exception as second:  # noqa: BLE001 - what stopped the stage is what has to be said (a full disk)
             workspace.reporter.note(f"the state of run {run_id} could not be written: {second}")
-        refresh_results(run_id, workspace)
+        changed(run_id, workspace)
         raise
-    refresh_results(run_id, workspace, summary=stage == "metrics")
-    return outcomes
+    changed(run_id, workspace)
+    return results
+
+
+CALLING_STAGES = ("answers", "consensus", "judgements", "pass_outputs")
+"""The stages that may make calls, in order."""
+DERIVED: Mapping[str, Callable[[RunSpec, Sequence[str], Workspace], list[StageResult]]] = {
+    "scores": score,
+    "metrics": measure,
+}
+"""The stages that are SQL over the others."""
+
+
+def stage_of(name: str, plan: RunPlan, rows: Rows | None = None, judges: Sequence[str] = ()) -> Stage[Any]:
+    """A stage of a run, ready to work.
+
+    Args:
+        name: One of `CALLING_STAGES`.
+        plan: The run.
+        rows: What the stages before have made; by default what is in the lake.
+        judges: For `judgements`: only these; none named means all of the run's.
+
+    Raises:
+        ConfigurationError: A judge is not one of the run's.
+    """
+    if name == "judgements":
+        return Judgements(plan, rows, judges)
+    if name == "pass_outputs":
+        return PassOutputs.of_run(plan, rows)
+    return ConsensusAnswers(plan, rows) if name == "consensus" else Answers(plan, rows)
+
+
+def is_up_to_date(spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str], workspace: Workspace) -> bool:
+    """Whether `materialize` would change nothing: no call, no row, no state of the run, no file of its results.
+
+    Args:
+        spec: The run as it is planned.
+        benchmarks: Some of its benchmarks.
+        stages: Which stages; with `metrics` the benchmarks must be complete too.
+        workspace: Where to read; nothing is written and nobody is called.
+    """
+    lake, folder = workspace.lake, workspace.settings.results
+    rows = lake.read("runs", {"run_id": spec.run_id}, ["spec_hash", "status_by_benchmark"]).rows()
+    if [spec_hash for spec_hash, _ in rows] != [spec.spec_hash]:
+        return False
+    states = orjson.loads(rows[0][1] or "{}")
+    if "metrics" in stages and any(states.get(name) != "complete" for name in benchmarks):
+        return False
+    if not is_exported(lake, spec.run_id, folder):
+        return False
+    if any(workspace.journal_path(spec.run_id, stage).exists() for stage in stages):
+        return False  # of an attempt that was interrupted, or of one at work
+    try:
+        return all(_is_done(stage, spec, benchmarks, workspace) for stage in stages)
+    except ShaberiError:
+        return False  # what is wrong is said by the stage itself
+
+
+def _is_done(stage: str, spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> bool:
+    own = [name for name in benchmarks if stage in stages_of(get_benchmark(name))]
+    if stage not in DERIVED:
+        return not own or stage_of(stage, RunPlan(spec, own, workspace)).survey().is_done
+    try:
+        DERIVED[stage](spec, own, _Rehearsal(workspace.settings, workspace.environment))
+    except _SomethingToDoError:
+        return False
+    return True
+
+
+class _SomethingToDoError(Exception):
+    """Something would be written."""
+
+
+class _Rehearsal(Workspace):
+    """A workspace in which what is derived ends where it would write something."""
+
+    @cached_property
+    def lake(self) -> Lake:
+        """The lake, which cannot be written."""
+        return _UnwrittenLake(self.settings.warehouse)
+
+
+class _UnwrittenLake(Lake):
+    def replace(self, *_: object, **__: object) -> None:
+        raise _SomethingToDoError
+
+    def append(self, *_: object, **__: object) -> None:
+        raise _SomethingToDoError
 
 
 def check_endpoints(spec: RunSpec, workspace: Workspace, *, answers: bool, judges: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 import re
 import traceback
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,21 @@ class PromptError(ConfigurationError):
     """A prompt template is missing, broken, or uses a variable that it is not given."""
 
 
+@dataclass(frozen=True)
+class Template:
+    """One template that a prompt is made of.
+
+    Attributes:
+        name: Its name.
+        file: Its path in the folder of the prompts, with `/`.
+        source: Its exact text.
+    """
+
+    name: str
+    file: str
+    source: str
+
+
 class PromptLibrary:
     """The templates of one folder.
 
@@ -45,6 +61,7 @@ class PromptLibrary:
         self.folder = folder.resolve()
         self._folders = [self.folder / overlay, self.folder] if overlay else [self.folder]
         self._sources: dict[str, str] = {}
+        self._hashes: dict[tuple[str, ...], str] = {}
         self._variants: dict[str, PromptLibrary] = {}
         self._environment = SandboxedEnvironment(
             loader=jinja2.FunctionLoader(self._load),
@@ -103,7 +120,23 @@ class PromptLibrary:
         Raises:
             PromptError: A template is missing or broken.
         """
-        return sha256_json([self._source(name) for top in names for name in self._closure(top)])
+        if names not in self._hashes:
+            self._hashes[names] = sha256_json([self._source(name) for top in names for name in self._closure(top)])
+        return self._hashes[names]
+
+    def templates(self, *names: str) -> list[Template]:
+        """The templates and all they include, in the order in which `prompt_hash` is made of them.
+
+        What two of them include is there twice.
+
+        Raises:
+            PromptError: A template is missing or broken.
+        """
+        return [
+            Template(name, self._path(name).relative_to(self.folder).as_posix(), self._source(name))
+            for top in names
+            for name in self._closure(top)
+        ]
 
     def _load(self, name: str) -> tuple[str, str, None]:
         path = self._path(name)
@@ -211,17 +244,27 @@ def fallback_messages(library: PromptLibrary, benchmark: Benchmark, judge_output
     return (Message("user", text),)
 
 
-def generation_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:
-    """The version of the prompts that ask for an answer."""
+def generation_templates(benchmark: Benchmark) -> tuple[str, ...]:
+    """What the prompts that ask for an answer are made of."""
     generation = benchmark.generation
     system = () if generation.system_template is None else (generation.system_template,)
-    return library.prompt_hash(*system, generation.user_template)
+    return (*system, generation.user_template)
+
+
+def judge_templates(benchmark: Benchmark) -> tuple[str, ...]:
+    """What the prompts that ask for a judgement are made of."""
+    judging = benchmark.judging
+    return (*(judging.example_templates or ()), judging.primary_template)
+
+
+def generation_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:
+    """The version of the prompts that ask for an answer."""
+    return library.prompt_hash(*generation_templates(benchmark))
 
 
 def judge_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:
     """The version of the prompts that ask for a judgement (the fallback has its own)."""
-    judging = benchmark.judging
-    return library.prompt_hash(*(judging.example_templates or ()), judging.primary_template)
+    return library.prompt_hash(*judge_templates(benchmark))
 
 
 def fallback_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:

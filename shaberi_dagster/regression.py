@@ -28,12 +28,12 @@ from shaberi_dagster.identity import check_run_tag, sha256_json
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.schemas import BASELINES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.outcome import Check
-from shaberi_dagster.planning import LEGACY_KIND
-from shaberi_dagster.runspec import SINGLE, RunSpec
+from shaberi_dagster.runs.planning import LEGACY_KIND
+from shaberi_dagster.runs.spec import SINGLE, RunSpec
+from shaberi_dagster.runs.workspace import JOURNAL_FOLDER
+from shaberi_dagster.stages.result import Check
 from shaberi_dagster.statistics.power import detectable_fisher_drop, detectable_paired_drop
 from shaberi_dagster.statistics.significance import fisher_lower_tail, holm, mcnemar_exact
-from shaberi_dagster.workspace import JOURNAL_FOLDER
 
 Gate = Literal["paired", "fisher"]
 SIGNIFICANCE = 0.10
@@ -216,27 +216,6 @@ def fisher_gate(tallies: Sequence[Tally], significance: float = SIGNIFICANCE) ->
     return tuple(
         GateTest(one, raw, adjusted, significance / len(p), adjusted <= significance and (one.delta or 0) < 0)
         for one, raw, adjusted in zip(tallies, p, holm(p), strict=True)
-    )
-
-
-def check_published(
-    baseline: Mapping[str, tuple[int, int]], current: Mapping[str, tuple[int, int]], significance: float = SIGNIFICANCE
-) -> tuple[GateTest, ...]:
-    """The original gate over pooled counts, as its baseline files have them.
-
-    Args:
-        baseline: For `single` and each strategy: right answers and questions.
-        current: Likewise; the family is what both have, in this order.
-        significance: Level of all tests together.
-    """
-    return fisher_gate(
-        [
-            Tally(name, None, n_baseline, n, correct, right, n_baseline, n)
-            for name, (right, n) in current.items()
-            if name in baseline
-            for correct, n_baseline in [baseline[name]]
-        ],
-        significance,
     )
 
 

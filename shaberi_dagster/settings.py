@@ -1,5 +1,6 @@
 """Where things are. The one place that reads the environment for folders."""
 
+import getpass
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ class Settings:
         prompts: The Jinja templates (`SHABERI_PROMPTS`, default the project's own).
         prices: A YAML file with own prices (`SHABERI_PRICES`), which win over list prices; None for list prices only.
         sql: The views and queries.
+        user: Who makes or imports runs, for `created_by` (`SHABERI_USER`, default the login name).
     """
 
     warehouse: Path
@@ -37,6 +39,7 @@ class Settings:
     prompts: Path
     prices: Path | None
     sql: Path
+    user: str | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -53,4 +56,12 @@ class Settings:
             prompts=Path(environment.get("SHABERI_PROMPTS") or project_folder("prompts")).absolute(),
             prices=Path(prices).absolute() if prices else None,
             sql=project_folder("sql"),
+            user=environment.get("SHABERI_USER") or _login_name(),
         )
+
+
+def _login_name() -> str | None:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # in a container whose user has no name
+        return None

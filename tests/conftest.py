@@ -1,15 +1,24 @@
 """Fixtures that all tests share, and what decides which tests can run here."""
 
+import gc
 import os
 import shutil
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
+from shaberi_dagster.export import results_tree
+from shaberi_dagster.lake import catalog
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.workspace import Workspace
+from tests.migrations import read_migrations_once
 from tests.mock_endpoint import MockEndpoint, running_mock
+
+read_migrations_once()
 
 IN_CI = os.environ.get("CI") == "true"
 BROWSER = os.environ.get("SHABERI_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -30,12 +39,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in deselected]
 
 
+def pytest_unconfigure() -> None:
+    """An engine has frozen what was loaded; DuckDB's bindings would count all of it as leaked, at length."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test touches the developer's lake, instance or keys."""
     monkeypatch.setenv("SHABERI_WAREHOUSE", str(tmp_path / "warehouse"))
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    for name in ("DATASETS", "RUN_SPECS", "PROMPTS", "PRICES", "RESULTS", "API_KEY"):
+    for name in ("DATASETS", "RUN_SPECS", "PROMPTS", "PRICES", "RESULTS", "API_KEY", "USER"):
         monkeypatch.delenv(f"SHABERI_{name}", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
@@ -57,6 +71,26 @@ def mock() -> Iterator[MockEndpoint]:
     """A real HTTP endpoint that answers and judges like a model."""
     with running_mock() as running:
         yield running
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often the catalog, each run's files and each summary were written in this process."""
+    counts: Counter[str] = Counter()
+
+    def count(module: ModuleType, name: str, label: Callable[..., str]) -> None:
+        function = getattr(module, name)
+
+        def counting(*args: Any, **options: Any) -> Any:
+            counts[label(*args)] += 1
+            return function(*args, **options)
+
+        monkeypatch.setattr(module, name, counting)
+
+    count(catalog, "write_catalog", lambda *_: "catalog")
+    count(results_tree, "export_run", lambda _, run_id, *__: run_id)
+    count(results_tree, "export_summary", lambda _, model, base_tag, *__: f"summary of {model} {base_tag}")
+    return counts
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from typing import Any
 from shaberi_dagster.benchmarks.questions import Question, load_question_set
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.evaluation import materialize
-from shaberi_dagster.outcome import Outcome, stages_of
-from shaberi_dagster.runspec import RunRequest, RunSpec
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.result import StageResult, stages_of
 from tests.mock_endpoint import MockEndpoint, Scripted
 from tests.runs import ask
 
@@ -62,7 +62,7 @@ def ask_ensemble(mock: MockEndpoint, **values: Any) -> RunRequest:
     return ask(mock, **settings | values)
 
 
-def ensemble_stages(spec: RunSpec, workspace: Workspace, *stages: str) -> dict[str, Outcome]:
+def ensemble_stages(spec: RunSpec, workspace: Workspace, *stages: str) -> dict[str, StageResult]:
     """The outcomes of the stages (all, if none is named) for the run's first benchmark."""
     (name, *_) = spec.benchmarks
     return {

@@ -8,9 +8,9 @@ import orjson
 import polars as pl
 
 from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.planning import load_questions, plan_run, store_run
-from shaberi_dagster.runspec import RunRequest, RunSpec
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.planning import load_questions, plan_run, store_run
+from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.workspace import Workspace
 
 Verdicts = Mapping[str, Sequence[bool | None]]
 """Strategy to what is right, question by question; None is a failure."""

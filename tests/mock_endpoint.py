@@ -92,6 +92,7 @@ class MockEndpoint:
     def stats(self) -> dict[str, Any]:
         """Counters: `requests`, `answered`, `rejected` (429), one for each fault, `in_flight`, `most_in_flight`,
         `abandoned` (the client went away before the answer), `repeated` (answers beyond the first to the same body),
+        `model_lists` (if `/v1/models` was asked for),
         and `keys`: body hash to asked and answered."""
         names = ("requests", "answered", "rejected", "most_in_flight", "abandoned")
         counts = {name: self._counts[name] for name in names}
@@ -115,6 +116,7 @@ class MockEndpoint:
         return web.json_response(self.stats())
 
     async def _models(self, request: web.Request) -> web.Response:
+        self._counts["model_lists"] += 1
         return self._refusal(request) or web.json_response({"object": "list", "data": [{"id": "mock"}]})
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
@@ -228,15 +230,16 @@ def completion(body: dict[str, Any], content: str | bytes, **message: Any) -> di
 
 
 @contextlib.contextmanager
-def running_mock(tls: ssl.SSLContext | None = None, **options: Any) -> Iterator[MockEndpoint]:
-    """An endpoint on a free port of 127.0.0.1, in a thread of its own, with the given `Options`; https with `tls`."""
+def running_mock(tls: ssl.SSLContext | None = None, port: int = 0, **options: Any) -> Iterator[MockEndpoint]:
+    """An endpoint on a port of 127.0.0.1 (0 finds a free one), in a thread of its own, with the given `Options`;
+    https with `tls`."""
     mock, started = MockEndpoint(Options(**options)), threading.Event()
     loop = asyncio.new_event_loop()
     runner = web.AppRunner(mock.application(), access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
 
     async def start() -> None:
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+        site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls)
         await site.start()
         mock.base_url = f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}/v1"
         started.set()
@@ -247,8 +250,8 @@ def running_mock(tls: ssl.SSLContext | None = None, **options: Any) -> Iterator[
 
     thread = threading.Thread(target=loop.run_forever, name="mock-endpoint", daemon=True)
     thread.start()
-    asyncio.run_coroutine_threadsafe(start(), loop).result(timeout=10)
     try:
+        asyncio.run_coroutine_threadsafe(start(), loop).result(timeout=10)
         yield mock
     finally:
         asyncio.run_coroutine_threadsafe(stop(), loop).result(timeout=10)

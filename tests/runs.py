@@ -9,13 +9,14 @@ from typing import Any
 import orjson
 import pytest
 
-from shaberi_dagster import workspace as workspace_module
-from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.evaluation import materialize, stage_of
 from shaberi_dagster.llm.engine import Engine, RetrySettings
-from shaberi_dagster.outcome import STAGES, Outcome
-from shaberi_dagster.planning import plan_run, store_run
-from shaberi_dagster.runspec import RunRequest, RunSpec
-from shaberi_dagster.workspace import EngineThread, Workspace
+from shaberi_dagster.runs import workspace as workspace_module
+from shaberi_dagster.runs.plan import RunPlan
+from shaberi_dagster.runs.planning import plan_run, store_run
+from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.workspace import EngineThread, Workspace
+from shaberi_dagster.stages.result import STAGES, StageResult
 from tests.mock_endpoint import MockEndpoint
 
 
@@ -51,7 +52,9 @@ def stored_run(workspace: Workspace, request: RunRequest) -> RunSpec:
     return spec
 
 
-def materialized(spec: RunSpec, workspace: Workspace, *stages: str, judges: tuple[str, ...] = ()) -> dict[str, Outcome]:
+def materialized(
+    spec: RunSpec, workspace: Workspace, *stages: str, judges: tuple[str, ...] = ()
+) -> dict[str, StageResult]:
     """The outcomes of the stages (all, if none is named) for the run's first benchmark."""
     outcomes = {
         stage: materialize(stage, spec.run_id, list(spec.benchmarks), workspace, judges) for stage in stages or STAGES
@@ -59,7 +62,7 @@ def materialized(spec: RunSpec, workspace: Workspace, *stages: str, judges: tupl
     return {stage: made[0] for stage, made in outcomes.items() if made}
 
 
-def checks(outcome: Outcome) -> dict[str, bool]:
+def checks(outcome: StageResult) -> dict[str, bool]:
     """The checks' names and whether they passed."""
     return {check.name: check.passed for check in outcome.checks}
 
@@ -75,3 +78,15 @@ def write_questions(folder: Path, count: int, benchmark: str = "rakuda") -> Path
     rows = [{"question": f"質問{number}は何ですか。", "category": "地理"} for number in range(1, count + 1)]
     (folder / f"{benchmark}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return folder
+
+
+def items_of(stage: str, spec: RunSpec, workspace: Workspace) -> list[Any]:
+    """All items that a stage of a run plans, whether they are made or not."""
+    planned = stage_of(stage, RunPlan(spec, list(spec.benchmarks), workspace))
+    return list(planned.items(planned.planned()))
+
+
+def stages_made(spec: RunSpec, workspace: Workspace, stage: str) -> int:
+    """Materialize one stage of all benchmarks of a run; how many calls that made."""
+    results = materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
+    return sum(result.facts.get("calls_made", 0) for result in results)

@@ -1,4 +1,4 @@
-from collections import Counter
+import json
 from collections.abc import Iterator
 from contextlib import nullcontext
 
@@ -10,12 +10,13 @@ from shaberi_dagster.errors import ConfigurationError, EndpointError, PartitionB
 from shaberi_dagster.evaluation import check_endpoints, materialize, stored_spec
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.llm.journal import Journal
-from shaberi_dagster.outcome import CHECKS, STAGES, stages_of
 from shaberi_dagster.progress import LogReporter
-from shaberi_dagster.workspace import Workspace, reporting_to
+from shaberi_dagster.publishing import publish
+from shaberi_dagster.runs.workspace import Workspace, reporting_to
+from shaberi_dagster.stages.result import CHECKS, STAGES, stages_of
 from tests.ensembles import ask_ensemble, scripted
 from tests.mock_endpoint import MockEndpoint, running_mock
-from tests.results_tree import assert_valid_tree
+from tests.results_tree import assert_valid_tree, problems
 from tests.runs import ask, materialized, own_engine, stored_run
 
 pytestmark = pytest.mark.integration
@@ -97,7 +98,7 @@ def test_an_error_becomes_the_state_of_the_run(
         def fails(*_: object, error: BaseException = error) -> None:
             raise error
 
-        monkeypatch.setattr("shaberi_dagster.evaluation.answer", fails)
+        monkeypatch.setattr("shaberi_dagster.stages.answers.Answers.materialize", fails)
         with pytest.raises(type(error)):
             materialize("answers", spec.run_id, ["tengu"], workspace)
         row = workspace.lake.read("runs").row(0, named=True)
@@ -150,43 +151,48 @@ def test_all_rows_of_a_run_carry_its_name(workspace: Workspace, mock: MockEndpoi
     assert metrics == [("t", 2)]
 
 
-def _valid_tree(workspace: Workspace) -> Counter[str]:
-    return assert_valid_tree(workspace.settings.results)
+def _told(workspace: Workspace) -> tuple[str, list[str]]:
+    """Status and incomplete parts of the only manifest, which is valid."""
+    (path,) = workspace.settings.results.glob("*/*/manifest.json")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert problems("manifest", content) == []
+    (benchmark,) = content["benchmarks"].values()
+    return content["status"], benchmark["incomplete_parts"]
 
 
-def test_the_results_are_there_and_valid_after_every_stage(workspace: Workspace, mock: MockEndpoint) -> None:
+def test_the_manifest_says_after_every_stage_what_is_missing(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(workspace, ask(mock, passes=["lang_mixing", "repetition"]))
-    written = []
+    passes = ["passes lang_mixing", "passes repetition"]
+    missing = {"answers": ["judgements judge-a", *passes], "judgements": passes}
     for stage in stages_of(get_benchmark("tengu")):
         materialize(stage, spec.run_id, ["tengu"], workspace)
-        written.append(_valid_tree(workspace)["manifest"])
-    assert written == [1] * 5
-    counts = _valid_tree(workspace)
+        assert _told(workspace) == ("running", missing.get(stage, []))
+    publish(workspace)
+    assert _told(workspace) == ("complete", [])
+    counts = assert_valid_tree(workspace.settings.results)
     assert (counts["answer"], counts["judgement"], counts["pass"]) == (5, 5, 10)
 
 
-def test_the_results_of_an_ensemble_are_there_and_valid_after_every_stage(workspace: Workspace) -> None:
+def test_the_manifest_of_an_ensemble_is_valid_after_every_stage(workspace: Workspace) -> None:
     with running_mock(script=scripted()) as mock:
         spec = stored_run(workspace, ask_ensemble(mock, ensemble=2, strategies=["standard", "elo", "plurality"]))
         for stage in stages_of(get_benchmark("gsm8k")):
             materialize(stage, spec.run_id, ["gsm8k"], workspace)
-            _valid_tree(workspace)
-    counts = _valid_tree(workspace)
-    # Two samples are too few for elo, which has rows all the same.
+            # Two samples are too few for elo.
+            assert _told(workspace) == ("running", [] if stage == "answers" else ["consensus elo"])
+    publish(workspace)
+    counts = assert_valid_tree(workspace.settings.results)
     assert (counts["answer"], counts["consensus"], counts["judgement"]) == (9, 12, 9 + 12)
 
 
-@pytest.mark.parametrize("stage", ["judgements", "pass_outputs"])
-def test_the_results_are_valid_when_a_stage_fails(stage: str, workspace: Workspace, mock: MockEndpoint) -> None:
-    guard = {"passes": ["safety_check"], "pass_options": ["safety_check.model=guard"]}
-    spec = stored_run(workspace, ask(mock, **(guard if stage == "pass_outputs" else {})))
-    materialized(spec, workspace, "answers")
+def test_a_stage_that_fails_is_in_the_manifest(workspace: Workspace, mock: MockEndpoint) -> None:
+    spec = stored_run(workspace, ask(mock))
     mock.options.key = "changed"
     with pytest.raises(EndpointError):
-        materialize(stage, spec.run_id, ["tengu"], workspace)
-    assert _valid_tree(workspace)["answer"] == 5
+        materialize("answers", spec.run_id, ["tengu"], workspace)
     (manifest,) = workspace.settings.results.glob("*/*/manifest.json")
     assert "refuses us" in manifest.read_text(encoding="utf-8")
+    assert _told(workspace) == ("running", ["answers", "judgements judge-a"])
 
 
 def test_the_models_of_an_ensemble_and_the_run_itself_are_checked_before_anything_is_paid(workspace: Workspace) -> None:

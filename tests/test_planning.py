@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.planning import (
+from shaberi_dagster.runs.planning import (
     add_pipeline,
     judged_anew,
     load_questions,
@@ -18,9 +18,10 @@ from shaberi_dagster.planning import (
     store_run,
     stored_question_set,
 )
-from shaberi_dagster.runspec import RunRequest, RunSpec
-from shaberi_dagster.workspace import Workspace
-from tests.runs import write_questions
+from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+from tests.mock_endpoint import MockEndpoint
+from tests.runs import ask, stored_run, write_questions
 
 pytestmark = pytest.mark.integration
 
@@ -562,3 +563,15 @@ def test_a_pipeline_that_cannot_be_is_refused(
     _stored_ensemble(workspace, tag="e")
     with pytest.raises(ConfigurationError, match=message):
         add_pipeline(run_id, passes, options, workspace)
+
+
+def test_a_run_is_of_whoever_stored_it_first(workspace: Workspace, mock: MockEndpoint) -> None:
+    def stored_by(user: str | None, **values: Any) -> str | None:
+        own = Workspace(replace(workspace.settings, user=user), environment={})
+        spec = stored_run(own, ask(mock, **values))
+        return str(own.lake.read("runs", {"run_id": spec.run_id})["created_by"][0])
+
+    assert stored_by("first") == "first"
+    assert stored_by("second", judge_models=["judge-b"]) == "first"
+    assert stored_by("second", tag="own") == "second"
+    assert stored_by(None, tag="nobodys") == "None"

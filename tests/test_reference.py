@@ -9,8 +9,8 @@ import pytest
 import typer
 
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.outcome import CHECKS
-from shaberi_dagster.runspec import RunRequest
+from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.stages.result import CHECKS
 
 pytestmark = pytest.mark.integration
 

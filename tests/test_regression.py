@@ -14,19 +14,16 @@ from rich.console import Console
 from scipy.stats import binom
 
 from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.definitions import defs
-from shaberi_dagster.defs.execution import execute
-from shaberi_dagster.defs.jobs import EVALUATE_ENSEMBLE, add_partition
+from shaberi_dagster.definitions import defs, run_job
+from shaberi_dagster.defs.jobs import EVALUATE_ENSEMBLE
+from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.outcome import stages_of
-from shaberi_dagster.planning import load_questions
 from shaberi_dagster.regression import (
     Tally,
     baselines,
-    check_published,
     check_regression,
     fisher_gate,
     paired_gate,
@@ -34,12 +31,28 @@ from shaberi_dagster.regression import (
     regression_checks,
     weighted_holm,
 )
+from shaberi_dagster.runs.planning import load_questions
+from shaberi_dagster.stages.result import stages_of
 from shaberi_dagster.statistics.significance import fisher_lower_tail, holm, mcnemar_exact
 from tests.judged_ensembles import judged_ensemble
 from tests.runs import ask, own_engine, stored_run
+from tests.sizes import size
 
 SIZE = 20
 unit, integration = pytest.mark.unit, pytest.mark.integration
+
+
+def check_published(baseline, current, significance=0.1):
+    """The original gate over pooled counts: right answers and questions of `single` and each strategy."""
+    return fisher_gate(
+        [
+            Tally(name, None, n_baseline, n, correct, right, n_baseline, n)
+            for name, (right, n) in current.items()
+            if name in baseline
+            for correct, n_baseline in [baseline[name]]
+        ],
+        significance,
+    )
 
 
 def right(count, size=SIZE, first=0):
@@ -536,7 +549,7 @@ def test_materialized_metrics_carry_the_check_and_a_regression_does_not_stop_the
         add_partition(now, instance)
         found = {}
         for baseline in (None, "base"):
-            result = execute(
+            result = run_job(
                 EVALUATE_ENSEMBLE,
                 instance,
                 ops={"metrics": {"config": {"baseline": baseline}}} if baseline else {},
@@ -556,7 +569,7 @@ def test_materialized_metrics_carry_the_check_and_a_regression_does_not_stop_the
 
 
 def _gate_quality():
-    path = Path(__file__).resolve().parent.parent / "benchmarks" / "gate_quality.py"
+    path = Path(__file__).resolve().parent.parent / "perf" / "gate_quality.py"
     spec = importlib.util.spec_from_file_location("gate_quality", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -564,15 +577,16 @@ def _gate_quality():
 
 
 @unit
+@pytest.mark.acceptance
 def test_in_simulations_equal_runs_seldom_fail_and_pairs_see_more_than_fisher(monkeypatch):
     monkeypatch.setitem(sys.modules, "gate_quality", module := _gate_quality())
-    equal = module.alarms(module.Scenario(30, copies=0.0), 300)
-    # Level 0.1: more than 0.15 of 300 has probability 0.003.
+    equal = module.alarms(module.Scenario(30, copies=0.0), size(300, 4000))
+    # Level 0.1: more than 0.15 of 300 has probability 0.003, of more simulations less.
     assert max(vars(equal).values()) <= 0.15
-    lower = module.alarms(module.Scenario(30, 0.05), 60)
+    lower = module.alarms(module.Scenario(30, 0.05), size(60, 1000))
     assert lower.paired > 0.9
     assert lower.fisher < 0.3
-    broken = module.alarms(module.Scenario(30, 0.3, broken=3), 60)
+    broken = module.alarms(module.Scenario(30, 0.3, broken=3), size(60, 1000))
     assert broken.paired > 0.7
     assert broken.fisher < 0.2
 

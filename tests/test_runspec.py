@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from shaberi_dagster.runspec import (
+from shaberi_dagster.runs.spec import (
     BenchmarkSpec,
     EndpointSpec,
     EnsembleSpec,

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from shaberi_dagster.cli.report import MARKER
-from tests.commands import SCRIPTS, run
+from tests.commands import SCRIPTS, run, run_anew
 from tests.ensembles import prompt_of, starter_questions
 from tests.mock_endpoint import MockEndpoint, running_mock
 
@@ -304,7 +304,7 @@ def service(tmp_path: Path, endpoint: MockEndpoint) -> Service:
 
 
 def test_actionlint_and_shellcheck_have_nothing_to_say() -> None:
-    finished = run("actionlint", "-shellcheck", SCRIPTS / "shellcheck", "-pyflakes", "", WORKFLOW)
+    finished = run_anew("actionlint", "-shellcheck", SCRIPTS / "shellcheck", "-pyflakes", "", WORKFLOW)
 
     assert (finished.code, finished.out) == (0, "")
 
@@ -316,7 +316,7 @@ def test_actionlint_and_shellcheck_are_really_asked(tmp_path: Path) -> None:
         text.replace("needs.plan.outputs.ready", "needs.plan.outputs.redy").replace('exit "$CODE"', "exit $CODE"),
         encoding="utf-8",
     )
-    finished = run("actionlint", "-shellcheck", SCRIPTS / "shellcheck", "-pyflakes", "", broken)
+    finished = run_anew("actionlint", "-shellcheck", SCRIPTS / "shellcheck", "-pyflakes", "", broken)
 
     assert finished.code == 1
     assert 'property "redy" is not defined' in finished.out

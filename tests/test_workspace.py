@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.progress import LogReporter
-from shaberi_dagster.runspec import CallOptions
+from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.runs.workspace import EngineThread, Workspace, reporting_to
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.workspace import EngineThread, Workspace, reporting_to
 
 pytestmark = pytest.mark.integration
 

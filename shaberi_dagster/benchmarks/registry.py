@@ -65,7 +65,7 @@ class JudgingDefaults:
         fallback_template: The second call, which reads the score out of the judge's own text.
         sampling: Temperature 0. 4,096 tokens, since with the legacy 1,024 four fifths of the GPT-5.1
             judgements of Rakuda ended before their score.
-        legacy_score_forms: Forms of older prompts by the names that `judging.parse` explains, in the order they
+        legacy_score_forms: Forms of older prompts by the names that `judges.parse` explains, in the order they
             are tried.
     """
 

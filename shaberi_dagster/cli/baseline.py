@@ -46,13 +46,13 @@ def promote(  # noqa: PLR0917
     """Make what a run got right a baseline, which is never changed."""
     del debug
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415  (DuckDB and polars only when needed)
-    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415
     from shaberi_dagster.regression import promote as promote_run  # noqa: PLC0415
+    from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415
 
     settings = Settings.from_environment()
     with open_catalog(settings.warehouse) as catalog:
         chosen = _run(catalog, run_id, model, tag)
-    rows = promote_run(Lake(settings.warehouse), chosen, name, note, allow_partial=allow_partial)
+    rows = promote_run(Workspace(settings).lake, chosen, name, note, allow_partial=allow_partial)
     datasets, strategies = rows["benchmark"].n_unique(), rows["strategy"].n_unique()
     questions = rows.select("benchmark", "question_id").n_unique()
     typer.echo(

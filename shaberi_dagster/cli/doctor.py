@@ -3,17 +3,20 @@
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import duckdb
 
 from shaberi_dagster.defs.execution import close_dead_runs, open_instance
+from shaberi_dagster.defs.partitions import add_missing_partitions
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.upgrades import FORMAT, stored_format
 from shaberi_dagster.llm.endpoints import api_key_variables
+from shaberi_dagster.runs.workspace import JOURNAL_FOLDER
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.workspace import JOURNAL_FOLDER
 
 _ENOUGH_DISK = 1 << 30
 
@@ -28,7 +31,7 @@ class Finding:
 
 
 def examine(settings: Settings) -> list[Finding]:
-    """Look at everything; close Dagster runs of dead processes."""
+    """Look at everything; close Dagster runs of dead processes, register runs that the instance lacks."""
     return [*_folders(settings), *_lake(settings), _journals(settings), *_keys(), _instance(settings)]
 
 
@@ -50,7 +53,12 @@ def _lake(settings: Settings) -> Iterator[Finding]:
     if not versions:
         yield Finding("lake", fine=True, detail="empty; run run-evals")
         return
-    lake = Lake(settings.warehouse)
+    try:
+        lake = Lake(settings.warehouse)
+    except ShaberiError as error:
+        yield Finding("lake format", fine=False, detail=str(error))
+        return
+    yield _format(settings)
     for table in versions:
         missing = [uri for uri in lake.delta(table).file_uris() if not os.path.exists(uri)]  # noqa: PTH110
         yield Finding(f"table {table}", not missing, f"version {versions[table]}, {len(missing)} files missing")
@@ -61,6 +69,12 @@ def _lake(settings: Settings) -> Iterator[Finding]:
                 yield Finding(f"{view} judgements", count == 0, f"{count} rows; materialize judgements to renew them")
     except (ShaberiError, duckdb.Error) as error:
         yield Finding("catalog", fine=False, detail=str(error).splitlines()[0])
+
+
+def _format(settings: Settings) -> Finding:
+    stored = stored_format(settings.warehouse)
+    state = "up to date" if stored == FORMAT else f"the next command that writes brings it to {FORMAT}"
+    return Finding("lake format", fine=True, detail=f"{stored}, {state}")
 
 
 def _journals(settings: Settings) -> Finding:
@@ -79,4 +93,8 @@ def _keys() -> Iterator[Finding]:
 def _instance(settings: Settings) -> Finding:
     with open_instance(settings.dagster_home) as instance:
         closed = close_dead_runs(instance)
-    return Finding("Dagster instance", fine=True, detail=f"{settings.dagster_home}, {len(closed)} dead runs closed")
+        detail = f"{settings.dagster_home}, {len(closed)} dead runs closed"
+        with suppress(ShaberiError):  # which the lake's own findings tell
+            registered = add_missing_partitions(Lake(settings.warehouse), instance)
+            detail += f", {registered} runs of the lake registered"
+    return Finding("Dagster instance", fine=True, detail=detail)

@@ -14,22 +14,21 @@ from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS,
 from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.cli.plan import write_plan
 from shaberi_dagster.cli.view_scores import Selection, show
-from shaberi_dagster.defs.execution import close_dead_runs, open_instance, run_in_process
-from shaberi_dagster.defs.jobs import add_partition
-from shaberi_dagster.defs.resources import COMMAND_TAG
 from shaberi_dagster.errors import ConfigurationError, EndpointError
-from shaberi_dagster.estimate import estimate_calls
-from shaberi_dagster.evaluation import check_endpoints
+from shaberi_dagster.evaluation import check_endpoints, is_up_to_date
+from shaberi_dagster.forecast import forecast
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
-from shaberi_dagster.outcome import STAGES
 from shaberi_dagster.passes.pipeline import BASELINE
-from shaberi_dagster.planning import judged_anew, load_run, named_judges, plan_run, store_run
+from shaberi_dagster.progress import Reporter
 from shaberi_dagster.prompting import judges_alike
-from shaberi_dagster.runspec import CallOptions, RunRequest, RunSpec
-from shaberi_dagster.scoring import set_status
+from shaberi_dagster.publishing import changed, published_at_the_end
+from shaberi_dagster.runs.planning import judged_anew, load_run, named_judges, plan_run, store_run
+from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.workspace import Workspace, reporting_to
+from shaberi_dagster.stages.metrics import set_status
+from shaberi_dagster.stages.result import STAGES
 
 
 class Evaluation:
@@ -90,40 +89,15 @@ class Evaluation:
             `complete`, or the first other state of a benchmark; `partial` where not all stages are asked for.
         """
         reporter = reporter_for(sys.stderr)
-        workspace = self._workspace
         calls_before = self._n_calls()
         with reporting_to(reporter):
-            if not self._reprocess and any(not self._is_complete(spec) for spec in self._specs):
-                stages = self._stages()
-                judges = self._judges() or [judge.name for judge in self._specs[0].judges]
-                answers = "answers" in stages and not self._samples_are_there()
-                check_endpoints(self._specs[0], workspace, answers=answers, judges=judges)
-            self._announce(reporter.note)
-            instance = open_instance(workspace.settings.dagster_home)
-            close_dead_runs(instance)
-            materialize = partial(
-                run_in_process,
-                benchmarks=self._benchmarks,
-                instance=instance,
-                judges=self._judges(),
-                reprocess=self._reprocess,
-                options=workspace.options,
-                tags={"shaberi/command": self._command, COMMAND_TAG: self._command_id},
-            )
-            for spec in self._specs:
-                store_run(spec, workspace)
-                add_partition(spec, instance)
-                try:
-                    materialize(spec.run_id, stages=self._stages())
-                except EndpointError as error:
-                    # It worked when the command began. What is there is scored; the same command does the rest.
-                    reporter.note(str(error))
-                    without_calls = [stage for stage in self._stages() if stage in {"scores", "metrics"}]
-                    materialize(spec.run_id, stages=without_calls)
+            if self._is_up_to_date():
+                self._announce(reporter.note)
+            else:
+                with published_at_the_end(self._workspace):
+                    self._work(reporter)
         self.calls_made = dict(self._n_calls() - calls_before)
         if self._only is not None:
-            for spec in self._specs:
-                set_status(spec, workspace)
             return "partial"
         states = [self._state(spec) for spec in self._specs]
         status = next((state for state in states if state != "complete"), "complete")
@@ -132,6 +106,45 @@ class Evaluation:
         elif not self.calls_made:
             reporter.note("nothing left to do: no call was made")
         return status
+
+    def _work(self, reporter: Reporter) -> None:
+        """Materialize everything on the instance that the UI shows."""
+        from shaberi_dagster.defs.execution import close_dead_runs, open_instance  # noqa: PLC0415
+        from shaberi_dagster.defs.jobs import run_in_process  # noqa: PLC0415
+        from shaberi_dagster.defs.partitions import add_partition  # noqa: PLC0415
+        from shaberi_dagster.defs.resources import COMMAND_TAG  # noqa: PLC0415
+
+        workspace = self._workspace
+        if not self._reprocess and any(not self._is_complete(spec) for spec in self._specs):
+            stages = self._stages()
+            judges = self._judges() or [judge.name for judge in self._specs[0].judges]
+            answers = "answers" in stages and not self._samples_are_there()
+            check_endpoints(self._specs[0], workspace, answers=answers, judges=judges)
+        self._announce(reporter.note)
+        instance = open_instance(workspace.settings.dagster_home)
+        close_dead_runs(instance)
+        materialize = partial(
+            run_in_process,
+            benchmarks=self._benchmarks,
+            instance=instance,
+            judges=self._judges(),
+            reprocess=self._reprocess,
+            options=workspace.options,
+            tags={"shaberi/command": self._command, COMMAND_TAG: self._command_id},
+        )
+        for spec in self._specs:
+            store_run(spec, workspace)
+            add_partition(spec, instance)
+            try:
+                materialize(spec.run_id, stages=self._stages())
+            except EndpointError as error:
+                # It worked when the command began. What is there is scored; the same command does the rest.
+                reporter.note(str(error))
+                without_calls = [stage for stage in self._stages() if stage in {"scores", "metrics"}]
+                materialize(spec.run_id, stages=without_calls)
+            if self._only is not None:
+                set_status(spec, workspace)
+                changed(spec.run_id, workspace)
 
     def show_scores(self, *, as_json: bool) -> None:
         """Print the table of these runs."""
@@ -146,7 +159,7 @@ class Evaluation:
 
     def show_plan(self, *, as_json: bool) -> None:
         """Print what would be done."""
-        estimates = estimate_calls(
+        estimates = forecast(
             self._specs, self._benchmarks, self._stages(), self._workspace, now=datetime.now(UTC), judges=self._judges()
         )
         # A file or a pipe has no width.
@@ -179,6 +192,13 @@ class Evaluation:
         if self.spec.ensemble is None:
             return False
         return not answers_missing(self.spec, self._benchmarks, self._workspace)
+
+    def _is_up_to_date(self) -> bool:
+        """Whether there is nothing to do, which is found out without Dagster."""
+        if self._rejudge or self._reprocess:
+            return False
+        stages = self._stages()
+        return all(is_up_to_date(spec, self._benchmarks, stages, self._workspace) for spec in self._specs)
 
     def _is_complete(self, spec: RunSpec) -> bool:
         stored = self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["spec_hash"])["spec_hash"].to_list()
@@ -229,5 +249,5 @@ def answers_missing(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspa
         benchmarks: Some of its benchmarks.
         workspace: Its lake and journals are read.
     """
-    estimates = estimate_calls([spec], benchmarks, ["answers"], workspace, now=datetime.now(UTC))
+    estimates = forecast([spec], benchmarks, ["answers"], workspace, now=datetime.now(UTC))
     return sum(one.calls for one in estimates)

@@ -26,7 +26,7 @@ from shaberi_dagster.cli.quick_eval import (
     request_of,
     say_how_to_go_on,
 )
-from shaberi_dagster.runspec import CallOptions, RunSpec
+from shaberi_dagster.runs.spec import CallOptions, RunSpec
 
 EPILOG = """Examples:
 

@@ -10,8 +10,8 @@ import orjson
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.cli.text import json_safe, printable
+from shaberi_dagster.runs.workspace import reporting_to
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.workspace import reporting_to
 
 _MOST_SHOWN = 20
 
@@ -31,12 +31,13 @@ def import_caches(settings: Settings, paths: Sequence[Path], *, as_json: bool) -
         ConfigurationError: A path does not exist, or there is no cache in it.
     """
     with reporting_to(reporter_for(sys.stderr)):
-        from shaberi_dagster.defs.execution import close_dead_runs, execute, open_instance  # noqa: PLC0415
+        from shaberi_dagster.definitions import run_job  # noqa: PLC0415
+        from shaberi_dagster.defs.execution import close_dead_runs, open_instance  # noqa: PLC0415
         from shaberi_dagster.defs.options import ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB, ENSEMBLE_REPORT  # noqa: PLC0415
 
         instance = open_instance(settings.dagster_home)
         close_dead_runs(instance)
-        result = execute(
+        result = run_job(
             ENSEMBLE_IMPORT_JOB,
             instance,
             # The UI shows the paths; a relative one would mean another place there.

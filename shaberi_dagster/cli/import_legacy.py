@@ -15,8 +15,8 @@ from shaberi_dagster.cli.text import json_safe, printable
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.importing import named_trees, reconcile_lake
 from shaberi_dagster.legacy.reconcile import Reconciliation
+from shaberi_dagster.runs.workspace import reporting_to
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.workspace import reporting_to
 
 _MOST_LINES_SHOWN = 20
 _COUNTS = ("files", "lines", "blank", "imported", "repeated", "quarantined")
@@ -40,14 +40,15 @@ def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str
     asked = [f"{name}={folder}" for name, folder in named.items()]
     reporter = reporter_for(sys.stderr)
     with reporting_to(reporter):
-        from shaberi_dagster.defs.execution import close_dead_runs, execute, open_instance  # noqa: PLC0415
+        from shaberi_dagster.definitions import run_job  # noqa: PLC0415
+        from shaberi_dagster.defs.execution import close_dead_runs, open_instance  # noqa: PLC0415
         from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB  # noqa: PLC0415
 
         instance = open_instance(settings.dagster_home)
         close_dead_runs(instance)
         config = {"trees": asked, "tag": tag, "models": models, "log_runs": log_runs}
         try:
-            execute(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, tags={"shaberi/command": "import-legacy"})
+            run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, tags={"shaberi/command": "import-legacy"})
         except KeyboardInterrupt:
             reporter.note("interrupted; what is in the lake stays, the same command goes on")
             raise

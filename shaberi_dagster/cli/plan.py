@@ -1,4 +1,4 @@
-"""What `run-evals --dry-run` prints: calls, tokens and cost by stage, and how far they can be trusted."""
+"""What `--dry-run` prints: calls, tokens and cost by stage, and how far they can be trusted."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shaberi_dagster.cli.text import json_safe, printable, width_of
-from shaberi_dagster.estimate import ALL_STAGES, NO_CALL, Estimate, totals
+from shaberi_dagster.forecast import ALL_STAGES, NO_CALL, Estimate, totals
 
 _GAP = 2
 _UNKNOWN = "unknown"
@@ -23,7 +23,7 @@ def write_plan(estimates: Sequence[Estimate], console: Console, *, as_json: bool
     """Print a plan.
 
     Args:
-        estimates: From `estimate_calls`.
+        estimates: From `forecast`.
         console: Where to; its width is the table's.
         as_json: One document instead of a table.
     """
@@ -91,12 +91,16 @@ def _numbers(parts: Sequence[Estimate]) -> tuple[str, ...]:
     """The sums of some estimates."""
     return (
         f"{sum(one.rows_there for one in parts):,}/{sum(one.rows_planned for one in parts):,}",
-        f"{sum(one.calls for one in parts):,}",
+        _range(sum(one.calls for one in parts), sum(one.calls_most for one in parts)),
         _sum_of([one.fallback_calls for one in parts], "{:,.0f}"),
         f"{sum(one.prompt_tokens for one in parts):,}",
         f"{sum(one.completion_tokens for one in parts):,}",
         _sum_of([one.cost_usd for one in parts], "{:,.4f}"),
     )
+
+
+def _range(low: int, high: int) -> str:
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
 def _sum_of(values: Sequence[float | None], form: str) -> str:
@@ -109,13 +113,18 @@ def _sum_of(values: Sequence[float | None], form: str) -> str:
 
 def _bases(parts: Sequence[Estimate]) -> str:
     """What a sum is made of: measured averages, upper bounds, or both."""
-    kinds = dict.fromkeys(one.basis.partition(":")[0] for one in parts if one.calls)
+    kinds = dict.fromkeys(one.basis.partition(":")[0] for one in parts if one.calls_most)
     return " + ".join(kinds) or NO_CALL
 
 
 def _notes(estimates: Sequence[Estimate]) -> list[str]:
-    asked = [one for one in estimates if one.calls]
+    asked = [one for one in estimates if one.calls_most]
     notes = ["Calls: what is paid for is left out; calls that fail and are tried again are not foreseen."]
+    if any(one.calls < one.calls_most for one in asked):
+        notes.append(
+            "a–b calls: from the fewest to the most, where it hangs on replies that are not there yet. Tokens and cost "
+            "are of the most calls; for judges, of the fewest and of the fallback calls."
+        )
     if any(not one.upper_bound for one in asked):
         notes.append(
             "history: averages measured over finished calls in this lake, of the same stage, benchmark and model "

@@ -57,7 +57,7 @@ def show(settings: Settings, *, refresh: bool, as_json: bool) -> None:
     from shaberi_dagster.cli.text import json_safe, printable  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import logged_versions, write_catalog  # noqa: PLC0415
     from shaberi_dagster.llm.prices import Price  # noqa: PLC0415
-    from shaberi_dagster.workspace import Workspace  # noqa: PLC0415
+    from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415
 
     if not logged_versions(settings.warehouse):
         raise ConfigurationError(f"no lake in {settings.warehouse}: run run-evals first, or set SHABERI_WAREHOUSE")

@@ -12,7 +12,7 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INTERRU
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
-from shaberi_dagster.runspec import SINGLE, CallOptions, RunRequest
+from shaberi_dagster.runs.spec import SINGLE, CallOptions, RunRequest
 
 if TYPE_CHECKING:  # Dagster and polars cost start-up time that --help and usage errors need not pay
     import duckdb
@@ -170,7 +170,7 @@ def quick_eval(  # noqa: PLR0917
     evaluation = Evaluation([request], options, command="quick-eval")
     checked.find_baseline(evaluation.workspace.settings.warehouse)
     if dry_run:
-        _show_plan(evaluation)
+        evaluation.show_plan(as_json=as_json)
         return FINE
     try:
         status = evaluation.run()
@@ -286,29 +286,6 @@ def _show(
     if objection:
         raise objection
     return verdict is None or verdict.passed
-
-
-def _show_plan(evaluation: "Evaluation") -> None:
-    """Print how many calls there are to make: exact for samples, and for a consensus of what no stored one is there."""
-    from shaberi_dagster.cli.evaluation import answers_missing  # noqa: PLC0415
-    from shaberi_dagster.consensus.registry import make_strategies  # noqa: PLC0415
-
-    spec, workspace = evaluation.spec, evaluation.workspace
-    ensemble = spec.ensemble
-    assert ensemble is not None  # noqa: S101 - `quick-eval` makes no other runs
-    standing = workspace.lake.read("consensus", {"run_id": spec.run_id, "status": "ok"}, ["benchmark", "strategy"])
-    strategies = make_strategies(ensemble.strategies, workspace.prompts, lambda _: (0, {}))
-    for name in evaluation.benchmarks:
-        n = spec.n_questions(name)
-        missing = answers_missing(spec, [name], workspace)
-        parts = [f"samples: {missing} calls, {spec.n_planned(name) - missing} of {spec.n_planned(name)} are there"]
-        for strategy in strategies:
-            calls = strategy.n_calls(ensemble.size)
-            open_questions = n - standing.filter(benchmark=name, strategy=strategy.name).height
-            low, high = open_questions * calls.low, open_questions * calls.high
-            parts.append(f"{strategy.name}: {low if low == high else f'{low} to {high}'} calls")
-        typer.echo(f"{name} ({spec.benchmarks[name].question_set}, {n} questions): {'; '.join(parts)}")
-    typer.echo("Grading takes further calls for what the rules cannot tell. No call is made.")
 
 
 def request_of(

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from shaberi_dagster.cli.text import json_safe, printable, width_of
 from shaberi_dagster.lake.catalog import run_query
-from shaberi_dagster.runspec import SINGLE, RunSpec
+from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.intervals import (
     Estimate,
     Interval,

@@ -7,8 +7,8 @@ from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import logged_versions
 from shaberi_dagster.passes.registry import make_pipeline
+from shaberi_dagster.runs.workspace import reporting_to
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.workspace import reporting_to
 
 
 def reprocess_runs(
@@ -31,13 +31,14 @@ def reprocess_runs(
         raise ConfigurationError(f"no lake in {settings.warehouse}: run run-evals first, or set SHABERI_WAREHOUSE")
     reporter = reporter_for(sys.stderr)
     with reporting_to(reporter):
-        from shaberi_dagster.defs.execution import close_dead_runs, execute, open_instance  # noqa: PLC0415
+        from shaberi_dagster.definitions import run_job  # noqa: PLC0415
+        from shaberi_dagster.defs.execution import close_dead_runs, open_instance  # noqa: PLC0415
         from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB  # noqa: PLC0415
 
         instance = open_instance(settings.dagster_home)
         close_dead_runs(instance)
         config = {"passes": list(passes), "pass_options": list(options), "models": list(models), "tags": list(tags)}
-        done = execute(
+        done = run_job(
             REPROCESS_JOB, instance, ops={REPROCESS: {"config": config}}, tags={"shaberi/command": "reprocess"}
         ).output_for_node(REPROCESS)
         reporter.note(f"{done['runs']} runs made anew, {done['imported']} of them imported; no call was made")

@@ -13,7 +13,7 @@ import typer
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, INTERRUPTED, Debug, run_command
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.runspec import CallOptions, RunRequest
+from shaberi_dagster.runs.spec import CallOptions, RunRequest
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 

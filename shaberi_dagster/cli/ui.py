@@ -5,6 +5,8 @@ import subprocess
 import sys
 
 from shaberi_dagster.defs.execution import close_dead_runs, open_instance
+from shaberi_dagster.defs.partitions import add_missing_partitions
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.settings import Settings
 
 
@@ -16,6 +18,7 @@ def serve(settings: Settings, host: str, port: int) -> int:
     """
     with open_instance(settings.dagster_home) as instance:
         close_dead_runs(instance)
+        add_missing_partitions(Lake(settings.warehouse), instance)
     settings.run_specs.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {
         "DAGSTER_HOME": str(settings.dagster_home),

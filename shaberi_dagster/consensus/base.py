@@ -5,11 +5,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from shaberi_dagster.consensus.prompts import ConsensusPrompts
 from shaberi_dagster.errors import ShaberiError
-from shaberi_dagster.llm.types import Message
+from shaberi_dagster.llm.types import CallRange, Message
 
 T = TypeVar("T")
 _MAX_MESSAGE = 300  # characters of an unexpected error that are kept
@@ -81,13 +81,6 @@ class Consensus:
         if not reply.text.strip():
             return cls("error", None, "empty_output", f"{stage}: the model wrote nothing", details)
         return cls("ok", reply.text, details=details, winner=winner)
-
-
-class CallRange(NamedTuple):
-    """How many calls are made when none fails; a failed call never causes another one."""
-
-    low: int
-    high: int
 
 
 class StageFailedError(Exception):

@@ -7,7 +7,6 @@ from typing import Any
 
 from shaberi_dagster.consensus.base import (
     Ask,
-    CallRange,
     Candidate,
     Consensus,
     Reply,
@@ -18,6 +17,7 @@ from shaberi_dagster.consensus.base import (
 from shaberi_dagster.consensus.parse import Verdict, contained_winner, parse_validity, parse_winner
 from shaberi_dagster.consensus.prompts import ConsensusPrompts, Response
 from shaberi_dagster.consensus.ratings import K_HIGH, leader, ratings_after
+from shaberi_dagster.llm.types import CallRange
 
 _USED = 3  # responses that go into the summary
 _VALID_SHARE = 0.5  # of the votes, for a branch to stand

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from shaberi_dagster.consensus.base import Ask, CallRange, Candidate, Consensus, Strategy, anonymous_names, ask_all
+from shaberi_dagster.consensus.base import Ask, Candidate, Consensus, Strategy, anonymous_names, ask_all
 from shaberi_dagster.consensus.parse import Verdict, contained_winner, parse_winner
 from shaberi_dagster.consensus.prompts import ConsensusPrompts, Messages, Response
 from shaberi_dagster.consensus.ratings import K_HIGH, combined, leader, ratings_after, swapped
+from shaberi_dagster.llm.types import CallRange
 
 _USED = 3  # responses that go into the summary
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from shaberi_dagster.consensus.base import Ask, CallRange, Candidate, Consensus, Strategy, anonymous_names, ask_all
+from shaberi_dagster.consensus.base import Ask, Candidate, Consensus, Strategy, anonymous_names, ask_all
 from shaberi_dagster.consensus.parse import parse_alignments
 from shaberi_dagster.consensus.prompts import Response
+from shaberi_dagster.llm.types import CallRange
 
 _USED = 2  # responses that are rewritten
 

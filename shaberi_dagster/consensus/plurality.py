@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from shaberi_dagster.consensus.base import Ask, CallRange, Candidate, Consensus, Strategy
+from shaberi_dagster.consensus.base import Ask, Candidate, Consensus, Strategy
 from shaberi_dagster.consensus.prompts import ConsensusPrompts
+from shaberi_dagster.llm.types import CallRange
 
 Vote = Callable[[Sequence[Candidate]], tuple[int, Mapping[str, Any]]]
 """Position of the elected one among the candidates, and details of the vote; what counts as the same answer is the

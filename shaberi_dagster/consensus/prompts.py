@@ -26,6 +26,11 @@ class Response:
     rebuttal: str | None = None
 
 
+def template_names(*templates: str) -> tuple[str, ...]:
+    """The names in the library of what strategies call `elo_pair` and the like."""
+    return tuple(f"consensus/{name}" for name in templates)
+
+
 class ConsensusPrompts:
     """The templates under `consensus/`. Every call is one user message.
 
@@ -41,7 +46,7 @@ class ConsensusPrompts:
 
     def prompt_hash(self, *templates: str) -> str:
         """The version of the templates and of all they include."""
-        return self._library.prompt_hash(*(f"consensus/{name}" for name in templates))
+        return self._library.prompt_hash(*template_names(*templates))
 
     def standard(self, question: str, responses: Sequence[Response]) -> Messages:
         """One better answer from all responses."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from shaberi_dagster.consensus.base import Ask, CallRange, Candidate, Consensus, Strategy, anonymous_names
+from shaberi_dagster.consensus.base import Ask, Candidate, Consensus, Strategy, anonymous_names
 from shaberi_dagster.consensus.prompts import Response
+from shaberi_dagster.llm.types import CallRange
 
 
 class Standard(Strategy):

@@ -17,11 +17,11 @@ from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.legacy.reprocess import imported_among, reprocess_imported
-from shaberi_dagster.outcome import Check, Outcome, checks_of, stages_of
 from shaberi_dagster.passes.registry import make_pipeline
-from shaberi_dagster.planning import add_pipeline, load_source, store_question_set
 from shaberi_dagster.regression import regression_checks
-from shaberi_dagster.runspec import CallOptions
+from shaberi_dagster.runs.planning import add_pipeline, load_source, store_question_set
+from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.stages.result import Check, StageResult, checks_of, stages_of
 
 OWNERS = ["team:evaluation"]
 _UPSTREAM = {
@@ -143,7 +143,7 @@ def _bring_up_to_date(
         yield materialize_result(key, own, list(checks_of(stage, get_benchmark(key.path[-1]))))
 
 
-def _gated(outcomes: list[Outcome], baseline: str | None, warehouse: Path) -> list[Outcome]:
+def _gated(outcomes: list[StageResult], baseline: str | None, warehouse: Path) -> list[StageResult]:
     """The outcomes of one run; metrics of an ensemble with the check `no_regression`."""
     if not all("no_regression" in checks_of(one.stage, get_benchmark(one.benchmark)) for one in outcomes):
         return outcomes

@@ -1,4 +1,4 @@
-"""Running a run's assets in this process, on the persistent Dagster instance that the UI shows."""
+"""Running jobs in this process, on the persistent Dagster instance that the UI shows."""
 
 import os
 import socket
@@ -10,10 +10,6 @@ from typing import Any
 import dagster as dg
 
 from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS
-from shaberi_dagster.defs.jobs import asset_keys, evaluating_job
-from shaberi_dagster.defs.options import stage_config
-from shaberi_dagster.outcome import STAGES
-from shaberi_dagster.runspec import CallOptions
 
 _INSTANCE_CONFIG = """\
 # Written once by shaberi; change it as you like.
@@ -48,47 +44,8 @@ def prepare_home(home: Path) -> None:
         (home / "dagster.yaml").write_text(_INSTANCE_CONFIG, encoding="utf-8")
 
 
-def run_in_process(
-    run_id: str,
-    benchmarks: Sequence[str],
-    instance: dg.DagsterInstance,
-    *,
-    stages: Sequence[str] = STAGES,
-    judges: Sequence[str] = (),
-    reprocess: bool = False,
-    options: CallOptions | None = None,
-    tags: Mapping[str, str] | None = None,
-) -> None:
-    """Materialize stages of one registered run here and now.
-
-    What an asset raises is raised here as well.
-
-    Args:
-        run_id: Its partition key.
-        benchmarks: Which benchmarks.
-        instance: Where Dagster records it.
-        stages: Which stages, any order.
-        judges: Only these of the run's judges; none named means all.
-        reprocess: Read the judges' stored outputs again instead of calling judges.
-        options: How calls are made.
-        tags: More tags for the Dagster run.
-
-    Raises:
-        KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
-    """
-    keys = asset_keys(benchmarks, stages)
-    execute(
-        evaluating_job(benchmarks),
-        instance,
-        ops=stage_config(options or CallOptions(), {key.path[0] for key in keys}, judges, reprocess=reprocess),
-        tags=tags,
-        partition_key=run_id,
-        asset_selection=keys,
-    )
-
-
 def execute(
-    job: str,
+    job: dg.JobDefinition,
     instance: dg.DagsterInstance,
     *,
     ops: Mapping[str, Any],
@@ -96,10 +53,10 @@ def execute(
     partition_key: str | None = None,
     asset_selection: Sequence[dg.AssetKey] | None = None,
 ) -> dg.ExecuteInProcessResult:
-    """Run a job of the definitions here and now.
+    """Run a job here and now; what an asset raises is raised here as well.
 
     Args:
-        job: Its name.
+        job: The job.
         instance: Where Dagster records it.
         ops: The `ops` part of its config.
         tags: More tags for the Dagster run.
@@ -109,11 +66,9 @@ def execute(
     Raises:
         KeyboardInterrupt: Interrupted; Dagster has the run as canceled.
     """
-    from shaberi_dagster.definitions import defs  # noqa: PLC0415  (the definitions contain the jobs that call this)
-
     dagster_run_id = str(uuid.uuid4())
     try:
-        return defs.resolve_job_def(job).execute_in_process(
+        return job.execute_in_process(
             run_config=_QUIET | {"ops": ops},
             instance=instance,
             partition_key=partition_key,

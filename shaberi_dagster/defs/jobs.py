@@ -1,21 +1,22 @@
 """Jobs: evaluate a registered run, start a new one from the launchpad, compact the lake."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import dagster as dg
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS, get_benchmark
+from shaberi_dagster.defs.assets import ASSETS
+from shaberi_dagster.defs.execution import execute
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
-from shaberi_dagster.defs.metadata import question_set_metadata
-from shaberi_dagster.defs.options import config_class, part_of
-from shaberi_dagster.defs.partitions import RUNS_NAME
+from shaberi_dagster.defs.options import config_class, part_of, stage_config
+from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
-from shaberi_dagster.lake.catalog import write_catalog
-from shaberi_dagster.outcome import STAGES, stages_of
-from shaberi_dagster.planning import plan_run, store_run
-from shaberi_dagster.runspec import CallOptions, RunRequest, RunSpec
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.planning import plan_run, store_run
+from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.result import STAGES, stages_of
 
 EVALUATE, EVALUATE_ENSEMBLE = "evaluate", "evaluate_ensemble"
 
@@ -44,6 +45,54 @@ def evaluating_job(benchmarks: Sequence[str]) -> str:
     return EVALUATE_ENSEMBLE if set(benchmarks) <= set(ENSEMBLE_BENCHMARKS) else EVALUATE
 
 
+@cache
+def _evaluating_definitions() -> dg.Definitions:
+    """What evaluating takes, for those who evaluate in their own process: commands, and jobs that start such runs."""
+    return dg.Definitions(
+        assets=ASSETS,
+        jobs=[evaluate, evaluate_ensemble],
+        resources={"workspace": WorkspaceResource()},
+        executor=dg.in_process_executor,
+    )
+
+
+def run_in_process(
+    run_id: str,
+    benchmarks: Sequence[str],
+    instance: dg.DagsterInstance,
+    *,
+    stages: Sequence[str] = STAGES,
+    judges: Sequence[str] = (),
+    reprocess: bool = False,
+    options: CallOptions | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> None:
+    """Materialize stages of one registered run here and now.
+
+    Args:
+        run_id: Its partition key.
+        benchmarks: Which benchmarks.
+        instance: Where Dagster records it.
+        stages: Which stages, any order.
+        judges: Only these of the run's judges; none named means all.
+        reprocess: Read the judges' stored outputs again instead of calling judges.
+        options: How calls are made.
+        tags: More tags for the Dagster run.
+
+    Raises:
+        KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
+    """
+    keys = asset_keys(benchmarks, stages)
+    execute(
+        _evaluating_definitions().resolve_job_def(evaluating_job(benchmarks)),
+        instance,
+        ops=stage_config(options or CallOptions(), {key.path[0] for key in keys}, judges, reprocess=reprocess),
+        tags=tags,
+        partition_key=run_id,
+        asset_selection=keys,
+    )
+
+
 RunRequestConfig = config_class("RunRequestConfig", "What to evaluate, and how to make calls.", RunRequest, CallOptions)
 
 
@@ -55,20 +104,6 @@ def register(request: RunRequest, workspace: Workspace, instance: dg.DagsterInst
     return spec
 
 
-def add_partition(spec: RunSpec, instance: dg.DagsterInstance) -> None:
-    """Make a run a partition, once, and its question sets known to Dagster: they are in the lake with the run."""
-    if not instance.has_dynamic_partition(RUNS_NAME, spec.run_id):
-        instance.add_dynamic_partitions(RUNS_NAME, [spec.run_id])
-    for name, settings in spec.benchmarks.items():
-        key = dg.AssetKey(["questions", name])
-        # Without any materialization the UI would warn that the answers' upstream is missing.
-        if instance.get_latest_materialization_event(key) is None:
-            facts = question_set_metadata(
-                settings.question_set, settings.question_set_sha256, settings.n_questions, settings.source
-            )
-            instance.report_runless_asset_event(dg.AssetMaterialization(key, metadata=facts))
-
-
 @dg.op
 def evaluate_new_run(
     context: dg.OpExecutionContext,
@@ -76,8 +111,6 @@ def evaluate_new_run(
     workspace: WorkspaceResource,
 ) -> str:
     """Store the RunSpec, register its partition, and materialize it."""
-    from shaberi_dagster.defs.execution import run_in_process  # noqa: PLC0415  (needs the definitions, which need us)
-
     place = workspace.workspace(context.log)
     spec = register(RunRequest(**part_of(config, RunRequest)), place, context.instance)
     options = CallOptions(**part_of(config, CallOptions))
@@ -96,11 +129,10 @@ def new_run() -> None:
 
 @dg.op
 def compact_tables(context: dg.OpExecutionContext, workspace: WorkspaceResource) -> None:
-    """Merge small files, delete files that are no longer needed, and point the catalog to what is left."""
+    """Merge small files and delete files that are no longer needed; the catalog then points to what is left."""
     lake = workspace.workspace(context.log).lake
     for table, counts in lake.compact().items():
         context.log.info("%s: %s", table, counts)
-    write_catalog(lake)
 
 
 @dg.job(description="Merge the lake's small files; makes queries over many runs fast.")

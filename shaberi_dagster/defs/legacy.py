@@ -10,9 +10,9 @@ from pydantic import Field
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.defs.assets import OWNERS
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
-from shaberi_dagster.defs.metadata import column_schema, markdown_table, question_set_metadata
+from shaberi_dagster.defs.metadata import column_schema, markdown_table
 from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
-from shaberi_dagster.defs.partitions import RUNS_NAME
+from shaberi_dagster.defs.partitions import add_partitions
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.legacy.importing import (
     DEFAULT_TAG,
@@ -24,7 +24,7 @@ from shaberi_dagster.legacy.importing import (
 )
 from shaberi_dagster.legacy.spec import LegacyRunSpec
 from shaberi_dagster.progress import StageProgress
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.workspace import Workspace
 
 _CHECKS = {
     "reconciled": "What the files had is what the lake has: lines, rows, repeats and quarantined lines add up.",
@@ -90,9 +90,7 @@ def log_runs(tag: str, anew: Sequence[str] | pl.Series, workspace: Workspace, co
     """
     instance = context.instance
     specs = [LegacyRunSpec.model_validate_json(text) for text in imported_runs(workspace.lake, tag)["spec"]]
-    known = set(instance.get_dynamic_partitions(RUNS_NAME))
-    if new := [spec.run_id for spec in specs if spec.run_id not in known]:
-        instance.add_dynamic_partitions(RUNS_NAME, new)
+    add_partitions({spec.run_id: spec.model_dump() for spec in specs}, instance)
     fresh = set(anew)
     events = []
     for stage in ("answers", "judgements", "scores", "metrics"):
@@ -100,7 +98,6 @@ def log_runs(tag: str, anew: Sequence[str] | pl.Series, workspace: Workspace, co
             key = dg.AssetKey([stage, name])
             there = instance.get_materialized_partitions(key) - fresh
             events += [(key, spec) for spec in specs if _has(spec, stage, name) and spec.run_id not in there]
-    _log_questions(specs, instance)
     progress = StageProgress("partitions", tag, total=len(events))
     for key, spec in events:
         own = spec.benchmarks[key.path[-1]]
@@ -121,16 +118,6 @@ def log_runs(tag: str, anew: Sequence[str] | pl.Series, workspace: Workspace, co
 def _has(spec: LegacyRunSpec, stage: str, benchmark: str) -> bool:
     own = spec.benchmarks.get(benchmark)
     return own is not None and (stage == "answers" or bool(own.judges))
-
-
-def _log_questions(specs: Sequence[LegacyRunSpec], instance: dg.DagsterInstance) -> None:
-    """Without any materialization of its questions the UI would warn that an asset's upstream is missing."""
-    for name in sorted({name for spec in specs for name in spec.benchmarks}):
-        key = dg.AssetKey(["questions", name])
-        if instance.get_latest_materialization_event(key) is None:
-            own = next(spec.benchmarks[name] for spec in specs if name in spec.benchmarks)
-            facts = question_set_metadata(own.question_set, own.question_set_sha256, own.n_questions, "legacy tree")
-            instance.report_runless_asset_event(dg.AssetMaterialization(key, metadata=facts))
 
 
 def _metadata(result: ImportResult) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import polars as pl
 
 from shaberi_dagster.defs.plot import score_distribution
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.outcome import Outcome
+from shaberi_dagster.stages.result import StageResult
 
 _PREVIEW_CHARACTERS = 120
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")  # of sha256 the first 12 digits tell rows apart
@@ -37,7 +37,7 @@ def question_set_metadata(name: str, sha256: str, questions: int, source: str) -
 
 
 def materialize_result(
-    key: dg.AssetKey, outcomes: Sequence[Outcome], check_names: Sequence[str]
+    key: dg.AssetKey, outcomes: Sequence[StageResult], check_names: Sequence[str]
 ) -> dg.MaterializeResult[None]:
     """The result of one asset: of one run, or of several that were backfilled together.
 
@@ -53,7 +53,7 @@ def materialize_result(
     )
 
 
-def _metadata(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
+def _metadata(outcomes: Sequence[StageResult]) -> Mapping[str, Any]:
     if not outcomes:
         return {"dagster/row_count": 0, "note": _NOT_IN_RUN}
     rows = sum(outcome.facts["rows"] for outcome in outcomes)
@@ -74,7 +74,7 @@ def _metadata(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
     return metadata
 
 
-def _check(key: dg.AssetKey, name: str, outcomes: Sequence[Outcome]) -> dg.AssetCheckResult:
+def _check(key: dg.AssetKey, name: str, outcomes: Sequence[StageResult]) -> dg.AssetCheckResult:
     found = [check for outcome in outcomes for check in outcome.checks if check.name == name]
     failed = [check for check in found if not check.passed]
     return dg.AssetCheckResult(

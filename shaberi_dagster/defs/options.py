@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 import pydantic
 
-from shaberi_dagster.runspec import CallOptions
+from shaberi_dagster.runs.spec import CallOptions
 
 IMPORT, IMPORT_JOB = "legacy_import", "import_legacy"
 ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB = "ensemble_import", "import_ensemble"

@@ -1,7 +1,65 @@
 """The one partition dimension: the run."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import dagster as dg
+import orjson
+
+from shaberi_dagster.defs.metadata import question_set_metadata
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.runs.planning import LEGACY_KIND
+from shaberi_dagster.runs.spec import RunSpec
 
 RUNS_NAME = "runs"
 runs = dg.DynamicPartitionsDefinition(name=RUNS_NAME)
 """A key is `{model_safe}@@{run_tag}`; it is registered when a RunSpec is stored."""
+
+
+def add_partition(spec: RunSpec, instance: dg.DagsterInstance) -> None:
+    """Make a run a partition, once, and its question sets known to Dagster."""
+    add_partitions({spec.run_id: spec.model_dump()}, instance)
+
+
+def add_partitions(specs: Mapping[str, Mapping[str, Any]], instance: dg.DagsterInstance) -> int:
+    """Make runs partitions, once, and their question sets known to Dagster: they are in the lake with the runs.
+
+    Args:
+        specs: The spec of each run, as plain JSON.
+        instance: Where the partitions are.
+
+    Returns:
+        How many were none before.
+    """
+    known = set(instance.get_dynamic_partitions(RUNS_NAME))
+    if new := [run_id for run_id in specs if run_id not in known]:
+        instance.add_dynamic_partitions(RUNS_NAME, new)
+    sets: dict[str, Mapping[str, Any]] = {}
+    for spec in specs.values():
+        sets = {**spec["benchmarks"], **sets}  # the first run's
+    for name, own in sorted(sets.items()):
+        key = dg.AssetKey(["questions", name])
+        # Without any materialization the UI would warn that the upstream of the answers is missing.
+        if instance.get_latest_materialization_event(key) is None:
+            facts = question_set_metadata(
+                own["question_set"], own["question_set_sha256"], own["n_questions"], own.get("source", "legacy tree")
+            )
+            instance.report_runless_asset_event(dg.AssetMaterialization(key, metadata=facts))
+    return len(new)
+
+
+def add_missing_partitions(lake: Lake, instance: dg.DagsterInstance) -> int:
+    """Make those runs of the lake partitions that the instance lacks, as it does when it is new or another one.
+
+    Runs of imported ensemble caches are left out, as their import does: they are spread over files and no partitions.
+
+    Returns:
+        How many there were.
+    """
+    known = set(instance.get_dynamic_partitions(RUNS_NAME))
+    stored = lake.read("runs", columns=["run_id", "spec"]).sort("run_id")
+    missing = {run_id: orjson.loads(spec) for run_id, spec in stored.iter_rows() if run_id not in known}
+    specs = {
+        run_id: spec for run_id, spec in missing.items() if spec.get("kind") != LEGACY_KIND or "system" not in spec
+    }
+    return add_partitions(specs, instance) if specs else 0

@@ -6,12 +6,12 @@ import struct
 import zlib
 from collections import Counter
 
-from shaberi_dagster.outcome import Outcome
+from shaberi_dagster.stages.result import StageResult
 
 _MOST_TICKS = 5
 
 
-def score_distribution(outcome: Outcome) -> str:
+def score_distribution(outcome: StageResult) -> str:
     """Markdown with a PNG inside: how many samples got each score, by judge; there must be a score."""
     import vl_convert  # noqa: PLC0415  (loads a JavaScript engine)
 
@@ -19,7 +19,7 @@ def score_distribution(outcome: Outcome) -> str:
     return f"![score distribution](data:image/png;base64,{base64.b64encode(_packed(png)).decode()})"
 
 
-def _chart(outcome: Outcome) -> dict[str, object]:
+def _chart(outcome: StageResult) -> dict[str, object]:
     given = [(judge, score) for judge, scores in outcome.scores.items() for score in scores]
     scores = {score for _, score in given}
     most = max(Counter(given).values())

@@ -17,8 +17,8 @@ from dagster._core.storage.event_log import SqlEventLogStorage
 from shaberi_dagster.defs.execution import close_dead_runs
 from shaberi_dagster.evaluation import stored_spec
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL
-from shaberi_dagster.runspec import RunSpec
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.workspace import Workspace
 
 _POLL_SECONDS = 2.0
 _PARTITION = "dagster/partition"

@@ -6,20 +6,20 @@ from pydantic import Field
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
-from shaberi_dagster.defs.jobs import add_partition
+from shaberi_dagster.defs.jobs import run_in_process
 from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB
-from shaberi_dagster.defs.partitions import RUNS_NAME
+from shaberi_dagster.defs.partitions import RUNS_NAME, add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import stored_spec
-from shaberi_dagster.lake.catalog import write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.reprocess import STAGES as IMPORTED_STAGES
 from shaberi_dagster.legacy.reprocess import imported_among, reprocess_imported
-from shaberi_dagster.outcome import STAGES
 from shaberi_dagster.passes.registry import make_pipeline
-from shaberi_dagster.planning import LEGACY_KIND, add_pipeline
-from shaberi_dagster.runspec import CallOptions
+from shaberi_dagster.publishing import published_at_the_end
+from shaberi_dagster.runs.planning import LEGACY_KIND, add_pipeline
+from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.stages.result import STAGES
 
 _REPROCESSED = tuple(stage for stage in STAGES if stage not in {"answers", "consensus"})
 _NO_CALL = CallOptions(max_tokens_total=0)
@@ -57,13 +57,11 @@ def reprocess_runs(
     context: dg.OpExecutionContext, config: ReprocessConfig, workspace: WorkspaceResource
 ) -> dict[str, int]:
     """Make the runs anew; imported ones all at once, the others as partitions."""
-    from shaberi_dagster.defs.execution import run_in_process  # noqa: PLC0415  (needs the definitions, which need us)
-
     place = workspace.workspace(context.log)
     chosen = chosen_runs(place.lake, config.models, config.tags)
     imported = imported_among(chosen, place.lake)
     pipelines = [make_pipeline(config.passes, config.pass_options)] if config.passes else []
-    with canceled_when_interrupted(context):
+    with canceled_when_interrupted(context), published_at_the_end(place):
         for stage in IMPORTED_STAGES if imported else ():
             outcomes = reprocess_imported(stage, imported, list(BENCHMARKS), place, pipelines)
             known = set(context.instance.get_dynamic_partitions(RUNS_NAME))
@@ -75,8 +73,6 @@ def reprocess_runs(
                         context.instance.report_runless_asset_event(
                             dg.AssetMaterialization(key, partition=one.run_id, description="reprocessed")
                         )
-        if imported:
-            write_catalog(place.lake)
         for run_id in (one for one in chosen if one not in imported):
             spec = stored_spec(run_id, place)
             add_partition(spec, context.instance)

@@ -1,17 +1,25 @@
 """What assets work with."""
 
 import dagster as dg
+from pydantic import PrivateAttr
 
 from shaberi_dagster.progress import LogReporter
-from shaberi_dagster.runspec import CallOptions
+from shaberi_dagster.publishing import publish
+from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.workspace import Workspace
 
 COMMAND_TAG = "shaberi/command_id"
 
 
 class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """The lake and the prompts of this installation, from the environment of the process."""
+    """The lake and the prompts of this installation, from the environment of the process.
+
+    Each Dagster run has one of its own, and Dagster ends it before the run's last event, whether the run succeeded,
+    failed or was terminated.
+    """
+
+    _unpublished: set[str] = PrivateAttr(default_factory=set)
 
     def workspace(
         self, log: dg.DagsterLogManager | None = None, options: CallOptions | None = None, spender: str = ""
@@ -29,4 +37,10 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             default_reporter=reporter,
             options=options or CallOptions(),
             spender=spender,
+            unpublished=self._unpublished,
         )
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Publish what the Dagster run changed; sensors have no run and leave that to those they ask for."""
+        if context.run is not None:
+            publish(self.workspace(context.log))

@@ -12,8 +12,8 @@ from shaberi_dagster.defs.jobs import asset_keys, evaluate, evaluate_ensemble, e
 from shaberi_dagster.defs.options import stage_config
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.runspec import CallOptions, RunRequest
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.spec import CallOptions, RunRequest
+from shaberi_dagster.runs.workspace import Workspace
 
 
 def read_request(path: Path) -> tuple[RunRequest, CallOptions]:

@@ -5,8 +5,9 @@ import fcntl
 import os
 import stat
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from shaberi_dagster.errors import ShaberiError
 
@@ -25,12 +26,18 @@ class Folder:
         path: Where it is, for messages.
         descriptor: The folder itself.
         closing: Closes the descriptors of its folders.
+
+    Attributes:
+        sizes: The files that `write` has seen to, and their bytes.
+        changed: Those of them that were not there, or had another content.
     """
 
     def __init__(self, path: Path, descriptor: int, closing: contextlib.ExitStack) -> None:
         self.path = path
         self._closing = closing
         self._descriptors = {"": descriptor}
+        self.sizes: dict[str, int] = {}
+        self.changed: set[str] = set()
 
     def names(self) -> list[str]:
         """What is directly in it, but for what a killed writer left."""
@@ -43,13 +50,15 @@ class Folder:
             path: Its folders and name, joined by `/`; so in all methods.
         """
         folder, _, name = path.rpartition("/")
-        return _content(self._enter(folder), name)
+        with _opened(self._enter(folder), name) as file:
+            return None if file is None else file.read()
 
-    def write(self, path: str, content: bytes) -> bool:
+    def write(self, path: str, content: Iterable[bytes]) -> None:
         """Put a file in its place at once, unless it has this content.
 
-        Returns:
-            Whether it was written.
+        Args:
+            path: Where.
+            content: Its bytes, piece by piece: they need not all be in memory.
 
         Raises:
             OSError: It cannot be written; what was there is there still.
@@ -57,24 +66,35 @@ class Folder:
         """
         folder, _, name = path.rpartition("/")
         parent = self._enter(folder)
-        if _content(parent, name) == content:
-            return False
-        unfinished = f".{uuid.uuid4().hex}{_UNFINISHED}"
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=parent)
+        unfinished, file = _unfinished(parent)
         try:
-            with open(descriptor, "wb") as file:  # noqa: PTH123  (a descriptor)
-                file.write(content)
+            with file, _opened(parent, name) as there:
+                same = there is not None
+                for piece in content:
+                    file.write(piece)
+                    same = same and there is not None and there.read(len(piece)) == piece
+                self.sizes[path] = file.tell()
+                if same and there is not None and not there.read(1):
+                    os.unlink(unfinished, dir_fd=parent)
+                    return
                 file.flush()
-                os.fsync(descriptor)
+                os.fsync(file.fileno())
             os.replace(unfinished, name, src_dir_fd=parent, dst_dir_fd=parent)
+            self.changed.add(path)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(unfinished, dir_fd=parent)
             raise
-        return True
 
-    def keep_only(self, folder: str, paths: Collection[str]) -> int:
-        """Delete the JSON files of one of its folders that are not among `paths`, and the folders that are empty then.
+    def scratch(self) -> "Scratch":
+        """A file without a name, on the same disk."""
+        parent = self._descriptors[""]
+        name, file = _unfinished(parent)
+        os.unlink(name, dir_fd=parent)
+        return Scratch(self._closing.enter_context(file))
+
+    def clear(self, folder: str) -> int:
+        """Delete the JSON files of one of its folders that `write` has not seen to, and folders that are empty then.
 
         Returns:
             How many files were deleted. Files of other kinds, and links to folders, stay.
@@ -84,10 +104,10 @@ class Folder:
         for entry in _entries(parent):
             path = f"{folder}/{entry.name}"
             if entry.is_dir(follow_symlinks=False):
-                removed += self.keep_only(path, paths)
+                removed += self.clear(path)
                 with contextlib.suppress(OSError):  # not empty
                     os.rmdir(entry.name, dir_fd=parent)
-            elif path not in paths and entry.name.endswith(_OURS):
+            elif path not in self.sizes and entry.name.endswith(_OURS):
                 os.unlink(entry.name, dir_fd=parent)
                 removed += not entry.name.endswith(_UNFINISHED)
         return removed
@@ -99,6 +119,34 @@ class Folder:
             self._closing.callback(os.close, descriptor)
             self._descriptors[folder] = descriptor
         return self._descriptors[folder]
+
+
+class Scratch:
+    """Lines that are on disk until they are wanted; from `Folder.scratch`.
+
+    Args:
+        file: An empty file to write and read.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._end = file, 0
+
+    def add(self, line: bytes) -> int:
+        """Keep a line, which ends with its only line break.
+
+        Returns:
+            Its place.
+        """
+        place = self._end
+        if self._file.tell() != place:
+            self._file.seek(place)
+        self._end += self._file.write(line)
+        return place
+
+    def line(self, place: int) -> bytes:
+        """The line at a place."""
+        self._file.seek(place)
+        return self._file.readline()
 
 
 @contextlib.contextmanager
@@ -141,17 +189,26 @@ def _made(parent: int, name: str, path: Path) -> int:
         raise ShaberiError(f"{path} is a link or a file: move it away") from None
 
 
-def _content(parent: int, name: str) -> bytes | None:
+def _unfinished(parent: int) -> tuple[str, BinaryIO]:
+    """A new file, and its name until it has another or none."""
+    name = f".{uuid.uuid4().hex}{_UNFINISHED}"
+    descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=parent)
+    return name, open(descriptor, "w+b")  # noqa: PTH123  (a descriptor)
+
+
+@contextlib.contextmanager
+def _opened(parent: int, name: str) -> Iterator[BinaryIO | None]:
+    """A plain file to read; None when there is no such file."""
     # Without O_NONBLOCK a named pipe would wait for its writer.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(name, flags, dir_fd=parent)
     except OSError:
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read()
-    finally:
+        yield None
+        return
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
+        yield None
+        return
+    with open(descriptor, "rb") as file:  # noqa: PTH123  (a descriptor)
+        yield file

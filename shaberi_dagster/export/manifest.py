@@ -16,43 +16,61 @@ import polars as pl
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json
-from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.passes.pipeline import BASELINE
-from shaberi_dagster.planning import LEGACY_KIND
-from shaberi_dagster.runspec import RunSpec, judge_name
+from shaberi_dagster.runs.planning import LEGACY_KIND
+from shaberi_dagster.runs.spec import RunSpec, judge_name
 
 FORMAT = "shaberi-results/1"
 STAGES = {"answers": "generation", "judgements": "judging", "pass_outputs": "passes", "consensus": "consensus"}
 """Names of the stages in the manifest by those of the lake."""
+RUNNING = "running"
 _KEY_DIGITS = 12
 _SETTINGS = ("temperature", "max_tokens", "frequency_penalty", "samples")
-_CALL_COLUMNS = [
-    *("stage", "benchmark", "status", "created_at", "cost_usd", "price_source"),
-    *("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"),
-]
+_METRIC_ORDER = ("benchmark", "judge", "pipeline", "null_policy", "strategy")
 _METRICS = (
     *("benchmark", "question_set", "judge", "strategy", "pipeline", "null_policy", "score", "sd_questions"),
     *("n_planned", "n_scored", "n_failed", "n_excluded", "n_out_of_scale", "reported_multiplier"),
     *("judge_config_hash", "judge_prompt_hash", "pipeline_hash"),
 )
+_STATE = ("benchmark", "status", "error_class")
+_COLUMNS = {
+    "answers": (*_STATE, "question_id", "answer_hash"),
+    "consensus": (*_STATE, "question_id", "strategy", "answer_hash"),
+    "judgements": (
+        *(*_STATE, "question_id", "strategy", "answer_hash", "judge", "superseded"),
+        *("judge_model", "judge_config_hash", "judge_prompt_hash", "created_at"),
+    ),
+    "pass_outputs": (*(*_STATE, "pass", "pass_version", "pass_config", "pass_config_hash", "pass_prompt_hash"),),
+    "scores": ("pipeline", "pipeline_hash"),
+    "metrics": _METRICS,
+    "calls": (
+        *("stage", "benchmark", "status", "created_at", "cost_usd", "price_source"),
+        *("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"),
+    ),
+    "questions": ("benchmark", "source", "source_revision"),
+}
+"""All that a manifest is made of, beside the run's row: no text of a question, an answer, an output or a call."""
+SUPERSEDED = pl.col("superseded").fill_null(value=False)
+"""Whether a newer judgement has replaced one."""
 
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Records:
-    """What the lake has of one run.
+    """What the lake has of one run, but for texts and what else a manifest does not need; rows are in any order.
 
     Attributes:
         run: Its row of `runs`.
         spec: Its RunSpec, or what stands in its place for an imported run, as plain JSON.
-        answers: Its rows of `answers`, in the order of the questions.
-        consensus: Its rows of `consensus`, likewise.
-        judgements: Those of its judgements that are in force, likewise.
-        pass_outputs: Its rows of `pass_outputs`, likewise.
-        scores: Its rows of `scores`, likewise.
-        metrics: Its rows of `metrics`.
-        calls: Its rows of `calls`, without texts.
+        answers: Its rows of `answers`.
+        consensus: Its rows of `consensus`.
+        judgements: Those of its judgements that are in force.
+        pass_outputs: Its rows of `pass_outputs`.
+        scores: Its rows of `scores`.
+        metrics: Its rows of `metrics`, in the order of the files.
+        calls: Its rows of `calls`.
         questions: The questions of its sets.
     """
 
@@ -99,6 +117,10 @@ class Records:
 def read_records(lake: Lake, run_id: str) -> Records:
     """Read one run.
 
+    Args:
+        lake: What to read.
+        run_id: The run.
+
     Raises:
         ConfigurationError: There is no such run.
     """
@@ -108,39 +130,33 @@ def read_records(lake: Lake, run_id: str) -> Records:
         raise ConfigurationError(f'no run {run_id} in the lake: `shaberi sql "select run_id from runs"` lists them')
     row = run.row(0, named=True)
     spec = orjson.loads(row["spec"])
-    sets = [one["question_set_sha256"] for one in spec["benchmarks"].values()]
-    questions = lake.read("questions", {"question_set_sha256": sets}).unique(["benchmark", "question_id"])
-    places = questions.select("benchmark", "question_id", "position")
-
-    def in_order(table: str) -> pl.DataFrame:
-        frame = lake.read(table, keys)
-        first = ("benchmark", "judge", "pass", "pass_config_hash", "pipeline", "strategy")
-        order = [
-            name for name in (*first, "position", "question_id", "sample_index") if name in (*frame.columns, "position")
-        ]
-        placed = frame.join(places, on=["benchmark", "question_id"], how="left")
-        return placed.sort(order, nulls_last=True, maintain_order=True).drop("position")
-
+    read = {table: lake.read(table, keys, list(_COLUMNS[table])) for table in _COLUMNS if table != "questions"}
     return Records(
         run=row,
         spec=spec,
-        answers=in_order("answers"),
-        consensus=in_order("consensus"),
-        judgements=in_order("judgements").filter(~pl.col("superseded").fill_null(value=False)),
-        pass_outputs=in_order("pass_outputs"),
-        scores=in_order("scores"),
-        metrics=lake.read("metrics", keys).sort("benchmark", "judge", "pipeline", "null_policy", "strategy"),
-        calls=lake.read("calls", keys, _CALL_COLUMNS),
-        questions=questions,
+        answers=read["answers"],
+        consensus=read["consensus"],
+        judgements=read["judgements"].filter(~SUPERSEDED),
+        pass_outputs=read["pass_outputs"],
+        scores=read["scores"],
+        metrics=read["metrics"].sort(_METRIC_ORDER),
+        calls=read["calls"],
+        questions=lake.read("questions", question_sets(spec), list(_COLUMNS["questions"])),
     )
 
 
-def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
+def question_sets(spec: Document) -> Keys:
+    """What the questions of a run have in the lake."""
+    return {"question_set_sha256": [one["question_set_sha256"] for one in spec["benchmarks"].values()]}
+
+
+def manifest_of(records: Records, environment: Mapping[str, str], *, alone: bool = False) -> Document:
     """The content of `manifest.json`.
 
     Args:
         records: The run.
         environment: Where the API key is read from, for its fingerprint.
+        alone: Whether the other files do not yet say the same; the run's status then is `running`.
     """
     run, spec = records.run, records.spec
     python, _, platform = (run["platform"] or "").partition(" on ")
@@ -153,7 +169,7 @@ def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
         "run_number": run["run_number"],
         "is_imported": records.is_imported,
         "not_recorded": spec.get("not_recorded"),
-        "status": run["status"],
+        "status": RUNNING if alone else run["status"],
         "benchmarks": {name: _benchmark(records, name) for name in spec["benchmarks"]},
         "generation": {
             "limit": spec.get("limit"),
@@ -176,6 +192,7 @@ def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
         "python": python.removeprefix("Python ") or None,
         "platform": platform or None,
         "created_at": run["created_at"],
+        "created_by": run["created_by"],
         "updated_at": run["updated_at"],
         "finished_at": run["finished_at"],
     }
@@ -224,8 +241,7 @@ def _benchmark(records: Records, name: str) -> Document:
         for judge in records.judges(name)
         for own in [judgements.filter(judge=judge)]
     }
-    texts = answers["answer"].count()
-    passes = _pass_parts(records, name, texts)
+    passes = _pass_parts(records, name, planned=answers["answer_hash"].count())
     parts |= {f"consensus {strategy}": part for strategy, part in merged.items()}
     parts |= {f"judgements {judge}": part for judge, part in judged.items()}
     parts |= {f"passes {one}": part for one, part in passes.items()}

@@ -9,8 +9,8 @@ The schemas of all files are in `docs/schemas`. Nothing of ours reads them.
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import orjson
 import polars as pl
@@ -19,29 +19,33 @@ from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.export.folder import Folder, opened_folder
 from shaberi_dagster.export.manifest import (
     FORMAT,
+    RUNNING,
+    SUPERSEDED,
     Document,
     Records,
     manifest_of,
     metric_rows,
     pipelines_of,
+    question_sets,
     read_records,
 )
 from shaberi_dagster.identity import check_run_tag, safe_name
 from shaberi_dagster.lake.catalog import connect, logged_versions
+from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.thinking import split_thinking
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.statistics.intervals import margin_of_error
-from shaberi_dagster.workspace import Workspace
 
 RESULTS = "results"
 """Name of the format."""
-MANIFEST = "manifest.json"
+MANIFEST, METRICS = "manifest.json", "metrics.json"
 MOST_REASONING = 1000
 """Characters of a judge's reasoning in a reading pane."""
 CONFIDENCE = 0.95
 _ARTIFACTS = "artifacts"
+_TOLD = ("run_id", "status", "updated_at")
 # Their authors ask that the questions are not published again.
 _UNPUBLISHED = frozenset({"gpqa", "hle"})
 _OPTIONS = orjson.OPT_UTC_Z
@@ -86,6 +90,14 @@ _NORMALIZED_SCORE = (
     *(*_RUN, *_SAMPLE, "answer_id", "answer", *_JUDGED, "baseline_score", "pipeline", "pipeline_hash", "deltas"),
     *("score", *_OUTCOME[:2]),
 )
+_SCORE = tuple(name for name in _NORMALIZED_SCORE if name != "answer")
+_ORDER = (
+    *("benchmark", "judge", "pass", "pass_config_hash", "pipeline", "strategy"),
+    *("position", "question_id", "sample_index"),
+)
+"""What lines are sorted by, as far as there is such a column."""
+_UNKNOWN = (None, None, None)  # position, category and text of a question that the lake has not
+_PLACE = ("benchmark", "question_id", "sample_index", "strategy")
 
 
 @dataclass(frozen=True)
@@ -142,8 +154,9 @@ def export_runs(
     compact: bool = False,
     environment: Mapping[str, str] = os.environ,
     changed: Callable[[StageProgress], object] = lambda _: None,
+    hindrances: tuple[type[Exception], ...] = (ShaberiError, OSError),
 ) -> ResultsExport:
-    """Bring the folders of some runs up to date, and the summaries of the multi-runs that they are part of.
+    """Bring the folders of some runs up to date, and before that the summaries of the multi-runs of which they are.
 
     Args:
         lake: What to read.
@@ -154,6 +167,7 @@ def export_runs(
         compact: As for `export_run`.
         environment: Likewise.
         changed: Told about the progress, in runs.
+        hindrances: Errors that stop the export of one run only.
 
     Returns:
         What was written, and which runs could not be.
@@ -174,21 +188,27 @@ def export_runs(
         raise ConfigurationError('no such run; `shaberi sql "select model, run_tag, status from runs"` lists them')
     done, line = ResultsExport(str(folder)), StageProgress("export", RESULTS, total=runs.height)
     done.failed |= dict.fromkeys(sorted(set(run_ids) - set(runs["run_id"])), "it is not in the lake")
-    for run_id in runs["run_id"]:
-        try:
-            done.runs.append(export_run(lake, run_id, folder, compact=compact, environment=environment))
-        except (ShaberiError, OSError) as error:
-            done.failed[run_id] = str(error)
-            line.failed += 1
-        line.done += 1
-        changed(line)
     multi_runs = runs.filter(pl.col("run_number").is_not_null()).select("model", "base_tag").unique().sort(pl.all())
     for model, base_tag in multi_runs.iter_rows():
         try:
             done.summaries.append(str(export_summary(lake, model, base_tag, folder)))
-        except (ShaberiError, OSError) as error:
-            done.failed[f"{model} {base_tag}"] = str(error)
+        except hindrances as error:
+            done.failed[f"{model} {base_tag}"] = reason_of(error)
+    for run_id in runs["run_id"]:
+        try:
+            done.runs.append(export_run(lake, run_id, folder, compact=compact, environment=environment))
+        except hindrances as error:
+            done.failed[run_id] = reason_of(error)
+            line.failed += 1
+        line.done += 1
+        changed(line)
     return done
+
+
+def reason_of(error: Exception) -> str:
+    """What is to be told of an error in one line."""
+    known = error.strerror if isinstance(error, OSError) else None
+    return known or str(error) or type(error).__name__
 
 
 def export_run(
@@ -212,21 +232,48 @@ def export_run(
         ShaberiError: A link or a file is in the place of one of its folders.
         OSError: A file cannot be written.
     """
-    run = lake.read("runs", {"run_id": run_id}, ["model", "run_tag"])
-    names = [(safe_name(model), check_run_tag(run_tag)) for model, run_tag in run.iter_rows()]
-    if not names:
-        raise ConfigurationError(f'no run {run_id} in the lake: `shaberi sql "select run_id from runs"` lists them')
-    with opened_folder(folder, names[0]) as own:
+    with opened_folder(folder, _place_of(lake, run_id)) as own:
         # Read only now: whoever had the folder before may have waited for less.
         records = read_records(lake, run_id)
-        manifest = _json(manifest_of(records, environment))
-        written = _claim(own, run_id, manifest)
-        files = dict(_files(records, compact=compact))
-        written += sum(own.write(path, content) for path, content in files.items())
-        removed = own.keep_only(_ARTIFACTS, files.keys())
-        written += own.write(MANIFEST, manifest)
-        size = len(manifest) + sum(map(len, files.values()))
-        return RunExport(run_id, str(own.path), records.run["status"], len(files) + 1, written, removed, size)
+        _claim(own, run_id, _json(manifest_of(records, environment, alone=True)))
+        _Files(own, lake, records, compact=compact).write()
+        removed = own.clear(_ARTIFACTS)
+        own.write(MANIFEST, [_json(manifest_of(records, environment))])
+        size = sum(own.sizes.values())
+        return RunExport(run_id, str(own.path), records.run["status"], len(own.sizes), len(own.changed), removed, size)
+
+
+def write_manifest(lake: Lake, run_id: str, folder: Path, *, environment: Mapping[str, str] = os.environ) -> None:
+    """Let the manifest of a run alone say how far the lake has it; its status is `running` until `export_run`.
+
+    No text of the run is read. The arguments and errors are those of `export_run`.
+    """
+    with opened_folder(folder, _place_of(lake, run_id)) as own:
+        manifest = _json(manifest_of(read_records(lake, run_id), environment, alone=True))
+        _claim(own, run_id, manifest)
+        own.write(MANIFEST, [manifest])
+
+
+def is_exported(lake: Lake, run_id: str, folder: Path) -> bool:
+    """Whether the results of a run are those of its state in the lake, as far as the manifest tells.
+
+    Args:
+        lake: What to read.
+        run_id: The run.
+        folder: The root of all runs' folders.
+    """
+    row = lake.read("runs", {"run_id": run_id}).row(0, named=True)
+    own = folder.joinpath(*_place_of(lake, run_id))
+    try:
+        manifest = orjson.loads((own / MANIFEST).read_bytes())
+        told = orjson.loads(_json({name: row[name] for name in _TOLD}))
+        current = manifest["status"] != RUNNING and told == {name: manifest[name] for name in _TOLD}
+        files = [own / manifest["artifacts"] / METRICS]
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return False
+    if row["run_number"] is not None:
+        files.append(own.parent / _summary_name(row["base_tag"]))
+    return current and all(file.is_file() for file in files)
 
 
 def export_summary(lake: Lake, model: str, base_tag: str, folder: Path) -> Path | None:
@@ -250,7 +297,7 @@ def export_summary(lake: Lake, model: str, base_tag: str, folder: Path) -> Path 
     members = runs.filter(pl.col("run_number").is_not_null()) if runs["run_number"].count() else runs
     if members.is_empty():
         return None
-    name = f"{check_run_tag(base_tag)}.summary.json"
+    name = _summary_name(base_tag)
     with connect(lake) as connection:
         rows = connection.sql(_STATISTICS, params={"model": model, "base_tag": base_tag}).to_arrow_table()
     summary = {
@@ -262,51 +309,33 @@ def export_summary(lake: Lake, model: str, base_tag: str, folder: Path) -> Path 
         "statistics": [_with_interval(row) for row in rows.to_pylist()],
     }
     with opened_folder(folder, [safe_name(model)]) as own:
-        own.write(name, _json(summary))
+        own.write(name, [_json(summary)])
         return own.path / name
 
 
-def refresh_results(run_id: str, workspace: Workspace, *, summary: bool = True) -> RunExport | None:
-    """Bring the results of a run up to date after a stage; what hinders it is told and stops nobody.
+def _place_of(lake: Lake, run_id: str) -> tuple[str, str]:
+    """The folder of a run, and the one in it.
 
-    Args:
-        run_id: The run.
-        workspace: Where the lake and the results are, and whom to tell.
-        summary: Whether the summary of its multi-run is brought up to date too; it changes with metrics only.
-
-    Returns:
-        What became of its folder; None when it could not be brought up to date.
+    Raises:
+        ConfigurationError: There is no such run.
     """
-    try:
-        return _refresh(run_id, workspace, summary=summary)
-    except Exception as error:  # noqa: BLE001 - the lake has what was paid for; these files can be made again
-        reason = f"{error.strerror or error}" if isinstance(error, OSError) else str(error) or type(error).__name__
-        workspace.reporter.note(
-            f"the results of run {run_id} in {workspace.settings.results} could not be written: {reason}; "
-            "`shaberi export` writes them"
-        )
-        return None
+    run = lake.read("runs", {"run_id": run_id}, ["model", "run_tag"])
+    if run.is_empty():
+        raise ConfigurationError(f'no run {run_id} in the lake: `shaberi sql "select run_id from runs"` lists them')
+    model, run_tag = run.row(0)
+    return safe_name(model), check_run_tag(run_tag)
 
 
-def _refresh(run_id: str, workspace: Workspace, *, summary: bool) -> RunExport:
-    folder, lake = workspace.settings.results, workspace.lake
-    done = export_run(lake, run_id, folder, environment=workspace.environment)
-    columns = ["model", "base_tag", "run_number"]
-    for model, base_tag, run_number in lake.read("runs", {"run_id": run_id}, columns).iter_rows():
-        if summary and run_number is not None:
-            export_summary(lake, model, base_tag, folder)
-    return done
+def _summary_name(base_tag: str) -> str:
+    return f"{check_run_tag(base_tag)}.summary.json"
 
 
-def _claim(own: Folder, run_id: str, manifest: bytes) -> int:
-    """Make a new folder that of the run, by its manifest; refuse one that is something else.
-
-    Returns:
-        How many files were written.
-    """
+def _claim(own: Folder, run_id: str, manifest: bytes) -> None:
+    """Make a new folder that of the run, by its manifest; refuse one that is something else."""
     there = own.read(MANIFEST)
     if there is None and not own.names():
-        return int(own.write(MANIFEST, manifest))
+        own.write(MANIFEST, [manifest])
+        return
     try:
         owner = orjson.loads(there or b"")["run_id"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
@@ -314,71 +343,195 @@ def _claim(own: Folder, run_id: str, manifest: bytes) -> int:
     if owner != run_id:
         what = "is no results folder" if owner is None else f"has the results of run {owner}"
         raise ConfigurationError(f"{own.path} {what}: move it away, or name another folder")
-    return 0
 
 
-def _files(records: Records, *, compact: bool) -> Iterator[tuple[str, bytes]]:
-    """All files of a run but its manifest, by their paths in its folder."""
-    root = records.artifacts
-    answers, judgements = _answers(records), _judgements(records)
-    of_answers = "responses" if records.is_ensemble else "answers"
-    yield from _by_file(answers, lambda row: f"{root}/{of_answers}/{safe_name(row['benchmark'])}.jsonl", _ANSWER)
-    consensus = [
-        row | {"details": orjson.loads(row["details"] or "{}")}
-        for row in records.consensus.rename({"answer_hash": "answer_id"}).iter_rows(named=True)
-    ]
-    yield from _by_file(
-        consensus,
-        lambda row: f"{root}/consensus/{safe_name(row['strategy'])}/{safe_name(row['benchmark'])}.jsonl",
-        _CONSENSUS,
-    )
-    yield from _by_file(judgements, lambda row: f"{root}/{_judgement_file(row, records)}", _JUDGEMENT)
-    yield from _by_file(
-        _findings(records),
-        lambda row: f"{root}/passes/{safe_name(row['pass'])}/{safe_name(row['benchmark'])}.jsonl",
-        _PASS,
-    )
-    _point(judgements, records, compact=compact)
-    texts = {row["answer_id"]: row["answer"] for row in (*answers, *consensus)}
-    normalized = {
-        "answers": (answers, _NORMALIZED_ANSWER),
-        "judgements": (_with_answers(judgements, texts, compact=compact), _NORMALIZED_JUDGEMENT),
-        "scores": (_with_answers(_scores(records), texts, compact=compact), _NORMALIZED_SCORE),
-    }
-    for name, (rows, columns) in normalized.items():
-        yield f"{root}/normalized/{name}.jsonl", _lines(rows, columns)
-    about = {"format": FORMAT} | {name: records.run[name] for name in _RUN[:3]}
-    yield f"{root}/metrics.json", _json(about | {"metrics": metric_rows(records.metrics)})
+class _Files:
+    """All files of a run but its manifest.
+
+    The lake has the rows in any order. Each becomes a line of a scratch file as it is read, so that only the places of
+    the lines have to be sorted in memory.
+
+    Args:
+        own: Where to write.
+        lake: What to read.
+        records: The run.
+        compact: As for `export_run`.
+    """
+
+    def __init__(self, own: Folder, lake: Lake, records: Records, *, compact: bool) -> None:
+        self._own, self._lake, self._records, self._compact = own, lake, records, compact
+        self._keys = {"run_id": records.run["run_id"]}
+        self._scratch = own.scratch()
+        self._questions = self._kept_questions()
+        places = [(*question, position) for question, (position, *_) in self._questions.items()]
+        schema = {"benchmark": pl.String, "question_id": pl.String, "position": pl.Int64}
+        self._places = pl.DataFrame(places, schema, orient="row")
+        self._judge_models = {
+            row["judge"]: _judge_model(row)
+            for row in records.judgements.unique(["judge", "judge_model"]).iter_rows(named=True)
+        }
+
+    def write(self) -> None:
+        """Write them."""
+        ensemble = self._records.is_ensemble
+        answers = self._kept("answers", _ANSWER, self._with_question)
+        consensus = self._kept("consensus", _CONSENSUS, _with_details)
+        judgements = self._kept("judgements", _JUDGEMENT, _judgement)
+        findings = self._kept("pass_outputs", _PASS, _with_effect, self._with_scores())
+        scores = self._kept("scores", _SCORE, self._with_judge_model)
+        self._write_by("responses/{}.jsonl" if ensemble else "answers/{}.jsonl", answers, "benchmark")
+        self._write_by("consensus/{}/{}.jsonl", consensus, "strategy", "benchmark")
+        if ensemble:
+            judged = self._write_by("evaluations/{}.jsonl", judgements, "benchmark")
+        else:
+            judged = self._write_by("judgements/judge_{}/{}.jsonl", judgements, "judge", "benchmark")
+        self._write_by("passes/{}/{}.jsonl", findings, "pass", "benchmark")
+
+        texts = dict(pl.concat(lines.select("answer_hash", "line") for lines in (answers, consensus)).iter_rows())
+        pointed = (
+            self._row(line) | {"judge_output_pointer": f"{file}#{number}"}
+            for file, lines in judged.items()
+            for number, line in enumerate(lines, start=1)
+        )
+        normalized = {
+            "answers": (map(self._row, answers["line"]), _NORMALIZED_ANSWER),
+            "judgements": (self._with_answers(pointed, texts), _NORMALIZED_JUDGEMENT),
+            "scores": (self._with_answers(map(self._row, scores["line"]), texts), _NORMALIZED_SCORE),
+        }
+        for name, (rows, columns) in normalized.items():
+            self._write(f"normalized/{name}.jsonl", (_line(row, columns) for row in rows))
+        about = {"format": FORMAT} | {name: self._records.run[name] for name in _RUN[:3]}
+        self._write(METRICS, [_json(about | {"metrics": metric_rows(self._records.metrics)})])
+
+    def _kept(
+        self,
+        table: str,
+        columns: Sequence[str],
+        edit: Callable[[Document], Document] = dict,
+        prepare: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
+    ) -> pl.DataFrame:
+        """Keep the rows of a table as lines.
+
+        Args:
+            table: Its name.
+            columns: What is in a line.
+            edit: What is done to a row before.
+            prepare: What is done to some rows before that.
+
+        Returns:
+            `answer_hash` of each line, what the files go by, and its place (`line`), in the order of the files.
+        """
+        schema = TABLES[table].schema
+        order = [name for name in _ORDER if name in (*schema, "position")]
+        slim = [name for name in (*order, "answer_hash") if name != "position"]
+        wanted = [name for name in schema if name in {*columns, *slim, "superseded"}]
+
+        def kept(block: pl.DataFrame) -> pl.DataFrame:
+            in_force = block.filter(~SUPERSEDED) if "superseded" in wanted else block
+            rows = prepare(in_force) if prepare else in_force
+            lines = [
+                self._scratch.add(_line(edit(row | {"answer_id": row["answer_hash"]}), columns)) for row in _each(rows)
+            ]
+            return rows.select(*slim, line=pl.Series(lines, dtype=pl.Int64))
+
+        stored = self._lake.blocks(table, self._keys, wanted)
+        lines = pl.concat(map(kept, chain([schema.to_frame().select(wanted)], stored)))
+        placed = lines.join(self._places, on=["benchmark", "question_id"], how="left", maintain_order="left")
+        return placed.sort(order, nulls_last=True, maintain_order=True)
+
+    def _kept_questions(self) -> dict[tuple[str, str], tuple[int, str | None, int | None]]:
+        """Position and category of each question, and the place of its text if it may be published."""
+        columns = ["benchmark", "question_id", "position", "category", "question"]
+        return {
+            (row["benchmark"], row["question_id"]): (
+                row["position"],
+                row["category"],
+                # Of an imported question whose text is not known there is an empty one.
+                self._scratch.add(_line(row, ["question"]))
+                if row["question"] and row["benchmark"] not in _UNPUBLISHED
+                else None,
+            )
+            for block in self._lake.blocks("questions", question_sets(self._records.spec), columns)
+            for row in _each(block)
+        }
+
+    def _row(self, line: int) -> Document:
+        row: Document = orjson.loads(self._scratch.line(line))
+        return row
+
+    def _with_question(self, row: Document) -> Document:
+        _, category, line = self._questions.get((row["benchmark"], row["question_id"]), _UNKNOWN)
+        return row | {"category": category, "question": None if line is None else self._row(line)["question"]}
+
+    def _with_answers(self, rows: Iterable[Document], texts: Mapping[str | None, int]) -> Iterator[Document]:
+        """Rows with the texts that they are about, null for one that was replaced since; compact ones without texts."""
+        for row in rows:
+            line = None if self._compact else texts.get(row["answer_id"])
+            short = {"judge_output": None} if self._compact else {}
+            yield row | {"answer": None if line is None else self._row(line)["answer"]} | short
+
+    def _with_judge_model(self, row: Document) -> Document:
+        return row | {"judge_model": self._judge_models.get(row["judge"], row["judge"]), "deltas": row["deltas"] or []}
+
+    def _with_scores(self) -> Callable[[pl.DataFrame], pl.DataFrame]:
+        """Lets rows of `pass_outputs` be there once for each judge whose scores they bear on, with these scores.
+
+        They are those of the longest pipeline with the pass: before it, and after it.
+        """
+        pipelines = pipelines_of(self._records)
+        around = []
+        for one, sha256 in self._records.pass_outputs.select("pass", "pass_config_hash").unique().iter_rows():
+            passes = list(next((names for names in pipelines.values() if names.get(one) == sha256), {one: sha256}))
+            before, after = (",".join(passes[: passes.index(one) + own]) for own in (0, 1))
+            around.append((one, sha256, before or BASELINE, after))
+        schema = dict.fromkeys(("pass", "pass_config_hash", "before", "pipeline"), pl.String)
+        known = pl.DataFrame(around, schema, orient="row")
+        scores = self._lake.scan("scores", self._keys, [*_PLACE, "judge", "pipeline", "score", "deltas"])
+        needed = scores.filter(pl.col("pipeline").is_in([*known["before"], *known["pipeline"]])).collect().sort("judge")
+        before_it = needed.select(*_PLACE, "judge", before="pipeline", original_score="score")
+        after_it = needed.select(*_PLACE, "judge", "pipeline", "deltas", new_score="score")
+
+        def with_scores(rows: pl.DataFrame) -> pl.DataFrame:
+            return (
+                rows.join(known, on=["pass", "pass_config_hash"], how="left", maintain_order="left")
+                .join(before_it, on=[*_PLACE, "before"], how="left", nulls_equal=True, maintain_order="left_right")
+                .join(after_it, on=[*_PLACE, "judge", "pipeline"], how="left", nulls_equal=True, maintain_order="left")
+            )
+
+        return with_scores
+
+    def _write_by(self, place: str, lines: pl.DataFrame, *by: str) -> dict[str, pl.Series]:
+        """Write one file for all lines with the same values in some columns.
+
+        Returns:
+            The places of its lines, by the file.
+        """
+        parts = lines.partition_by(by, maintain_order=True, as_dict=True).items()
+        files = {place.format(*map(safe_name, values)): part["line"] for values, part in parts}
+        for file, own in files.items():
+            self._write(file, map(self._scratch.line, own))
+        return files
+
+    def _write(self, file: str, content: Iterable[bytes]) -> None:
+        self._own.write(f"{self._records.artifacts}/{file}", content)
 
 
-def _answers(records: Records) -> list[Document]:
-    known = records.questions.select("benchmark", "question_id", "question", "category")
-    rows = records.answers.rename({"answer_hash": "answer_id"}).join(
-        known, on=["benchmark", "question_id"], how="left", maintain_order="left"
-    )
-    # Of an imported question whose text is not known there is an empty one.
-    published = ~pl.col("benchmark").is_in(_UNPUBLISHED) & (pl.col("question") != "")
-    return rows.with_columns(question=pl.when(published).then("question")).to_dicts()
+def _each(rows: pl.DataFrame) -> Iterator[Document]:
+    """Its rows; only a few of them are in memory twice."""
+    return rows.iter_rows(named=True, buffer_size=16)
 
 
-def _judgements(records: Records) -> list[Document]:
-    rows = records.judgements.rename({"answer_hash": "answer_id"}).with_columns(_judge_model()).to_dicts()
-    for row in rows:
-        row["reasoning"] = _reasoning(row["judge_output"])
-    return rows
+def _with_details(row: Document) -> Document:
+    return row | {"details": orjson.loads(row["details"] or "{}")}
 
 
-def _scores(records: Records) -> list[Document]:
-    models = records.judgements.select("judge", _judge_model()).unique("judge")
-    rows = records.scores.rename({"answer_hash": "answer_id"}).join(
-        models, on="judge", how="left", maintain_order="left"
-    )
-    return rows.with_columns(_judge_model(), pl.col("deltas").fill_null([])).to_dicts()
+def _judgement(row: Document) -> Document:
+    return row | {"judge_model": _judge_model(row), "reasoning": _reasoning(row["judge_output"])}
 
 
-def _judge_model() -> pl.Expr:
+def _judge_model(row: Document) -> str:
     """The judging model; it has another name than the judge in some imported trees only."""
-    return pl.coalesce("judge_model", "judge").alias("judge_model")
+    return str(row["judge"] if row["judge_model"] is None else row["judge_model"])
 
 
 def _reasoning(output: str | None) -> str | None:
@@ -389,79 +542,14 @@ def _reasoning(output: str | None) -> str | None:
     return text if len(text) <= MOST_REASONING else f"{text[:MOST_REASONING].rstrip()}…"
 
 
-def _findings(records: Records) -> Iterator[Document]:
-    """What each pass found in each answer, once for each judge whose scores it bears on.
-
-    Scores are those of the longest pipeline with the pass: before it, and after it.
-    """
-    scores: dict[str, dict[tuple[Any, ...], dict[str, Document]]] = {}
-    for row in records.scores.iter_rows(named=True):
-        scores.setdefault(row["pipeline"], {}).setdefault(_place(row), {})[row["judge"]] = row
-    pipelines = pipelines_of(records)
-    for row in records.pass_outputs.rename({"answer_hash": "answer_id"}).iter_rows(named=True):
-        row["details"] = orjson.loads(row["details"] or "{}")
-        one, sha256 = row["pass"], row["pass_config_hash"]
-        passes = list(next((names for names in pipelines.values() if names.get(one) == sha256), {one: sha256}))
-        before, after = (",".join(passes[: passes.index(one) + own]) for own in (0, 1))
-        scored = scores.get(before or BASELINE, {}).get(_place(row), {})
-        scored_after = scores.get(after, {}).get(_place(row), {})
-        judges: list[str | None] = list(scored) or [None]
-        for judge in judges:
-            effect = _effect(one, scored.get(judge or ""), scored_after.get(judge or ""))
-            yield row | {"judge": judge, "pipeline": after} | effect
+def _with_effect(row: Document) -> Document:
+    """A finding with what the pass added to a score; null where there is no score after it."""
+    added = sum(delta["delta"] for delta in row["deltas"] or [] if delta["pass"] == row["pass"])
+    return _with_details(row) | {"delta": None if row["new_score"] is None else float(added)}
 
 
-def _effect(one: str, before: Document | None, after: Document | None) -> Document:
-    """A score before a pass, what the pass added, and the score after it; nulls where there is no such score."""
-    new = after["score"] if after else None
-    added = sum(delta["delta"] for delta in (after or {}).get("deltas") or [] if delta["pass"] == one)
-    return {
-        "original_score": before["score"] if before else None,
-        "delta": None if new is None else float(added),
-        "new_score": new,
-    }
-
-
-def _judgement_file(row: Document, records: Records) -> str:
-    benchmark = safe_name(row["benchmark"])
-    if records.is_ensemble:
-        return f"evaluations/{benchmark}.jsonl"
-    return f"judgements/judge_{safe_name(row['judge'])}/{benchmark}.jsonl"
-
-
-def _point(judgements: Iterable[Document], records: Records, *, compact: bool) -> None:
-    """Say of each judgement which file and line has it; a compact one has its whole output only there."""
-    lines: dict[str, int] = {}
-    for row in judgements:
-        file = _judgement_file(row, records)
-        lines[file] = lines.get(file, 0) + 1
-        row["judge_output_pointer"] = f"{file}#{lines[file]}"
-        if compact:
-            row["judge_output"] = None
-
-
-def _with_answers(rows: Iterable[Document], texts: Mapping[str, str], *, compact: bool) -> list[Document]:
-    """Rows with the texts that they are about; null for one that was replaced since."""
-    return [row | {"answer": None if compact else texts.get(row["answer_id"])} for row in rows]
-
-
-def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["benchmark"], row["question_id"], row["sample_index"], row["strategy"]
-
-
-def _by_file(
-    rows: Iterable[Document], path_of: Callable[[Document], str], columns: Sequence[str]
-) -> Iterator[tuple[str, bytes]]:
-    files: dict[str, list[Document]] = {}
-    for row in rows:
-        files.setdefault(path_of(row), []).append(row)
-    for path, own in files.items():
-        yield path, _lines(own, columns)
-
-
-def _lines(rows: Iterable[Document], columns: Sequence[str]) -> bytes:
-    options = _OPTIONS | orjson.OPT_APPEND_NEWLINE
-    return b"".join(orjson.dumps({name: row[name] for name in columns}, option=options) for row in rows)
+def _line(row: Document, columns: Sequence[str]) -> bytes:
+    return orjson.dumps({name: row[name] for name in columns}, option=_OPTIONS | orjson.OPT_APPEND_NEWLINE)
 
 
 def _json(document: Document) -> bytes:

@@ -4,6 +4,7 @@ The file holds views only. It is written beside its place and swapped in atomica
 it at any moment. Readers compare the versions it was made from with the tables' logs and write it anew when it is old.
 """
 
+import errno
 import os
 import re
 import tempfile
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.upgrades import check_format
 from shaberi_dagster.settings import project_folder
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ _READING_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CT
 _RUNNING_TEXT = {"query", "json_execute_serialized_sql"}
 _PARSED = '{"error":false,'
 _NODES, _FUNCTIONS = re.compile(r'"type":"(\w+_NODE)"'), re.compile(r'"function_name":"(\w+)"')
+# The folder is somebody else's, or the disk is only to be read.
+_CANNOT_WRITE = {errno.EACCES, errno.EPERM, errno.EROFS}
 _PARAMETER_DEFAULT = re.compile(r"\$(\w+) = (.*)")
 
 
@@ -44,26 +48,34 @@ def open_catalog(folder: Path) -> duckdb.DuckDBPyConnection:
         folder: The warehouse.
 
     Raises:
-        ConfigurationError: There is no lake in that folder.
+        ConfigurationError: There is no lake in that folder, or a newer program wrote it.
     """
-    versions = logged_versions(folder)
-    if not versions:
+    check_format(folder)
+    if not logged_versions(folder):
         raise ConfigurationError(f"no lake in {folder}: run run-evals first, or set SHABERI_WAREHOUSE")
-    connection = _connect(folder)
-    if connection is None or _described(connection) != _description(folder, versions):
-        if connection is not None:
-            connection.close()
-        from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
-
-        write_catalog(Lake(folder))
-        connection = _connect(folder)
-        assert connection is not None  # noqa: S101  (just written)
+    connection = _connect_current(folder) or _renewed(folder)
     connection.execute("set TimeZone = 'UTC'")
     # Where large results are spilled to is readable as well; by default that is in the working directory.
     connection.execute(f"set temp_directory = {_sql_string(str(folder / '_spill'))}")
     connection.execute(f"set allowed_directories = [{_sql_string(str(folder) + os.sep)}]")
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
+    return connection
+
+
+def _renewed(folder: Path) -> duckdb.DuckDBPyConnection:
+    """The public views as they are now: from the catalog made anew, or in memory where that cannot be written."""
+    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
+
+    lake = Lake(folder)
+    try:
+        _write_views(lake)
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE:
+            raise
+        return connect(lake)
+    connection = _connect(folder)
+    assert connection is not None  # noqa: S101  (just written)
     return connection
 
 
@@ -75,8 +87,9 @@ def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
         time: With its offset.
 
     Raises:
-        ConfigurationError: There is no lake in that folder, or files of that time are gone.
+        ConfigurationError: There is no lake in that folder, a newer program wrote it, or files of that time are gone.
     """
+    check_format(folder)
     from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
 
     if not logged_versions(folder):
@@ -124,13 +137,30 @@ def run_query(
         raise ConfigurationError(f"SQL: {str(error).strip()}") from error
 
 
+def refresh_catalog(lake: "Lake") -> None:
+    """Write `catalog.duckdb` unless it stands for the current versions."""
+    connection = _connect_current(lake.folder)
+    if connection is None:
+        write_catalog(lake)
+    else:
+        connection.close()
+
+
 def write_catalog(lake: "Lake") -> Path:
-    """Write `catalog.duckdb` for the current versions of all tables and swap it in.
+    """Write `catalog.duckdb` for the current versions of all tables and swap it in; missing tables are made.
 
     Returns:
         Its path.
     """
-    lake.folder.mkdir(parents=True, exist_ok=True)
+    from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
+
+    for name in TABLES:
+        lake.delta(name)
+    return _write_views(lake)
+
+
+def _write_views(lake: "Lake") -> Path:
+    """The same for those who only read: no table is touched."""
     versions = logged_versions(lake.folder)
     with tempfile.TemporaryDirectory(prefix=".catalog-", dir=lake.folder) as scratch:
         fresh = Path(scratch) / CATALOG_NAME
@@ -138,6 +168,7 @@ def write_catalog(lake: "Lake") -> Path:
         with duckdb.connect(str(fresh), config={"storage_compatibility_version": "v1.4.0"}) as connection:
             connection.begin()  # else each of the hundreds of statements is synced to the disk
             versions |= define_views(connection, lake)
+            _describe_views(connection)
             connection.execute(
                 "create table lake.catalog as select $1 as description", [_description(lake.folder, versions)]
             )
@@ -162,7 +193,7 @@ def connect(lake: "Lake", *tables: str) -> duckdb.DuckDBPyConnection:
 
 
 def define_tables(connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: Iterable[str]) -> dict[str, int]:
-    """Create schema `lake` with one view per table.
+    """Create schema `lake` with one view per table; that of a table that is missing is empty.
 
     Returns:
         The version of each table that its view stands for.
@@ -172,13 +203,15 @@ def define_tables(connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: I
     connection.execute("create schema lake")
     versions = {}
     for name in tables:
-        table, delta = TABLES[name], lake.delta(name)
-        files, versions[name] = delta.file_uris(), delta.version()
+        table, files = TABLES[name], list[str]()
+        if lake.exists(name):
+            delta = lake.delta(name)
+            files, versions[name] = delta.file_uris(), delta.version()
         columns = ", ".join(column.name for column in table.columns)
         source = (
             f"read_parquet([{', '.join(map(_sql_string, files))}], hive_partitioning=true, hive_types_autocast=false"
         )
-        lacking = lake.lacks_columns(name)
+        lacking = bool(files) and lake.lacks_columns(name)
         if lacking or not files:
             # A view has all its columns with their types, whatever the files have.
             connection.register("empty_frame", table.schema.to_frame())
@@ -195,7 +228,7 @@ def define_tables(connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: I
 
 
 def define_views(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> dict[str, int]:
-    """Create schema `lake` and the public views of `sql/views` in `main`, with their descriptions.
+    """Create schema `lake` and the public views of `sql/views` in `main`.
 
     Returns:
         The version of each table that the views stand for.
@@ -205,6 +238,14 @@ def define_views(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> dict[st
     versions = define_tables(connection, lake, TABLES)
     for path in view_files():
         connection.execute(path.read_text(encoding="utf-8"))
+    return versions
+
+
+def _describe_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Give the public views and their columns the comments that a reader of the file sees."""
+    from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
+
+    for path in view_files():
         connection.execute(f"comment on {_kind(path)} {view_name(path)} is {_sql_string(describe_sql(path))}")
     documented = {(name, column.name): column.description for name, table in TABLES.items() for column in table.columns}
     for view, column in connection.execute(
@@ -212,7 +253,6 @@ def define_views(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> dict[st
     ).fetchall():
         if description := documented.get((view, column)):
             connection.execute(f"comment on column {view}.{column} is {_sql_string(description)}")
-    return versions
 
 
 def view_files() -> list[Path]:
@@ -268,6 +308,15 @@ def _only_reads(connection: duckdb.DuckDBPyConnection, statement: duckdb.Stateme
 
 def _kind(path: Path) -> str:
     return "macro table" if " macro " in path.read_text(encoding="utf-8").lower() else "view"
+
+
+def _connect_current(folder: Path) -> duckdb.DuckDBPyConnection | None:
+    """The catalog that stands for the current versions of all tables; None when there is none."""
+    connection = _connect(folder)
+    if connection is not None and _described(connection) != _description(folder, logged_versions(folder)):
+        connection.close()
+        return None
+    return connection
 
 
 def _connect(folder: Path) -> duckdb.DuckDBPyConnection | None:

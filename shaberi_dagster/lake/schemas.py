@@ -164,6 +164,12 @@ RUNS = Table(
         Column("git_dirty", _BOOL, "Whether the code had uncommitted changes", source="git"),
         Column("package_version", _TEXT, "Version of shaberi-dagster", source="package"),
         Column("platform", _TEXT, "Python and operating system", source="interpreter"),
+        Column(
+            "created_by",
+            _TEXT,
+            "Who first stored the spec, or imported the run; null is unknown",
+            source="SHABERI_USER or login name",
+        ),
     ),
 )
 
@@ -237,7 +243,7 @@ CONSENSUS = Table(
 
 JUDGEMENTS = Table(
     "judgements",
-    "One row per answer and judge; replaced judgements stay as superseded rows",
+    "One row per answer and judge; replaced judgements and failures stay as superseded rows",
     (
         *_RUN,
         *_SAMPLE,
@@ -264,6 +270,7 @@ JUDGEMENTS = Table(
         Column("fallback_request_hash", _TEXT, "The call that extracted the score", source="request"),
         _CREATED,
         Column("superseded", _BOOL, "A newer judgement of the same sample by this judge exists", source="stage"),
+        Column("superseded_at", _TIME, "When it was replaced; null while it stands", "UTC", "stage"),
         *_IMPORTED,
         Column("judge_model", _TEXT, "The judging model, where the judge has another name", source="judge folder"),
         Column("judge_prompt_version", _TEXT, "Epoch of the judge's prompt", "P1, P2, P3 or a choice", "inferred"),
@@ -560,8 +567,43 @@ BASELINES = Table(
     ),
 )
 
+PROMPTS = Table(
+    "prompts",
+    "The texts behind the prompt hashes of all other tables: one row for each template that a prompt is made of",
+    (
+        Column(
+            "prompt_hash",
+            _TEXT,
+            "The prompt, as prompt_hash, judge_prompt_hash, … of other tables name it: sha256 of its sources in order",
+            source="prompts",
+            required=True,
+        ),
+        Column("position", _INT, "Place of the template in the prompt", "1 to n", "prompts", required=True),
+        Column("template", _TEXT, "The template's name", source="prompts", required=True),
+        Column("source", _TEXT, "Its exact text, as Jinja", source="prompts", required=True),
+        Column("file", _TEXT, "Where it stood, in the folder of the prompts", source="prompts", required=True),
+        Column("variant", _TEXT, "Variant that the prompt is of; null is the prompts as they are", source="RunSpec"),
+        Column(
+            "purpose",
+            _TEXT,
+            "What it was first used for",
+            "generation, judging primary, judging fallback, grading, strategy:NAME or pass:NAME",
+            "stage",
+            required=True,
+        ),
+        Column(
+            "label",
+            _TEXT,
+            "A name for people, such as tengu-primary v3: the third text of that name in this lake; never given anew",
+            source="stage",
+            required=True,
+        ),
+        _CREATED,
+    ),
+)
+
 _ALL = (
     *(QUESTIONS, RUNS, ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS, SCORES, METRICS, CALLS, PRICES, LIMIT_CHANGES),
-    *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS, BASELINES),
+    *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS, BASELINES, PROMPTS),
 )
 TABLES: Mapping[str, Table] = {table.name: table for table in _ALL}

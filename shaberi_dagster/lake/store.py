@@ -1,7 +1,10 @@
 """Reading and writing the Delta tables."""
 
+import errno
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -17,17 +20,21 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.schemas import TABLES, Table
+from shaberi_dagster.lake.upgrades import FORMAT, Step, alone, begin, check_format
 
-_WRITER = WriterProperties(compression="ZSTD", compression_level=3)
+WRITER = WriterProperties(compression="ZSTD", compression_level=3)
 # Writers of other runs commit to the same tables; delta-rs says so when both touched the same files.
-_retry_conflicts = retry(
+retry_conflicts = retry(
     retry=retry_if_exception_type(CommitFailedError),
     wait=wait_random_exponential(multiplier=0.05, max=2),
     stop=stop_after_attempt(20),
     reraise=True,
 )
 
+_BLOCK_ROWS = 16
 _DISK_TROUBLE = re.compile(r"([A-Z][\w/ -]+) \(os error \d+\)")  # in what delta-rs says
+
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
 P = ParamSpec("P")
 _Write = Callable[Concatenate["Lake", str, P], None]
@@ -35,7 +42,7 @@ Keys = Mapping[str, str | Iterable[str]]
 _NOT_IN_PATHS = frozenset("[]^|%\\=")  # delta-rs takes the path for a URL; `a=b` reads as a partition
 
 
-def _say_disk_trouble(write: _Write[P]) -> _Write[P]:
+def says_disk_trouble(write: _Write[P]) -> _Write[P]:
     """Let a full or broken disk be an error that says what to do."""
 
     @wraps(write)
@@ -43,10 +50,13 @@ def _say_disk_trouble(write: _Write[P]) -> _Write[P]:
         try:
             write(lake, table, *args, **kwargs)
         except (DeltaError, OSError) as error:
-            if (trouble := _DISK_TROUBLE.search(str(error))) is None:
+            said = _DISK_TROUBLE.search(str(error))
+            number = error.errno if isinstance(error, OSError) else None
+            if said is None and number not in _DISK_ERRORS:
                 raise
+            trouble = said[1] if said else os.strerror(number or 0)
             raise ShaberiError(
-                f"table {lake.path(table)} cannot be written: {trouble[1]}; "
+                f"table {lake.path(table)} cannot be written: {trouble}; "
                 "free space or mend the disk and run the same command again, finished calls are kept"
             ) from error
 
@@ -67,17 +77,20 @@ class Lake:
     Args:
         folder: The warehouse; made when it is missing.
         as_of: Read what was committed until then, as long as its files are kept; such a lake is not to be written.
+        upgrade: Brings a lake of an older format up to date, before it is written for the first time. Without it such
+            a lake can only be read. Commands that write take `Workspace.lake`, which has it.
 
     Raises:
-        ConfigurationError: Its path has a character that Delta Lake cannot have there.
+        ConfigurationError: Its path has a character that Delta Lake cannot have there, or a newer program wrote it.
     """
 
-    def __init__(self, folder: Path, as_of: datetime | None = None) -> None:
+    def __init__(self, folder: Path, as_of: datetime | None = None, upgrade: Step | None = None) -> None:
         if wrong := sorted(_NOT_IN_PATHS & set(str(folder))):
             raise ConfigurationError(
                 f"warehouse {folder} must not have {' '.join(wrong)} in its path: set SHABERI_WAREHOUSE"
             )
-        self.folder, self._as_of = folder, as_of
+        check_format(folder)
+        self.folder, self._as_of, self._upgrade = folder, as_of, upgrade
         self._opened: dict[str, DeltaTable] = {}
 
     def path(self, table: str) -> Path:
@@ -100,19 +113,50 @@ class Lake:
         try:
             return _LocalTable(path)
         except TableNotFoundError:
+            self._make_ready()
             path.mkdir(parents=True, exist_ok=True)
             # "ignore": another process may create it at the same moment.
             return _LocalTable.create(
                 path,
-                _arrow_schema(TABLES[table]),
+                arrow_schema(TABLES[table]),
                 mode="ignore",
                 partition_by=list(TABLES[table].partition_by) or None,
                 name=table,
                 description=TABLES[table].meaning,
             )
 
-    def _to_write(self, table: str) -> DeltaTable:
+    def _make_ready(self) -> None:
+        """Let the lake have today's format, since it is going to be written.
+
+        Looked at before each write: a program that runs for days must not write what a newer one has upgraded.
+        """
+        stored = check_format(self.folder)
+        if stored == FORMAT:
+            return
+        if stored is not None and self._upgrade is None:
+            raise ConfigurationError(
+                f"the lake in {self.folder} has format {stored}, today's is {FORMAT}: "
+                "`shaberi compact` brings it up to date, as every command does that evaluates"
+            )
+        try:
+            if stored is None:
+                begin(self.folder)
+            elif self._upgrade:
+                self._upgrade(self)
+        except OSError as error:
+            raise ShaberiError(f"the lake in {self.folder} cannot be written: {error.strerror or error}") from error
+
+    def alone(self, name: str) -> AbstractContextManager[None]:
+        """A context in which no other process of this machine is at the same time."""
+        return alone(self.folder, name)
+
+    def widen(self, table: str) -> None:
+        """Let a table have all columns of today; a table that is missing is made."""
+        self.to_write(table)
+
+    def to_write(self, table: str) -> DeltaTable:
         """The table with all columns of today; what was written without one of them is null there."""
+        self._make_ready()
         delta = self.delta(table)
         there = {column.name for column in delta.schema().fields}
         if new := [column for column in _delta_schema(TABLES[table]).fields if column.name not in there]:
@@ -133,7 +177,7 @@ class Lake:
 
     def versions(self) -> dict[str, int]:
         """The committed version of each table that exists."""
-        return {name: self.delta(name).version() for name in TABLES if self._exists(name)}
+        return {name: self.delta(name).version() for name in TABLES if self.exists(name)}
 
     def read(self, table: str, keys: Keys | None = None, columns: list[str] | None = None) -> pl.DataFrame:
         """Rows of a table.
@@ -146,9 +190,13 @@ class Lake:
         Returns:
             A frame with the table's schema; empty when the table does not exist yet.
         """
+        return self.scan(table, keys, columns).collect()
+
+    def scan(self, table: str, keys: Keys | None = None, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        """What `read` returns, not yet read."""
         schema = TABLES[table].schema
-        if not self._exists(table):
-            return pl.DataFrame(schema=schema).select(columns or pl.all())
+        if not self.exists(table):
+            return pl.LazyFrame(schema=schema).select(columns or pl.all())
         frame = pl.scan_delta(self.delta(table)).filter(
             *(pl.col(column).is_in(_values(value)) for column, value in (keys or {}).items())
         )
@@ -156,13 +204,20 @@ class Lake:
         return frame.select(
             pl.col(name) if name in there else pl.lit(None, dtype=schema[name]).alias(name)
             for name in columns or schema
-        ).collect()
+        )
 
-    def _exists(self, table: str) -> bool:
+    def blocks(
+        self, table: str, keys: Keys | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """What `read` returns, some hundred rows at a time: for texts, which need not all be in memory."""
+        return blocks_of(self.scan(table, keys, columns))
+
+    def exists(self, table: str) -> bool:
+        """Whether the table was ever made; those of newer programs are missing in an older lake."""
         return (self.path(table) / "_delta_log").is_dir()
 
-    @_say_disk_trouble
-    @_retry_conflicts
+    @says_disk_trouble
+    @retry_conflicts
     def replace(self, table: str, frame: pl.DataFrame, keys: Keys) -> None:
         """Put `frame` in the place of all rows that match `keys`, in one atomic commit.
 
@@ -171,15 +226,12 @@ class Lake:
             frame: Rows; columns that are missing become null.
             keys: Column to value or values that name the replaced rows; every row of `frame` must match.
         """
-        predicate = " and ".join(
-            f"{column} in ({', '.join(_quoted(value) for value in _values(values))})" for column, values in keys.items()
-        )
         write_deltalake(
-            self._to_write(table),
+            self.to_write(table),
             conform(TABLES[table], frame).to_arrow(),
             mode="overwrite",
-            predicate=predicate,
-            writer_properties=_WRITER,
+            predicate=predicate_of(keys),
+            writer_properties=WRITER,
         )
 
     def update(self, table: str, frame: pl.DataFrame, keys: Keys) -> bool:
@@ -194,8 +246,8 @@ class Lake:
         self.replace(table, fresh, keys)
         return True
 
-    @_say_disk_trouble
-    @_retry_conflicts
+    @says_disk_trouble
+    @retry_conflicts
     def append(self, table: str, frame: pl.DataFrame, transaction: str | None = None) -> None:
         """Add rows.
 
@@ -206,16 +258,16 @@ class Lake:
         """
         properties = CommitProperties(app_transactions=[Transaction(transaction, 1)]) if transaction else None
         write_deltalake(
-            self._to_write(table),
+            self.to_write(table),
             conform(TABLES[table], frame).to_arrow(),
             mode="append",
-            writer_properties=_WRITER,
+            writer_properties=WRITER,
             commit_properties=properties,
         )
 
     def committed(self, table: str, transaction: str) -> bool:
         """Whether an `append` with this transaction id took place."""
-        return self.delta(table).transaction_version(transaction) is not None
+        return self.exists(table) and self.delta(table).transaction_version(transaction) is not None
 
     def compact(self, retention_hours: int = 168) -> dict[str, dict[str, int]]:
         """Merge small files and delete files that no version younger than the retention needs.
@@ -226,13 +278,14 @@ class Lake:
         Returns:
             For each table `files_before`, `files_after` and `files_deleted`.
         """
+        self._make_ready()
         return {name: self._compact(name, retention_hours) for name in self.versions()}
 
-    @_retry_conflicts
+    @retry_conflicts
     def _compact(self, table: str, retention_hours: int) -> dict[str, int]:
         delta = self.delta(table)
         before = len(delta.file_uris())
-        delta.optimize.compact(writer_properties=_WRITER)
+        delta.optimize.compact(writer_properties=WRITER)
         deleted = delta.vacuum(
             retention_hours=retention_hours,
             dry_run=False,
@@ -242,6 +295,11 @@ class Lake:
         delta.create_checkpoint()
         after = len(self.delta(table).file_uris())
         return {"files_before": before, "files_after": after, "files_deleted": len(deleted)}
+
+
+def blocks_of(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    """Its rows, some hundred at a time."""
+    yield from frame.collect_batches(chunk_size=_BLOCK_ROWS, maintain_order=True)
 
 
 def conform(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
@@ -268,7 +326,8 @@ def _content(frame: pl.DataFrame) -> pl.Series:
     return frame.drop("created_at").hash_rows().sort()
 
 
-def _arrow_schema(table: Table) -> pa.Schema:
+def arrow_schema(table: Table) -> pa.Schema:
+    """The table's columns as Arrow and Delta know them."""
     arrow = pl.DataFrame(schema=table.schema).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     return pa.schema(
         arrow.field(column.name).with_metadata({"comment": column.description}) for column in table.columns
@@ -276,11 +335,18 @@ def _arrow_schema(table: Table) -> pa.Schema:
 
 
 def _delta_schema(table: Table) -> Schema:
-    return Schema.from_arrow(_arrow_schema(table))
+    return Schema.from_arrow(arrow_schema(table))
 
 
 def _values(values: str | Iterable[str]) -> list[str]:
     return [values] if isinstance(values, str) else list(values)
+
+
+def predicate_of(keys: Keys) -> str:
+    """SQL that is true of the rows that match all keys."""
+    return " and ".join(
+        f"{column} in ({', '.join(_quoted(value) for value in _values(values))})" for column, values in keys.items()
+    )
 
 
 def _quoted(value: str) -> str:

@@ -18,7 +18,7 @@ import polars as pl
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.identity import run_id_of, sha256_text
-from shaberi_dagster.judging.parse import is_out_of_scale, parse_score
+from shaberi_dagster.judges.parse import is_out_of_scale, parse_score
 from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS, Table
 from shaberi_dagster.legacy.generations import Assigned, Generation, Part, Sample, SampleKey, assign, form_of, part_of
 from shaberi_dagster.legacy.judges import LegacyJudge, legacy_judge

@@ -19,15 +19,15 @@ from shaberi_dagster import __version__
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet, content_sha256, set_name_of
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import run_id_of, sha256_json, sha256_text
-from shaberi_dagster.lake.catalog import connect, write_catalog
+from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.schemas import METRICS, TABLES
 from shaberi_dagster.legacy.ensemble_files import CacheFile, Entry, Response, find_caches, read_cache
 from shaberi_dagster.legacy.importing import importing_alone
 from shaberi_dagster.llm.thinking import answer_state
-from shaberi_dagster.planning import LEGACY_KIND, code_version, store_question_set
 from shaberi_dagster.progress import StageProgress
-from shaberi_dagster.scoring import derive
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.planning import LEGACY_KIND, code_version, store_question_set
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.scores import derive
 
 IMPORT_TAG = "ensemble"
 """`import_tag` of these files in `legacy_files`."""
@@ -263,8 +263,6 @@ class _Import:
         sets = {place: self._resolve(place, known) for place in self._questions}
         self._store_rows(sets)
         self._store_files(files, taken)
-        if self._changed:
-            write_catalog(self._lake)
         counts = self._counts(files, taken)
         texts = {(place[1], each.name): each.text for place in sets for each in self._questions[place].values()}
         quarantine = self._lake.read("legacy_quarantine", {"import_tag": IMPORT_TAG})
@@ -492,8 +490,9 @@ class _Import:
             }
             earlier = stored.get(run_id)
             if earlier is None or any(earlier[name] != value for name, value in fresh.items()):
-                times = {"created_at": earlier["created_at"] if earlier else self._now, "updated_at": self._now}
-                rows.append(fresh | times | {"package_version": __version__} | code_version())
+                first = earlier or {"created_at": self._now, "created_by": self._workspace.settings.user}
+                made = {name: first[name] for name in ("created_at", "created_by")} | {"updated_at": self._now}
+                rows.append(fresh | made | {"package_version": __version__} | code_version())
         if rows:
             frame = pl.DataFrame(rows, schema_overrides=TABLES["runs"].schema, infer_schema_length=None)
             self._lake.replace("runs", frame, {"run_id": [row["run_id"] for row in rows]})

@@ -24,7 +24,6 @@ from shaberi_dagster import __version__
 from shaberi_dagster.benchmarks.questions import QuestionSet, known_sets, parts_of
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError
 from shaberi_dagster.identity import check_run_tag, run_id_of
-from shaberi_dagster.lake.catalog import write_catalog
 from shaberi_dagster.lake.schemas import CONSENSUS, METRICS, RUNS, SCORES
 from shaberi_dagster.lake.store import Lake, conform
 from shaberi_dagster.legacy.assemble import NOT_RECORDED, Batch, ImportPlan, concatenated, plan_import, unread_files
@@ -34,10 +33,11 @@ from shaberi_dagster.legacy.reading import Part, Reading, read_models
 from shaberi_dagster.legacy.reconcile import Reconciliation
 from shaberi_dagster.legacy.spec import LegacyBenchmark, LegacyJudgeSpec, LegacyRunSpec
 from shaberi_dagster.legacy.tree import LegacyFile, display_name, sha256_of_file
-from shaberi_dagster.planning import LEGACY_KIND, code_version, store_question_set, stored_question_set
 from shaberi_dagster.progress import StageProgress
-from shaberi_dagster.scoring import derive, with_scales
-from shaberi_dagster.workspace import JOURNAL_FOLDER, Workspace
+from shaberi_dagster.runs.planning import LEGACY_KIND, code_version, store_question_set, stored_question_set
+from shaberi_dagster.runs.workspace import JOURNAL_FOLDER, Workspace
+from shaberi_dagster.stages.metrics import with_scales
+from shaberi_dagster.stages.scores import derive
 
 DEFAULT_TAG = "legacy"
 STAGE = "import"
@@ -175,7 +175,6 @@ class _Import:
         made = [self._commit(parts) for parts in self._steps(read_models(to_read, Reading(list(sets), tag, self._now)))]
         unread = replace(plan, duplicates=[*plan.duplicates, *again])
         self._store_files(unread_files(unread, tag=tag, imported_at=self._now))
-        write_catalog(self._lake)
         return ImportResult(
             tag=tag,
             runs=pl.concat(made) if made else self._runs.clear(),
@@ -246,7 +245,9 @@ class _Import:
         batch = concatenated([part.batch for part in parts])
         plan = _plan_of(batch, sets)
         scores, metrics = self._derived(batch, plan)
-        runs = _run_rows(batch, plan, metrics, sets, self._now)
+        runs = _run_rows(batch, plan, metrics, sets, self._now).with_columns(
+            created_by=pl.lit(self._workspace.settings.user, dtype=pl.String)
+        )
         for questions in sets.values():
             for one in (questions, *parts_of(questions)):
                 if one.name not in self._stored_sets:

@@ -8,15 +8,16 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.examination import examine_imported
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.spec import LegacyRunSpec
-from shaberi_dagster.outcome import Outcome
 from shaberi_dagster.passes.pipeline import BASELINE, Passes
 from shaberi_dagster.passes.registry import make_pass
-from shaberi_dagster.planning import LEGACY_KIND
-from shaberi_dagster.scoring import measure_runs, score_runs
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.planning import LEGACY_KIND
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.metrics import measure_runs
+from shaberi_dagster.stages.pass_outputs import examine_imported
+from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.stages.scores import score_runs
 
 STAGES = ("pass_outputs", "scores", "metrics")
 """What can be made anew of an imported run."""
@@ -40,7 +41,7 @@ def reprocess_imported(
     benchmarks: Sequence[str],
     workspace: Workspace,
     pipelines: Sequence[Passes] = (),
-) -> list[Outcome]:
+) -> list[StageResult]:
     """Make a stage of imported runs anew.
 
     Args:
@@ -75,7 +76,7 @@ def reprocess_imported(
             measure_runs(own.drop("judges").with_columns(n_questions="n_planned"), workspace)
     nothing = pl.DataFrame()
     return [
-        Outcome(run_id, stage, name, {"rows": n_planned, "judges": judges}, nothing)
+        StageResult(run_id, stage, name, {"rows": n_planned, "judges": judges}, nothing)
         for run_id, name, n_planned, judges in planned.select("run_id", "benchmark", "n_planned", "judges").iter_rows()
     ]
 

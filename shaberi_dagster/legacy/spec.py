@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from shaberi_dagster.identity import run_id_of, sha256_json
-from shaberi_dagster.planning import LEGACY_KIND
+from shaberi_dagster.runs.planning import LEGACY_KIND
 
 
 class _Frozen(BaseModel):

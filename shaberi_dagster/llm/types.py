@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from shaberi_dagster.identity import sha256_json
 
@@ -115,6 +115,13 @@ class ChatRequest:
                 "replicate": self.replicate,
             }
         )
+
+
+class CallRange(NamedTuple):
+    """How many calls are made when none fails; a failed call never causes another one."""
+
+    low: int
+    high: int
 
 
 @dataclass(frozen=True)

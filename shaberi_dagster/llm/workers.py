@@ -1,20 +1,21 @@
 """Many items at once, but not too many: workers that pull from one iterator."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_NO_MORE: Final = object()
 
 
 async def run_all(
-    items: Iterable[Item], work: Callable[[Item], Awaitable[Result]], workers: int
+    items: AsyncIterator[Item], work: Callable[[Item], Awaitable[Result]], workers: int
 ) -> AsyncIterator[Result]:
     """Work on all items with a bounded number of workers, which take them from one iterator as they get free.
 
     Args:
-        items: What to work on; taken one by one, so a generator keeps memory flat.
+        items: What to work on; taken one by one, so that they need not all be there at once.
         work: Makes an item's result.
         workers: Items in work at once; results wait to be taken, so the next ones are not begun too early.
 
@@ -24,12 +25,16 @@ async def run_all(
     Raises:
         Exception: The first one that `work` or `items` raise; all other work is cancelled before.
     """
-    source = iter(items)
+    taking = asyncio.Lock()  # a generator gives its items to one worker at a time
     finished: asyncio.Queue[tuple[bool, Result | BaseException | None]] = asyncio.Queue(maxsize=workers)
+
+    async def taken() -> Any:
+        async with taking:
+            return await anext(items, _NO_MORE)
 
     async def worker() -> None:
         try:
-            for item in source:
+            while (item := await taken()) is not _NO_MORE:
                 await finished.put((True, await work(item)))
         except Exception as error:  # noqa: BLE001 - handed to whoever takes the results
             await finished.put((False, error))

@@ -25,7 +25,6 @@ Span = tuple[int, int, str]
 """Start and end in code points, and what it is."""
 
 _CHINESE_KINDS = frozenset({"simplified_chinese", "traditional_chinese"})
-_LATIN_KINDS = frozenset({"latin", "latin_words"})
 _ALL = "all"
 
 # A question that names the language of a script is about it. Languages with Latin letters are named in many questions

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
-from statistics import NormalDist, fmean, stdev
+from statistics import NormalDist, fmean
 
 CONFIDENCE = 0.95
 _BISECTIONS = 60  # halvings of [-1, 1]: to the last bit
@@ -45,45 +45,6 @@ class Estimate:
     n: int
     standard_error: float
     degrees_of_freedom: float
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """What repeated runs scored.
-
-    Attributes:
-        n: Number of runs.
-        mean: Their mean.
-        sd: Sample standard deviation between runs (ddof 1); None for one run.
-        margin_of_error: Half the width of the 95 % confidence interval of the mean; None for one run.
-        minimum: Lowest value.
-        maximum: Highest value.
-        values: In the given order.
-    """
-
-    n: int
-    mean: float
-    sd: float | None
-    margin_of_error: float | None
-    minimum: float
-    maximum: float
-    values: tuple[float, ...]
-
-
-def run_summary(values: Sequence[float]) -> RunSummary:
-    """Mean, spread and range of the scores of repeated runs: how stable a score is, not how general.
-
-    Args:
-        values: One score per run; at least one.
-
-    Raises:
-        ValueError: There is no value.
-    """
-    if not values:
-        raise ValueError("a summary needs at least one value")
-    sd = stdev(values) if len(values) > 1 else None
-    margin = margin_of_error(sd, len(values))
-    return RunSummary(len(values), fmean(values), sd, margin, min(values), max(values), tuple(values))
 
 
 def margin_of_error(sd: float | None, n: int) -> float | None:

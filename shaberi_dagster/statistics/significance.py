@@ -71,19 +71,6 @@ def stratified_mcnemar(discordant: Sequence[tuple[int, int]], alternative: Alter
     return mcnemar_exact(sum(pair[0] for pair in discordant), sum(pair[1] for pair in discordant), alternative)
 
 
-def mcnemar_corrected(only_first: int, only_second: int) -> tuple[float, float]:
-    """McNemar's chi-squared test with the continuity correction of Edwards (1948), as older reports have it.
-
-    Returns:
-        (|b - c| - 1)² / (b + c), and p of its square root; 0 and 1 without discordant questions.
-    """
-    n = only_first + only_second
-    if not n:
-        return 0.0, 1.0
-    chi_squared = (abs(only_first - only_second) - 1) ** 2 / n
-    return chi_squared, math.erfc(math.sqrt(chi_squared / 2))
-
-
 def fisher_lower_tail(baseline_correct: int, baseline_wrong: int, current_correct: int, current_wrong: int) -> float:
     """Fisher's exact test of whether the current proportion is lower than the baseline's, over different questions.
 

@@ -1,13 +1,14 @@
 -- The versions of each judge's prompt with what they judged, and on the same answers the change from the first version
 -- of the same model (0 for itself). Superseded judgements count too, so an edited template is compared with what it was.
--- prompt_version: start of the hash, or epoch of imported ones. Means are over n_answers texts, on the reported scale.
+-- prompt_version: start of the hash, or epoch of imported ones; label: its name in prompts, where its text was recorded.
+-- Means are over n_answers texts, on the reported scale.
 -- $judge_model = null
 -- $benchmark = null
 with judged as (
     select
         coalesce(judge_model, judge) as judge_model, benchmark, judge,
         coalesce(left(judge_prompt_hash, 12), judge_prompt_version, 'unknown') as prompt_version,
-        run_id, judgements.model, question_id, answer_hash, superseded, created_at,
+        run_id, judgements.model, question_id, answer_hash, superseded, created_at, judge_prompt_hash,
         score * reported_multiplier as score
     from judgements
     join (select benchmark, max(reported_multiplier) as reported_multiplier from lake.metrics group by benchmark)
@@ -25,6 +26,7 @@ by_answer as (
 versions as (
     select
         judge_model, benchmark, judge, prompt_version,
+        any_value(judge_prompt_hash) as prompt_hash,
         count(distinct run_id) as n_runs,
         count(*) filter (superseded is not true) as n_in_force,
         min(created_at) as first_judged_at,
@@ -57,8 +59,9 @@ compared as (
     group by all
 )
 select
-    judge_model, benchmark, judge, prompt_version, n_runs, n_answers, n_in_force, mean_score, n_common, change,
+    judge_model, benchmark, judge, prompt_version, label, n_runs, n_answers, n_in_force, mean_score, n_common, change,
     first_judged_at, last_judged_at
 from compared
 join versions using (judge_model, benchmark, judge, prompt_version)
+left join (from prompts select prompt_hash, label where position = 1) using (prompt_hash)
 order by judge_model, benchmark, judge <> judge_model, first_judged_at, judge, prompt_version;

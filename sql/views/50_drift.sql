@@ -1,5 +1,6 @@
 -- Mean score on the reported scale by the month in which the judge was asked, per model × judge × benchmark ×
--- question set: every judgement ever made, replaced ones included. Month null: made elsewhere (imported), time unknown.
+-- question set: every judgement ever made, replaced ones included, but no failure of ours that another one replaced.
+-- Month null: made elsewhere (imported), time unknown.
 create view drift as
 with scales as (
     select benchmark, max(reported_multiplier) as reported_multiplier
@@ -20,4 +21,5 @@ from lake.judgements
 join scales using (benchmark)
 where status in ('ok', 'error')
   and strategy is null
+  and not (superseded and status = 'error' and request_hash is not null)
 group by all;

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from shaberi_dagster.cli.plan import write_plan
-from shaberi_dagster.estimate import Estimate
+from shaberi_dagster.forecast import Estimate
 
 pytestmark = pytest.mark.unit
 
@@ -36,7 +36,7 @@ def estimate(**fields: Any) -> Estimate:
         "basis": "history: 1,280 calls, other benchmarks",
         "upper_bound": False,
     }
-    return Estimate(**usual | fields)
+    return Estimate(**{"calls_most": (usual | fields)["calls"]} | usual | fields)
 
 
 def judgement(**fields: Any) -> Estimate:
@@ -155,6 +155,7 @@ def test_json_is_the_same_plan_with_null_for_unknown():
         "rows_planned": 200,
         "rows_there": 40,
         "calls": 160,
+        "calls_most": 160,
         "fallback_calls": None,
         "prompt_tokens": 24_690,
         "completion_tokens": 1_357_802,

@@ -145,7 +145,13 @@ def history(settings):
             answers.append(sample | {"answer": f"{model} says {number}", "answer_state": "text"})
             judgements += [
                 sample
-                | {"judge": judge, "score": score, "superseded": False, "judge_output": f"{judge} finds {number}"}
+                | {
+                    "judge": judge,
+                    "score": score,
+                    "superseded": False,
+                    "judge_prompt_hash": "p",
+                    "judge_output": f"{judge} finds {number}",
+                }
                 for judge, score in [("j", number + 1.0), ("k", 3.0)]
             ]
         metrics += [

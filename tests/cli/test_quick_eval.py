@@ -20,7 +20,7 @@ from shaberi_dagster.regression import promote
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.statistics.intervals import paired_proportions_interval, wilson_interval
 from shaberi_dagster.statistics.significance import mcnemar_exact
-from tests.commands import Finished, lake_of, run
+from tests.commands import Finished, lake_of, run_anew
 from tests.mock_endpoint import MockEndpoint, running_mock
 
 pytestmark = pytest.mark.integration
@@ -259,11 +259,14 @@ def test_the_tables_say_what_they_are_over_and_steer_no_terminal(mock: MockEndpo
 
 
 def test_a_dry_run_counts_the_calls_and_makes_none(mock: MockEndpoint, sums: Path) -> None:
-    out = quick(mock, sums, "--dry-run").out
+    document = json.loads(quick(mock, sums, "--dry-run", "--json").out)
 
-    assert f"samples: {N_QUESTIONS * (SIZE + 1)} calls, 0 of {N_QUESTIONS * (SIZE + 1)} are there" in out
-    assert f"elo: {7 * N_QUESTIONS} calls" in out
-    assert f"council: {16 * N_QUESTIONS} to {19 * N_QUESTIONS} calls" in out
+    calls = {(row["stage"], row["model"]): (row["calls"], row["calls_most"]) for row in document["rows"]}
+    samples = N_QUESTIONS * (SIZE + 1)
+    assert calls["answers", MODEL] == (samples, samples)
+    assert calls["consensus", "elo"] == (7 * N_QUESTIONS, 7 * N_QUESTIONS)
+    assert calls["consensus", "council"] == (16 * N_QUESTIONS, 19 * N_QUESTIONS)
+    assert "council" in quick(mock, sums, "--dry-run").out
     assert mock.stats()["requests"] == 0
 
 
@@ -440,10 +443,10 @@ def test_the_installed_command_writes_its_document_and_refuses_nonsense_in_one_l
     written = tmp_path / "reports" / "quick.json"
     arguments = options(mock, sums, "--judge-model", "none", "--strategy", "plurality")
 
-    finished = run("quick-eval", *arguments, "--output", written, environment=lake_of(tmp_path)).succeeded()
+    finished = run_anew("quick-eval", *arguments, "--output", written, environment=lake_of(tmp_path)).succeeded()
     document = json.loads(written.read_text(encoding="utf-8"))
     assert document["status"] == "complete"
     assert "answers gsm8k 16/16, 0 failed" in finished.err
     assert "plurality" in finished.out
-    refused = run("quick-eval", *arguments, "--strategy", "guess", environment=lake_of(tmp_path))
+    refused = run_anew("quick-eval", *arguments, "--strategy", "guess", environment=lake_of(tmp_path))
     assert "strategy 'guess' is not one of standard" in refused.complaint

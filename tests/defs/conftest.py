@@ -6,8 +6,8 @@ import dagster as dg
 import pytest
 
 from shaberi_dagster.defs.jobs import register
-from shaberi_dagster.runspec import RunRequest, RunSpec
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint
 
 

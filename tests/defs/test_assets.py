@@ -14,7 +14,7 @@ import pytest
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.outcome import STAGES, checks_of, stages_of
+from shaberi_dagster.stages.result import STAGES, checks_of, stages_of
 
 pytestmark = pytest.mark.unit
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from shaberi_dagster.defs.execution import run_in_process
 from shaberi_dagster.defs.export import results, shaberi_v1
+from shaberi_dagster.defs.jobs import run_in_process
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.defs.resources import WorkspaceResource
-from shaberi_dagster.runspec import RunSpec
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.settings import Settings
 from tests.results_tree import assert_valid_tree
 

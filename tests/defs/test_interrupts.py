@@ -7,9 +7,9 @@ import pytest
 
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs import assets
-from shaberi_dagster.defs.execution import run_in_process
 from shaberi_dagster.defs.interrupts import INTERRUPTS, canceled_when_interrupted
-from shaberi_dagster.runspec import RunSpec
+from shaberi_dagster.defs.jobs import run_in_process
+from shaberi_dagster.runs.spec import RunSpec
 from tests.mock_endpoint import MockEndpoint
 
 pytestmark = pytest.mark.integration

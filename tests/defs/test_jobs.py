@@ -11,9 +11,9 @@ from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs.jobs import EVALUATE, EVALUATE_ENSEMBLE, RunRequestConfig, asset_keys, evaluating_job
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.outcome import stages_of
-from shaberi_dagster.runspec import CallOptions, RunRequest, RunSpec
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.result import stages_of
 from tests.ensembles import scripted
 from tests.mock_endpoint import MockEndpoint
 

@@ -6,13 +6,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from shaberi_dagster.definitions import defs
-from shaberi_dagster.defs.execution import execute
+from shaberi_dagster.definitions import defs, run_job
 from shaberi_dagster.defs.jobs import EVALUATE
 from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.workspace import Workspace
 from tests.legacy.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
@@ -36,7 +35,7 @@ def run_import(tree: LegacyTree, instance: dg.DagsterInstance) -> Import:
 
     def run(**config: object) -> dg.ExecuteInProcessResult:
         values = {"trees": [f"tree={tree.root}"]} | config
-        return execute(IMPORT_JOB, instance, ops={IMPORT: {"config": values}})
+        return run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": values}})
 
     return run
 

@@ -9,7 +9,7 @@ import pytest
 
 from shaberi_dagster.defs.metadata import column_schema, materialize_result
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.outcome import Check, Outcome
+from shaberi_dagster.stages.result import Check, StageResult
 
 pytestmark = pytest.mark.unit
 
@@ -17,7 +17,7 @@ _KEY = dg.AssetKey(["judgements", "elyza"])
 _NO_ROWS = pl.DataFrame({"answer": []}, schema={"answer": pl.String})
 
 
-def _outcome(**changes: object) -> Outcome:
+def _outcome(**changes: object) -> StageResult:
     facts = {
         "rows": 5,
         "planned": 5,
@@ -27,7 +27,7 @@ def _outcome(**changes: object) -> Outcome:
         "completion_tokens": None,
     }
     defaults = {"run_id": "m@@t", "stage": "judgements", "benchmark": "elyza", "facts": facts, "preview": _NO_ROWS}
-    return Outcome(**(defaults | changes))
+    return StageResult(**(defaults | changes))
 
 
 def _preview_of(text: str) -> str:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import dagster as dg
 import pytest
 
-from shaberi_dagster.defs.execution import run_in_process
+from shaberi_dagster.defs.jobs import run_in_process
 from shaberi_dagster.defs.options import config_class, part_of, stage_config
-from shaberi_dagster.runspec import CallOptions, RunRequest, RunSpec
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint
 
 pytestmark = pytest.mark.integration

@@ -11,13 +11,13 @@ import pytest
 
 from shaberi_dagster.defs.metadata import materialize_result
 from shaberi_dagster.defs.plot import _chart, _packed, score_distribution
-from shaberi_dagster.outcome import Outcome
+from shaberi_dagster.stages.result import StageResult
 
 pytestmark = pytest.mark.unit
 
 
-def _outcome(**scores: list[float]) -> Outcome:
-    return Outcome("m@@t", "judgements", "elyza", {"rows": 5}, pl.DataFrame({"answer": ["a"]}), scores)
+def _outcome(**scores: list[float]) -> StageResult:
+    return StageResult("m@@t", "judgements", "elyza", {"rows": 5}, pl.DataFrame({"answer": ["a"]}), scores)
 
 
 def test_the_score_distribution_is_a_small_png_inside_markdown() -> None:

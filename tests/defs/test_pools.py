@@ -15,12 +15,13 @@ import dagster as dg
 import pytest
 
 from shaberi_dagster.defs import assets, pools
-from shaberi_dagster.defs.execution import open_instance, run_in_process
+from shaberi_dagster.defs.execution import open_instance
+from shaberi_dagster.defs.jobs import run_in_process
 from shaberi_dagster.defs.pools import pool_name, pools_of, try_claim
-from shaberi_dagster.planning import plan_run
-from shaberi_dagster.runspec import RunRequest, RunSpec
+from shaberi_dagster.runs.planning import plan_run
+from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint, running_mock
 
 pytestmark = pytest.mark.integration

@@ -7,14 +7,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from shaberi_dagster.definitions import defs
-from shaberi_dagster.defs.execution import execute, run_in_process
-from shaberi_dagster.defs.jobs import EVALUATE
+from shaberi_dagster.definitions import defs, run_job
+from shaberi_dagster.defs.jobs import EVALUATE, run_in_process
 from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB, REPROCESS, REPROCESS_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.runspec import RunSpec
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.workspace import Workspace
 from tests.ensembles import scripted
 from tests.legacy.trees import LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint
@@ -32,7 +31,7 @@ def imported(tmp_path: Path, instance: dg.DagsterInstance) -> str:
     tree = LegacyTree(tmp_path / "tree")
     tree.answers("rakuda", rows_of("rakuda", [_LEAK]))
     tree.judgements("rakuda", rows_of("rakuda", [_LEAK], [8]), "a")
-    execute(IMPORT_JOB, instance, ops={IMPORT: {"config": {"trees": [f"tree={tree.root}"]}}})
+    run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": {"trees": [f"tree={tree.root}"]}}})
     return _IMPORTED
 
 
@@ -43,7 +42,7 @@ def leaking(mock: MockEndpoint) -> MockEndpoint:
 
 
 def _reprocess(instance: dg.DagsterInstance, **config: Any) -> dict[str, int]:
-    done: dict[str, int] = execute(REPROCESS_JOB, instance, ops={REPROCESS: {"config": config}}).output_for_node(
+    done: dict[str, int] = run_job(REPROCESS_JOB, instance, ops={REPROCESS: {"config": config}}).output_for_node(
         REPROCESS
     )
     return done

@@ -1,17 +1,18 @@
 """`shaberi doctor` as a user meets it."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.commands import lake_of, run
+from tests.commands import lake_of, run, run_anew
 from tests.e2e.conftest import Evaluated
 
 pytestmark = pytest.mark.e2e
 
 
 def test_a_new_installation_is_fine_and_its_lake_empty() -> None:
-    finished = run("shaberi", "doctor").succeeded()
+    finished = run_anew("shaberi", "doctor").succeeded()
 
     assert "ok    lake: empty; run run-evals" in finished.out
     assert "ok    Dagster instance" in finished.out
@@ -22,6 +23,7 @@ def test_a_lake_in_order_is_fine_and_keys_are_only_said_to_be_set(evaluated: Eva
     environment = lake_of(evaluated.folder) | {"OPENAI_API_KEY": "sk-canary-0123456789"}
     finished = run("shaberi", "doctor", environment=environment).succeeded()
 
+    assert "ok    lake format: 2, up to date" in finished.out
     assert "ok    table judgements: version" in finished.out
     assert "ok    stale judgements: 0 rows" in finished.out
     assert "ok    journals: none left over" in finished.out
@@ -47,3 +49,25 @@ def test_a_folder_without_prompts_is_found(tmp_path: Path) -> None:
 
     assert finished.code == 3
     assert f"FAIL  prompts: 0 templates in {tmp_path}" in finished.out
+
+
+def test_the_format_of_an_older_and_of_a_newer_lake_is_told(evaluated: Evaluated) -> None:
+    file = evaluated.folder / "warehouse" / "_format.json"
+    file.unlink()
+    older = evaluated.shaberi("doctor").succeeded()
+    assert "ok    lake format: 1, the next command that writes brings it to 2" in older.out
+
+    file.write_text('{"format": 99}', encoding="utf-8")
+    newer = evaluated.shaberi("doctor")
+    assert newer.code == 3
+    assert "FAIL  lake format: the lake in" in newer.out
+    assert "has format 99 and this program knows only 2" in newer.out
+
+
+def test_runs_that_the_instance_does_not_know_are_registered(evaluated: Evaluated) -> None:
+    shutil.rmtree(evaluated.folder / "dagster")
+
+    first, second = (evaluated.shaberi("doctor").succeeded().out for _ in range(2))
+
+    assert "0 dead runs closed, 1 runs of the lake registered" in first
+    assert "0 dead runs closed, 0 runs of the lake registered" in second

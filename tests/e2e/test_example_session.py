@@ -1,4 +1,4 @@
-"""A session as the plan has it: three runs, another judge, a pass, and what `view-scores` says of them."""
+"""A session as the plan has it: two runs, another judge, a pass, and what `view-scores` says of them."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tests.mock_endpoint import content_for, running_mock
 pytestmark = pytest.mark.e2e
 
 _FIRST, _OTHER, _PASS = "judge-a", "judge-b", "lang_mixing"
-_BENCHMARKS, _LIMIT, _RUNS = {"elyza": 2.0, "tengu": 1.0}, 4, 3
+_BENCHMARKS, _LIMIT, _RUNS = {"elyza": 2.0, "tengu": 1.0}, 3, 2
 _OPTIONS = ("--runs", str(_RUNS), "--benchmark", ",".join(_BENCHMARKS), "--limit", str(_LIMIT))
 _N_ANSWERS = _RUNS * len(_BENCHMARKS) * _LIMIT
 _LEAK = "们这样会说话吗"
@@ -41,7 +41,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     def script(body: dict[str, Any], number: int) -> str:
         if body["model"] in {_FIRST, _OTHER}:
             return content_for(body)
-        return f"{number}番目の答えです。" + (_LEAK if number % 3 == 0 else "")
+        return f"{number}番目の答えです。" + (_LEAK if number % 3 else "")
 
     commands = {
         "runs": ((_FIRST,), ()),
@@ -138,7 +138,7 @@ def test_the_table_has_the_numbers_of_sql(session: Session) -> None:
             row["judge"],
             f"{row['mean']:.2f}",
             f"{row['sd']:.2f}",
-            "3",
+            str(_RUNS),
         )
     for label in ("95 % CI over questions", "95 % CI between runs", f"all compared runs share: {_FIRST}, {_OTHER}"):
         assert label in table

@@ -61,7 +61,7 @@ def test_no_key_is_in_any_byte_that_is_written_or_printed(
     ):
         arguments = ["--model", _MODEL, "--base-url", mock.base_url, "--judge-model", "judge"]
         arguments += ["--judge-base-url", judge.base_url, "--judge-api-key-variable", "JUDGE_KEY"]
-        arguments += ["--benchmark", "rakuda", "--limit", "2"]
+        arguments += ["--benchmark", "rakuda", "--limit", "1"]
         outputs = [
             run("run-evals", *arguments, *debug, environment=lake_of(tmp_path) | keys) for debug in ([], ["--debug"])
         ]

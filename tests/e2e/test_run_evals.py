@@ -117,7 +117,7 @@ def test_a_dry_run_shows_calls_tokens_and_cost_and_makes_no_call(evaluated: Eval
         ("judgements", _N_QUESTIONS),
         ("all", _N_QUESTIONS),
     ]
-    assert re.search(r"judgements +judge-a +0/5 +5 +0 +[\d,]+ +[\d,]+ +unknown +history: 5 calls", table.out)
+    assert re.search(r"judgements +judge-a +0/5 +5–10 +0 +[\d,]+ +[\d,]+ +unknown +history: 5 calls", table.out)
     assert "no call is made" in table.out
     assert evaluated.asked == []
     assert evaluated.rows("select run_tag from runs") == [{"run_tag": "default"}]

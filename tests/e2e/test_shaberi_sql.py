@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.commands import SCRIPTS, lake_of, run
+from tests.commands import SCRIPTS, lake_of, run, run_anew
 from tests.e2e.conftest import Evaluated
 
 pytestmark = pytest.mark.e2e
@@ -43,7 +43,7 @@ def test_a_named_query_takes_parameters(first_run: Evaluated) -> None:
 
 
 def test_without_a_query_the_views_and_queries_are_listed() -> None:
-    listed = run("shaberi", "sql").succeeded().out
+    listed = run_anew("shaberi", "sql").succeeded().out
 
     assert all(name in listed for name in ("leaderboard_under", "run_statistics", "hardest_questions", "what it tells"))
 

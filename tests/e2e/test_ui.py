@@ -28,10 +28,10 @@ from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.defs.jobs import register
 from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.outcome import STAGES
-from shaberi_dagster.runspec import RunRequest
+from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.runs.workspace import JOURNAL_FOLDER, Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.workspace import JOURNAL_FOLDER, Workspace
+from shaberi_dagster.stages.result import STAGES
 from tests.conftest import BROWSER
 from tests.legacy.trees import FOLDERS, LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock

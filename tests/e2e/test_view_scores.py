@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.commands import lake_of, run
+from tests.commands import lake_of, run, run_anew
 from tests.e2e.conftest import Evaluated, target
 from tests.mock_endpoint import content_for, running_mock
 
@@ -68,8 +68,9 @@ def test_statistics_over_runs_are_those_of_scipy(
             assert (row["sd"], row["margin_of_error"]) == (None, None)
             continue
         assert row["sd"] == pytest.approx(values.std(ddof=1))
-        low, high = stats.t.interval(0.95, n_runs - 1, loc=values.mean(), scale=stats.sem(values))
-        assert row["margin_of_error"] == pytest.approx((high - low) / 2)
+        # Not `stats.t.interval`, which has no answer where all runs score the same.
+        margin = stats.t.ppf(0.975, n_runs - 1) * stats.sem(values)
+        assert row["margin_of_error"] == pytest.approx(margin)
     assert len({row["run_tag"] for row in document["rows"]}) == n_runs
     spread = [row["sd"] for row in shown.values()]
     assert n_runs < _RUNS or max(spread) > 0  # else this would compare zeros
@@ -142,7 +143,7 @@ def test_what_cannot_be_shown_is_refused_in_one_line(options: list[str], expecte
 
 
 def test_without_a_lake_it_names_the_folder_and_what_to_do(tmp_path: Path) -> None:
-    complaint = run("view-scores").complaint
+    complaint = run_anew("view-scores").complaint
 
     assert str(tmp_path / "warehouse") in complaint
     assert "run run-evals first" in complaint

@@ -1,9 +1,7 @@
 """The results/ tree of real runs: what is in it, that it is valid at any moment, and that nothing else is touched."""
 
-import errno
 import json
 import math
-import os
 import shutil
 import threading
 from dataclasses import replace
@@ -18,13 +16,16 @@ from scipy import stats
 from shaberi_dagster.errors import ConfigurationError, EndpointError, ShaberiError
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.export.folder import Folder
-from shaberi_dagster.export.results_tree import export_run, export_runs, export_summary, refresh_results
+from shaberi_dagster.export.manifest import manifest_of, read_records
+from shaberi_dagster.export.results_tree import export_run, export_runs, export_summary, is_exported, write_manifest
+from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.ensemble import import_ensemble
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
-from shaberi_dagster.outcome import STAGES
 from shaberi_dagster.passes import registry
 from shaberi_dagster.passes.base import Finding, Pass, PassConfig
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.result import STAGES
 from tests.legacy.caches import baseline, ensemble, failed, response, result, write
 from tests.legacy.trees import LegacyTree, rows_of
 from tests.results_tree import SCHEMAS, assert_valid_tree, documents, problems
@@ -649,45 +650,65 @@ def test_an_interrupted_export_leaves_a_valid_manifest_and_the_next_one_complete
     assert assert_valid_tree(root)["manifest"] == 1
 
 
-def test_a_full_disk_is_told_and_keeps_what_was_there(workspace, mock, monkeypatch):
-    evaluated(workspace, mock)
-    spec = evaluated(workspace, mock, judge_models=["judge-b"])
-    notes = []
-    workspace.default_reporter.note = notes.append
-    root = workspace.settings.results
-    assert refresh_results(spec.run_id, workspace) is not None
-    before = files_in(root)
-    workspace.lake.replace("answers", workspace.lake.read("answers").head(1), {"run_id": spec.run_id})
-
-    def full(_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    assert refresh_results(spec.run_id, workspace) is None
-
-    assert files_in(root) == before
-    (note,) = notes
-    assert "No space left on device; `shaberi export` writes them" in note
-
-
-def test_what_is_odd_in_the_lake_stops_no_stage(workspace, mock):
+def test_a_manifest_alone_is_valid_and_says_running_until_the_other_files_are_there(workspace, mock, root):
     spec = stored_run(workspace, ask(mock))
-    row = workspace.lake.read("runs").with_columns(spec=pl.lit("[]"))
-    workspace.lake.replace("runs", row, {"run_id": spec.run_id})
-    notes = []
-    workspace.default_reporter.note = notes.append
+    place = root / "mock-model" / "default"
+    for stage in ("", "answers", "judgements", "scores", "metrics"):
+        if stage:
+            materialize(stage, spec.run_id, ["tengu"], workspace)
+        write_manifest(workspace.lake, spec.run_id, root, environment={})
 
-    assert refresh_results(spec.run_id, workspace) is None
-    assert len(notes) == 1
+        content = manifest_in(place)
+        assert problems("manifest", content) == []
+        assert content["status"] == "running"
+        assert [path.name for path in place.iterdir()] == ["manifest.json"]
+        assert not is_exported(workspace.lake, spec.run_id, root)
+        missing = {"": ["answers", "judgements judge-a"], "answers": ["judgements judge-a"]}.get(stage, [])
+        assert content["benchmarks"]["tengu"]["incomplete_parts"] == missing
+
+    exported(workspace, spec, root)
+
+    assert manifest_in(place) == content | {"status": "complete"}
+    assert is_exported(workspace.lake, spec.run_id, root)
 
 
-def test_refreshing_a_run_of_a_multi_run_writes_its_summary(workspace, mock):
-    for number in (1, 2):
-        spec = evaluated(workspace, mock, tag=f"july-run{number}", limit=2)
-        assert refresh_results(spec.run_id, workspace).status == "complete"
+def test_a_manifest_needs_no_text_of_the_run(workspace, mock, tmp_path, monkeypatch):
+    evaluated(workspace, mock, passes=["lang_mixing", "repetition"])
+    tree = LegacyTree(tmp_path / "tree")
+    tree.judgements("elyza", rows_of("elyza", ["一", "", None], [5, {"score": 4}, None], judge_output="FINAL SCORE: 5"))
+    import_trees(ImportRequest({"tree": tree.root}), workspace)
+    read, asked = Lake.read, set()
 
-    counts = assert_valid_tree(workspace.settings.results)
-    assert (counts["manifest"], counts["summary"]) == (2, 1)
+    def watched(lake, table, keys=None, columns=None):
+        asked.update((table, name) for name in columns or TABLES[table].schema)
+        return read(lake, table, keys, columns)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "read", watched)
+        for run_id in workspace.lake.read("runs", columns=["run_id"])["run_id"]:
+            manifest_of(read_records(workspace.lake, run_id), {})
+    texts = {"question", "reference", "answer", "thinking", "judge_output", "fallback_output", "content", "messages"}
+    assert not {(table, name) for table, name in asked if name in texts}
+
+
+@pytest.mark.parametrize("gone", ["manifest.json", "artifacts/shaberi/metrics.json", "../july.summary.json", "."])
+def test_results_that_are_gone_are_not_exported(workspace, mock, root, gone):
+    spec = evaluated(workspace, mock, tag="july-run1")
+    export_runs(workspace.lake, root)
+    assert is_exported(workspace.lake, spec.run_id, root)
+    victim = root / "mock-model" / "july-run1" / gone
+
+    shutil.rmtree(victim) if victim.is_dir() else victim.unlink()
+
+    assert not is_exported(workspace.lake, spec.run_id, root)
+
+
+def test_results_of_an_earlier_state_are_not_exported(workspace, mock, root):
+    spec = evaluated(workspace, mock)
+    exported(workspace, spec, root)
+    evaluated(workspace, mock, judge_models=["judge-b"])
+
+    assert not is_exported(workspace.lake, spec.run_id, root)
 
 
 def test_writers_of_one_run_take_turns_and_readers_always_find_whole_files(workspace, mock, root):

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.grading import compat
 from shaberi_dagster.grading.base import GradedQuestion, Verdict
 from shaberi_dagster.grading.match import MatchGrader
 from shaberi_dagster.grading.numeric import NumericGrader
 from shaberi_dagster.grading.plurality import plurality
 from shaberi_dagster.grading.registry import GRADERS
+from tests.grading import original
 
 pytestmark = pytest.mark.corpus
 
@@ -111,12 +111,12 @@ def test_the_original_s_extractions_and_votes_are_reproduced(golden, responses):
     for row in golden:
         letters = RULES[row["dataset"]] == "rule:mcq"
         texts = ["" if "error" in response else response["content"] for response in responses[row["question_id"]]]
-        found = [compat.letter(text) if letters else _plain(compat.number(text)) for text in texts]
+        found = [original.letter(text) if letters else _plain(original.number(text)) for text in texts]
         assert "|".join(answer or "" for answer in found) == row["regex_answers"], row["question_id"]
         vote = plurality(found)
         majority = found[vote.winner] or ""
         truth = row["ground_truth"]
-        correct = majority == truth if letters else compat.same_number(majority or None, compat.number(truth))
+        correct = majority == truth if letters else original.same_number(majority or None, original.number(truth))
         if row["n_ok"] != "0":
             assert (majority, str(vote.votes)) == (row["regex_majority"], row["regex_majority_votes"])
             assert str(int(correct)) == row["regex_majority_correct"], row["question_id"]

@@ -24,6 +24,7 @@ from shaberi_dagster.lake.catalog import (
 )
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.upgrades import FORMAT_NAME
 
 pytestmark = pytest.mark.integration
 
@@ -382,7 +383,7 @@ def test_any_duckdb_client_opens_the_file_by_itself(lake: Lake) -> None:
 def test_swapping_leaves_nothing_behind(lake: Lake) -> None:
     write_catalog(lake)
     write_catalog(lake)
-    assert {path.name for path in lake.folder.iterdir()} == {*TABLES, CATALOG_NAME}
+    assert {path.name for path in lake.folder.iterdir()} == {*TABLES, CATALOG_NAME, FORMAT_NAME}
 
 
 def test_versions_are_read_from_the_names_of_the_logs(lake: Lake) -> None:

@@ -14,8 +14,9 @@ import pytest
 from shaberi_dagster.lake.catalog import connect, default_parameters, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.prices import GENAI_PRICES, PriceList
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.workspace import Workspace
+from tests.sizes import size
 
 pytestmark = pytest.mark.integration
 
@@ -218,12 +219,13 @@ def test_a_call_without_a_row_in_prices_has_no_price_in_sql(workspace: Workspace
     assert (row["recorded_cost_usd"], row["calls_without_price"]) == (pytest.approx(0.0028), 0)
 
 
+@pytest.mark.acceptance
 def test_sums_over_any_parts_are_the_same_to_the_last_decimal(
     workspace: Workspace, settings: Settings, ask: Ask
 ) -> None:
     alike = [
         call(number, model="gpt-4o-mini", run_id="m@@alike", prompt_tokens=333_333 + number, stage="judgements")
-        for number in range(10_000)
+        for number in range(size(2000, 10_000))
     ]
     store(workspace, many(7) + alike)
     calls = ask("from calls")

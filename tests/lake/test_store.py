@@ -15,9 +15,11 @@ from shaberi_dagster.lake import store
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.schemas import ANSWERS, RUNS, TABLES, Table
 from shaberi_dagster.lake.store import Lake, conform
+from tests.sizes import size
 
 pytestmark = pytest.mark.integration
 
+_WRITERS = size(4, 8)
 _ROOT = Path(__file__).parents[2]
 _AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 _TEXTS = ["日本語 🗾\r\n", "o'brien/模型 %2F", "nul\0 esc\x1b[31m", "", "'; drop table x --", "NULL", '"\\', "\u2028"]
@@ -185,6 +187,7 @@ def test_a_folder_that_delta_lake_cannot_use_is_refused_with_the_variable_to_set
         Lake(tmp_path / folder)
 
 
+@pytest.mark.acceptance
 def test_no_write_of_several_processes_is_lost(lake: Lake) -> None:
     """Each process makes its tables with the others and replaces its own runs over and over."""
     script = """
@@ -207,14 +210,19 @@ for turn in range(4):
     _answers("any").write_parquet(rows)
     command = [sys.executable, "-c", script, str(lake.folder)]
     writers = [
-        subprocess.Popen([*command, f"w{number}", str(rows)], cwd=_ROOT, stderr=subprocess.PIPE) for number in range(8)
+        subprocess.Popen([*command, f"w{number}", str(rows)], cwd=_ROOT, stderr=subprocess.PIPE)
+        for number in range(_WRITERS)
     ]
     failures = [writer.communicate()[1].decode() for writer in writers if writer.wait()]
     assert not failures, failures[0][-2000:]
     counts = lake.read("answers").group_by("run_id", "answer").len()
-    assert sorted(counts.rows()) == sorted((f"w{number}-{run}", "turn 3", 3) for number in range(8) for run in "xy")
-    assert sorted(lake.read("calls")["request_hash"]) == sorted(f"w{n}{turn}" for n in range(8) for turn in range(4))
-    assert all(lake.committed("calls", f"w{n}-{turn}") for n in range(8) for turn in range(4))
+    assert sorted(counts.rows()) == sorted(
+        (f"w{number}-{run}", "turn 3", 3) for number in range(_WRITERS) for run in "xy"
+    )
+    assert sorted(lake.read("calls")["request_hash"]) == sorted(
+        f"w{n}{turn}" for n in range(_WRITERS) for turn in range(4)
+    )
+    assert all(lake.committed("calls", f"w{n}-{turn}") for n in range(_WRITERS) for turn in range(4))
 
 
 def test_a_table_that_is_open_shows_what_others_wrote_and_compacted_since(lake: Lake) -> None:

@@ -1,5 +1,7 @@
 """Caches of the ensemble evaluation as rows of the lake."""
 
+from dataclasses import replace
+
 import orjson
 import pytest
 
@@ -8,7 +10,8 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.lake.catalog import open_catalog, view_files, view_name
 from shaberi_dagster.legacy.ensemble import JUDGE, import_ensemble, unknown_question_id
-from shaberi_dagster.planning import load_run
+from shaberi_dagster.runs.planning import load_run
+from shaberi_dagster.settings import Settings
 from tests.legacy.caches import MODEL, TIMEOUT, baseline, ensemble, failed, response, result, write
 from tests.runs import ask, stored_run
 
@@ -276,3 +279,12 @@ def test_benchmarks_that_are_not_registered_break_no_view_and_no_table(workspace
         for policy in ("legacy", "zero", "strict"):
             (row,) = read_scores(catalog, Selection(null_policy=policy)).rows
             assert (row.benchmark, row.judge, row.score, row.n_planned) == ("gsm8k", JUDGE, 1.0, 1)
+
+
+def test_an_imported_run_stays_of_whoever_imported_it_first(workspace, imported):
+    imported(cache=ensemble({"q-1": [response("a"), response("b")]}))
+    first = workspace.lake.read("runs")["created_by"].to_list()
+    workspace.settings = replace(workspace.settings, user="another")
+    imported(cache=ensemble({"q-2": [response("c"), response("d")], "q-1": [response("a"), response("b")]}))
+    assert first == [Settings.from_environment().user]
+    assert workspace.lake.read("runs")["created_by"].to_list() == first

@@ -15,15 +15,16 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees, reconcile_lake
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.workspace import Workspace
 from tests.legacy.trees import Imported, assert_every_line_is_somewhere
+from tests.sizes import size
 
-pytestmark = pytest.mark.corpus
+pytestmark = [pytest.mark.corpus, pytest.mark.acceptance]
 
 INTACT = ("unsloth__phi-4", "meta-llama__Llama-2-7b-chat-hf")
 """Models of the real tree, small enough to be imported often."""
-MUTANTS = 24
+MUTANTS = size(8, 24)
 """Models in a damaged tree."""
 MOST_SOURCE_BYTES = 300_000
 TABLES = ("answers", "judgements", "scores", "metrics", "runs", "questions", "legacy_quarantine", "legacy_repeats")
@@ -327,7 +328,7 @@ def assert_every_column_is_somewhere(lake: Lake, root: Path, rows: Imported) -> 
             assert str(said[name]) in others, (row["model"], name)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(size(1, 3)))
 def test_damaged_files_cost_only_their_own_lines(sources, undisturbed, tmp_path, seed):
     draw = Random(seed)
     root = tmp_path / "tree"

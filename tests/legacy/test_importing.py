@@ -15,10 +15,10 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy import importing, reading
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees, named_trees, reconcile_lake
 from shaberi_dagster.legacy.reading import Reading, read_models
-from shaberi_dagster.planning import load_run, plan_run
-from shaberi_dagster.runspec import RunRequest
+from shaberi_dagster.runs.planning import load_run, plan_run
+from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.workspace import Workspace
 from tests.legacy.trees import NOON, LegacyTree, questions_of, rows_of
 
 pytestmark = pytest.mark.integration
@@ -339,3 +339,10 @@ def _lives(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_imported_runs_are_of_whoever_imports_them(full, tmp_path):
+    environment = {"SHABERI_WAREHOUSE": str(tmp_path / "elsewhere"), "SHABERI_USER": "importer"}
+    workspace = Workspace(Settings.from_environment(environment), environment={})
+    run(workspace, full)
+    assert set(workspace.lake.read("runs")["created_by"]) == {"importer"}

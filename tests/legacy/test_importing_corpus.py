@@ -11,8 +11,8 @@ import pytest
 
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.legacy.importing import ImportRequest, ImportResult, import_trees
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings, project_folder
-from shaberi_dagster.workspace import Workspace
 
 pytestmark = pytest.mark.corpus
 
@@ -123,7 +123,10 @@ def test_the_whole_published_table_comes_out_of_its_query(corpus, subset):
     sql = (project_folder("sql") / "queries" / "published_table.sql").read_text(encoding="utf-8")
     with open_catalog(subset[1].settings.warehouse) as catalog:
         values = {"question_set": "tengu@115", "tag": "legacy", "not_judges": "oldjudgeprompt"}
-        own = pl.DataFrame(run_query(catalog, sql, values).to_arrow_table())
+        result = run_query(catalog, sql, values)
+        own = pl.DataFrame(
+            result.fetchall(), [name for name, *_ in result.description], orient="row", infer_schema_length=None
+        )
     published = pl.read_csv(corpus / "golden" / "shaberi_published.csv").filter(
         pl.col("benchmark").is_in([*BENCHMARKS, "average"])
     )

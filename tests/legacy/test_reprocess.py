@@ -4,15 +4,15 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from shaberi_dagster import examination
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.legacy.reprocess import STAGES, imported_among, reprocess_imported
-from shaberi_dagster.outcome import Outcome
 from shaberi_dagster.passes.registry import make_pipeline
-from shaberi_dagster.workspace import Workspace
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages import pass_outputs
+from shaberi_dagster.stages.result import StageResult
 from tests.legacy.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
@@ -35,7 +35,9 @@ def imported(tree: LegacyTree, workspace: Workspace) -> list[str]:
     return workspace.lake.read("runs")["run_id"].sort().to_list()
 
 
-def _reprocess(workspace: Workspace, run_ids: list[str], *passes: str, options: tuple[str, ...] = ()) -> list[Outcome]:
+def _reprocess(
+    workspace: Workspace, run_ids: list[str], *passes: str, options: tuple[str, ...] = ()
+) -> list[StageResult]:
     pipelines = [make_pipeline(passes, options)] if passes else []
     made = [reprocess_imported(stage, run_ids, list(BENCHMARKS), workspace, pipelines) for stage in STAGES]
     return [outcome for outcomes in made for outcome in outcomes]
@@ -82,12 +84,12 @@ def test_passes_lower_scores_beside_those_that_were_imported(workspace: Workspac
 def test_many_runs_are_examined_in_portions(
     workspace: Workspace, imported: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examination, "_RUNS_AT_ONCE", 1)
+    monkeypatch.setattr(pass_outputs, "_RUNS_AT_ONCE", 1)
     _reprocess(workspace, imported, "lang_mixing")
     in_portions = workspace.lake.read("pass_outputs").drop("created_at").sort("run_id", "question_id")
     assert in_portions["run_id"].unique().sort().to_list() == sorted([FIRST, SECOND])
     versions = workspace.lake.versions()
-    monkeypatch.setattr(examination, "_RUNS_AT_ONCE", 25)
+    monkeypatch.setattr(pass_outputs, "_RUNS_AT_ONCE", 25)
     _reprocess(workspace, imported)
     assert workspace.lake.versions() == versions
     assert workspace.lake.read("pass_outputs").drop("created_at").sort("run_id", "question_id").equals(in_portions)

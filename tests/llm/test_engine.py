@@ -218,8 +218,13 @@ def test_checking_an_endpoint_that_is_not_there_says_so():
         run(lambda engine: engine.check(Endpoint("custom", "http://127.0.0.1:9/v1"), "m"))
 
 
+async def each(items):
+    for item in items:
+        yield item
+
+
 async def collect(items, work, workers):
-    return [result async for result in run_all(items, work, workers)]
+    return [result async for result in run_all(each(items), work, workers)]
 
 
 def test_all_items_are_worked_on_by_no_more_than_the_workers():
@@ -257,7 +262,7 @@ def test_items_are_taken_only_as_fast_as_results_are():
         async def work(item):
             return item
 
-        async with aclosing(run_all(items(), work, 4)) as results:
+        async with aclosing(run_all(each(items()), work, 4)) as results:
             await anext(results)
             await asyncio.sleep(0.05)
         return len(taken)

@@ -5,10 +5,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shaberi_dagster.llm.thinking import Split, answer_state, split_thinking
+from tests.sizes import size
 
 pytestmark = pytest.mark.unit
 
-MEGABYTE = 1_000_000
+HOSTILE = size(250_000, 1_000_000)
 TAGS = [
     "<think>", "</think>", "<THINK>", "</Thinking>", "<thinking>", "<reason>", "</reason>", "<reasoning>", "</reasoning>",
     "<think/>", '<think lang="ja">', "`<think>`", "`</think>`", "```\n", "\n```", "```python\n", "~~~\n", "`", "\n", "\n\n", " ", "<", ">",
@@ -118,6 +119,7 @@ def test_backticks_on_different_lines_do_not_make_inline_code():
     assert split_thinking("記号 ` です。\n<think>考え</think>記号 ` です。").answer == "記号 ` です。\n記号 ` です。"
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     "unit",
     [
@@ -126,8 +128,8 @@ def test_backticks_on_different_lines_do_not_make_inline_code():
         "` x `<think><think></think>`\n",
     ],
 )  # fmt: skip
-def test_hostile_text_of_a_megabyte_is_split(unit):
-    for text in (unit * (MEGABYTE // len(unit)), "<think>" + unit * (MEGABYTE // len(unit)) + "</think>"):
+def test_long_hostile_text_is_split(unit):
+    for text in (unit * (HOSTILE // len(unit)), "<think>" + unit * (HOSTILE // len(unit)) + "</think>"):
         split = split_thinking(text)
         assert len(split.answer) + len(split.thinking or "") <= len(text)
 

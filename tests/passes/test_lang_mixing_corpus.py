@@ -108,11 +108,10 @@ def test_every_labelled_answer_is_in_the_corpus(answers):
 
 
 @pytest.mark.parametrize("half", [["tuning"], ["held_out"], ["tuning", "held_out"]], ids="+".join)
-def test_precision_is_at_least_95_and_recall_at_least_90_percent(judged, half, capsys):
+def test_precision_is_at_least_95_and_recall_at_least_90_percent(judged, half):
     rows = judged.filter(pl.col("half").is_in(half))
     result = rates(rows)
     wrong = rows.filter(pl.col("leak") != pl.col("found")).select("leak", "note", "stratum", "answer_hash")
-    with capsys.disabled():
-        sys.stdout.write("\n".join(["", "+".join(half), str(result.to_dicts()[0]), *map(str, wrong.rows()), ""]))
+    sys.stdout.write("\n".join(["", "+".join(half), str(result.to_dicts()[0]), *map(str, wrong.rows()), ""]))
     assert result["precision"].item() >= 0.95
     assert result["recall"].item() >= 0.90

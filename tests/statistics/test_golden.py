@@ -4,7 +4,8 @@ import re
 import pytest
 
 from shaberi_dagster.statistics.intervals import wilson_interval
-from shaberi_dagster.statistics.significance import fisher_lower_tail, holm, mcnemar_corrected, mcnemar_exact
+from shaberi_dagster.statistics.significance import fisher_lower_tail, holm, mcnemar_exact
+from tests.statistics.published import mcnemar_corrected
 
 pytestmark = pytest.mark.corpus
 

@@ -18,7 +18,6 @@ from shaberi_dagster.statistics.intervals import (
     mean_of_estimates,
     paired_mean_interval,
     paired_proportions_interval,
-    run_summary,
     wilson_interval,
 )
 
@@ -36,20 +35,6 @@ def test_the_margin_of_error_is_that_of_students_t():
     assert margin_of_error(2.0, 3) == pytest.approx(stats.t.ppf(0.975, 2) * 2 / math.sqrt(3))
     assert margin_of_error(None, 1) is None
     assert margin_of_error(0.0, 1) is None
-
-
-def test_a_summary_of_runs_has_mean_spread_and_range():
-    summary = run_summary([7.0, 6.0, 8.0])
-
-    assert (summary.n, summary.mean, summary.sd, summary.minimum, summary.maximum) == (3, 7.0, 1.0, 6.0, 8.0)
-    assert summary.margin_of_error == pytest.approx(stats.t.ppf(0.975, 2) / math.sqrt(3))
-    assert summary.values == (7.0, 6.0, 8.0)
-
-
-def test_one_run_has_no_spread_and_no_run_no_summary():
-    assert (run_summary([7.0]).sd, run_summary([7.0]).margin_of_error) == (None, None)
-    with pytest.raises(ValueError, match="at least one"):
-        run_summary([])
 
 
 def test_the_interval_of_a_mean_is_the_t_interval():

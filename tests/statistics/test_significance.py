@@ -11,11 +11,11 @@ from statsmodels.stats.multitest import multipletests
 from shaberi_dagster.statistics.significance import (
     fisher_lower_tail,
     holm,
-    mcnemar_corrected,
     mcnemar_exact,
     sign_flip_test,
     stratified_mcnemar,
 )
+from tests.statistics.published import mcnemar_corrected
 
 pytestmark = pytest.mark.unit
 

@@ -1,1 +1,0 @@
-"""From questions to answers."""

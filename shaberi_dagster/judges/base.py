@@ -1,0 +1,75 @@
+"""What a judge is: an answer to a question in, the columns of a judgement out, and all calls through `ask`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shaberi_dagster.benchmarks.questions import Question
+from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Endpoint
+
+AskJudge = Callable[..., Awaitable[tuple[Call, bool]]]
+"""As `stages.base.Ask`."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One answer before one judge.
+
+    Attributes:
+        question: What was asked.
+        answer: The row of the answer, a sample or a consensus: `status`, `answer`, `answer_state` are looked at.
+        request: The first call; None when none is needed.
+        calls: How many calls it takes.
+        finding: What the judge found out before any call.
+    """
+
+    question: Question
+    answer: Mapping[str, Any]
+    request: ChatRequest | None
+    calls: CallRange
+    finding: Any = None
+
+
+class Judge(ABC):
+    """Turns an answer into a verdict.
+
+    Attributes:
+        name: What its judgements are called by.
+        prompt_hash: Version of the prompts that it asks with; None when it asks nobody.
+        config_hash: Identity of everything that makes its verdicts what they are.
+        round: How often it was asked to judge this benchmark anew.
+        model: The model that it asks, where it has another name; else None.
+        asks: Where it asks which model; None when it asks nobody.
+        max_tokens: Most completion tokens of a call.
+        of_unmade: Calls that an answer with a text takes which is not there yet.
+    """
+
+    name: str
+    prompt_hash: str | None
+    config_hash: str
+    round: int = 0
+    model: str | None = None
+    asks: tuple[Endpoint, str] | None = None
+    max_tokens: int = 0
+    of_unmade: CallRange
+
+    @abstractmethod
+    def request_for(self, question: Question, text: str) -> ChatRequest | None:
+        """The first call about an answer with this text; None when nobody is asked."""
+
+    @abstractmethod
+    def case(self, question: Question, answer: Mapping[str, Any]) -> Case:
+        """The case of an answer that has a text."""
+
+    @abstractmethod
+    async def judge(self, case: Case, ask: AskJudge) -> dict[str, Any]:
+        """The columns of the judgement: status, score and how it came about."""
+
+
+def not_judged(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of the judgement of an answer without a text."""
+    if answer["status"] != "ok":
+        return {"status": "skipped", "error_class": "no_answer", "error_message": "the answer failed"}
+    state = answer["answer_state"]
+    return {"status": "excluded", "error_class": "empty_answer", "error_message": f"the answer is {state}"}

@@ -1,0 +1,125 @@
+"""An LLM as a judge: it writes a judgement, and a parser finds its score; else a second call reads the score out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from shaberi_dagster.benchmarks.questions import Question
+from shaberi_dagster.benchmarks.registry import Benchmark
+from shaberi_dagster.judges.base import AskJudge, Case, Judge
+from shaberi_dagster.judges.parse import ParsedScore, is_out_of_scale, parse_score
+from shaberi_dagster.llm.thinking import split_thinking
+from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling, ScoreLine
+from shaberi_dagster.prompting import (
+    PromptLibrary,
+    fallback_messages,
+    fallback_prompt_hash,
+    judge_messages,
+    judge_prompt_hash,
+)
+from shaberi_dagster.runs.spec import JudgeSpec
+
+
+class LLMJudge(Judge):
+    """One judge of a run for one benchmark.
+
+    Args:
+        spec: Its settings.
+        benchmark: What it judges.
+        prompts: The project's prompts; its variant's are taken from them.
+    """
+
+    of_unmade = CallRange(1, 2)  # the second one where the first brings no score
+
+    def __init__(self, spec: JudgeSpec, benchmark: Benchmark, prompts: PromptLibrary) -> None:
+        self._spec, self._benchmark, self._prompts = spec, benchmark, prompts.variant(spec.prompt)
+        self.name, self.model = spec.name, spec.model if spec.prompt else None
+        self.prompt_hash = judge_prompt_hash(self._prompts, benchmark)
+        self.config_hash = spec.config_hash(self.prompt_hash, fallback_prompt_hash(self._prompts, benchmark))
+        self.round = spec.rounds.get(benchmark.name, 0)
+        self.asks, self.max_tokens = (spec.endpoint.to_endpoint(), spec.model), spec.max_tokens
+
+    def request_for(self, question: Question, text: str) -> ChatRequest:
+        """The question, the text and the criteria as the judge is told them."""
+        return self._chat(judge_messages(self._prompts, self._benchmark, question, text))
+
+    def case(self, question: Question, answer: Mapping[str, Any]) -> Case:
+        """Every text is judged."""
+        return Case(question, answer, self.request_for(question, answer["answer"]), self.of_unmade)
+
+    async def judge(self, case: Case, ask: AskJudge) -> dict[str, Any]:
+        """The score, as the judge or the fallback says it."""
+        first, reused = await ask(case.request, "judge")
+        if first.status == "error":
+            return self.judged(case, first, None)
+        if self._parsed(case, first) is not None or not _said(first).strip():
+            return self.judged(case, first, None)
+        request = self._chat(fallback_messages(self._prompts, self._benchmark, _said(first)))
+        second, _ = await ask(request, "fallback", lookup=reused)
+        return self.judged(case, first, second)
+
+    def judged(self, case: Case, first: Call, second: Call | None) -> dict[str, Any]:
+        """The columns of a judgement by its calls; `second` is the fallback, if there was one."""
+        row = {
+            "request_hash": first.request_hash,
+            "judge_output": first.content,
+            "fallback_output": second.content if second else None,
+            "fallback_request_hash": second.request_hash if second else None,
+            "finish_reason": first.finish_reason,
+            "latency_seconds": first.latency_seconds + (second.latency_seconds if second else 0.0),
+            **_usage(first, second),
+        }
+        last = second or first
+        if (parsed := self._parsed(case, last)) is not None:
+            low, high = self._benchmark.scale_minimum, self._benchmark.scale_maximum
+            return row | {
+                "status": "ok",
+                "score": parsed.score,
+                "score_source": "fallback" if second else parsed.source,
+                "out_of_scale": is_out_of_scale(parsed.score, low, high),
+            }
+        if last.status == "error":
+            return row | {"status": "error", "error_class": last.error_class, "error_message": last.error_message}
+        if not _said(first).strip():
+            return row | {"status": "error", "error_class": "empty_output", "error_message": "the judge wrote nothing"}
+        return row | {"status": "error", "error_class": "no_score", "error_message": "no score in the judge's output"}
+
+    def has_score(self, case: Case, call: Call) -> bool:
+        """Whether the parser finds a score in the output of the call."""
+        return self._parsed(case, call) is not None
+
+    def _parsed(self, case: Case, call: Call) -> ParsedScore | None:
+        if call.content is None:
+            return None
+        return parse_score(
+            _said(call),
+            legacy_forms=self._benchmark.judging.legacy_score_forms,
+            answer=case.answer["answer"],
+            finish_reason=call.finish_reason,
+            rounding=self._spec.score_rounding,
+        )
+
+    def _chat(self, messages: tuple[Message, ...]) -> ChatRequest:
+        score_line = ScoreLine("FINAL SCORE: ", self._benchmark.scale_minimum, self._benchmark.scale_maximum)
+        return ChatRequest(
+            self._spec.endpoint.to_endpoint(),
+            self._spec.model,
+            messages,
+            Sampling(self._spec.temperature, self._spec.max_tokens, last_line=score_line),
+            replicate=f"round{self.round}" if self.round else "",
+        )
+
+
+def _said(call: Call) -> str:
+    """What a judge says when it has thought: a score in its thinking is not yet its score."""
+    return split_thinking(call.content or "").answer
+
+
+def _usage(first: Call, second: Call | None) -> dict[str, int | None]:
+    """Tokens of both calls; unknown if one of them is unknown."""
+    calls = [call for call in (first, second) if call is not None]
+
+    def summed(name: str) -> int | None:
+        values = [getattr(call.usage, name) for call in calls]
+        return None if None in values else sum(values)
+
+    return {f"judge_{name}": summed(name) for name in vars(first.usage)}

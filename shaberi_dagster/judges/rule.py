@@ -1,0 +1,162 @@
+"""A rule as a judge: an answer is right or wrong, or the rule abstains; then a model may decide."""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from shaberi_dagster.benchmarks.questions import Question
+from shaberi_dagster.benchmarks.registry import Benchmark
+from shaberi_dagster.grading.base import GradedQuestion, Verdict
+from shaberi_dagster.grading.registry import GRADERS
+from shaberi_dagster.identity import sha256_json
+from shaberi_dagster.judges.base import AskJudge, Case, Judge
+from shaberi_dagster.llm.endpoints import default_max_tokens
+from shaberi_dagster.llm.thinking import split_thinking
+from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling
+from shaberi_dagster.prompting import PromptLibrary, boundary_of
+from shaberi_dagster.runs.spec import ModelSpec
+
+_MAX_TOKENS = 1024
+_JSON = json.JSONDecoder(strict=False)  # finds the end of an object; orjson does not
+_LONE_BACKSLASH = re.compile(r'(?<!\\)\\(?!["\\/bfnrtu])')
+_MOST_STARTS = 64  # braces that are tried, so that hostile output costs no more than so many readings
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "extracted": {"type": "string"},
+        "verdict": {"type": "string", "enum": ["correct", "incorrect", "no_answer"]},
+    },
+    "required": ["extracted", "verdict"],
+    "additionalProperties": False,
+}
+
+
+class Reply(BaseModel):
+    """What the model says that decides where the rule abstains."""
+
+    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+
+    extracted: str | None = None
+    verdict: Literal["correct", "incorrect", "no_answer"]
+
+
+class RuleJudge(Judge):
+    """The rule of a benchmark; with a model it is another judge, `rule:…+MODEL`.
+
+    An answer that nobody can tell is excluded as `abstained`, which the null policy `zero` counts as wrong.
+
+    Args:
+        benchmark: What it grades.
+        prompts: The project's prompts.
+        model: Decides where the rule abstains; None leaves it undecided.
+    """
+
+    def __init__(self, benchmark: Benchmark, prompts: PromptLibrary, model: ModelSpec | None = None) -> None:
+        self._benchmark, self._prompts, self._model = benchmark, prompts, model
+        self._rule = rule = GRADERS[benchmark.grader]
+        self.name, self.prompt_hash, self.of_unmade = rule.name, None, CallRange(0, 0)
+        self.config_hash = sha256_json({"rule": rule.name, "version": rule.version})
+        if model:
+            self.name = f"{rule.name}+{model.model}"
+            self.prompt_hash = prompts.prompt_hash(benchmark.judging.primary_template)
+            identity = model.model_dump(exclude={"endpoint": {"api_key_variable"}})
+            self.config_hash = sha256_json({"rule": self.config_hash, "model": identity, "prompt": self.prompt_hash})
+            self.asks, self.of_unmade = (model.endpoint.to_endpoint(), model.model), CallRange(0, 1)
+            self.max_tokens = default_max_tokens(self.asks[0]) or _MAX_TOKENS
+
+    def case(self, question: Question, answer: Mapping[str, Any]) -> Case:
+        """What the rule says, and what the model is asked if the rule says nothing."""
+        verdict = _graded(self._rule.name, answer["answer"], graded_question(question))
+        if self._model is None or verdict.correct is not None:
+            return Case(question, answer, None, CallRange(0, 0), verdict)
+        return Case(question, answer, self.request_for(question, answer["answer"]), CallRange(1, 1), verdict)
+
+    async def judge(self, case: Case, ask: AskJudge) -> dict[str, Any]:
+        """Right or wrong, or that nobody can tell."""
+        if case.request is None:
+            return self._by_rule(case.finding)
+        call, _ = await ask(case.request, "grade")
+        return _by_model(call)
+
+    def _by_rule(self, verdict: Verdict) -> dict[str, Any]:
+        extracted = None if verdict.extracted is None else self._rule.canonical(verdict.extracted)
+        if verdict.correct is None:
+            return _abstained(verdict.reason) | {"extracted": extracted}
+        return _right(verdict.correct) | {"score_source": "rule", "extracted": extracted}
+
+    def request_for(self, question: Question, text: str) -> ChatRequest | None:
+        """What the model is asked about a text that the rule cannot tell."""
+        if self.asks is None:
+            return None
+        prompt = self._prompts.render(
+            self._benchmark.judging.primary_template,
+            question=question.question,
+            reference=question.reference,
+            aliases=question.aliases or (),
+            answer=text,
+            boundary=boundary_of(text),
+        )
+        sampling = Sampling(0.0, self.max_tokens, json_schema=orjson.dumps(_SCHEMA).decode())
+        return ChatRequest(*self.asks, (Message("user", prompt),), sampling)
+
+
+@lru_cache(maxsize=1)  # the rule alone and the rule with a model look at the same answer, one after the other
+def _graded(rule: str, answer: str, question: GradedQuestion) -> Verdict:
+    return GRADERS[rule].grade(answer, question)
+
+
+def graded_question(question: Question) -> GradedQuestion:
+    """A question as rules know it."""
+    return GradedQuestion(
+        text=question.question,
+        reference=question.reference or "",
+        options=question.options or (),
+        aliases=question.aliases or (),
+    )
+
+
+def read_verdict(output: str) -> Reply | None:
+    """The last JSON object with a verdict in a model's output; None when there is none.
+
+    What it extracted may have braces, and LaTeX whose backslashes the model did not escape.
+    """
+    for text in (output, _LONE_BACKSLASH.sub(r"\\\\", output)):
+        starts = [match.start() for match in re.finditer("{", text)][-_MOST_STARTS:]
+        for start in reversed(starts):
+            try:
+                return Reply.model_validate(_JSON.raw_decode(text, start)[0])
+            except (json.JSONDecodeError, RecursionError, ValidationError):
+                continue
+    return None
+
+
+def _by_model(call: Call) -> dict[str, Any]:
+    row = {
+        "judge_output": call.content,
+        "finish_reason": call.finish_reason,
+        "latency_seconds": call.latency_seconds,
+        "request_hash": call.request_hash,
+        **{f"judge_{name}": value for name, value in vars(call.usage).items()},
+    }
+    if call.status == "error":
+        return row | {"status": "error", "error_class": call.error_class, "error_message": call.error_message}
+    reply = read_verdict(split_thinking(call.content or "").answer)
+    if reply is None:
+        return row | {"status": "error", "error_class": "no_score", "error_message": "no verdict in the output"}
+    row |= {"extracted": reply.extracted or None}
+    if reply.verdict == "no_answer":
+        return row | _abstained("the grading model found no answer")
+    return row | _right(reply.verdict == "correct") | {"score_source": "model"}
+
+
+def _right(correct: bool) -> dict[str, Any]:
+    return {"status": "ok", "score": float(correct), "out_of_scale": False}
+
+
+def _abstained(why: str) -> dict[str, Any]:
+    return {"status": "excluded", "error_class": "abstained", "error_message": why}

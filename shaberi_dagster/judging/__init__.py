@@ -1,1 +1,0 @@
-"""From answers to scores by an LLM judge."""

@@ -1,0 +1,150 @@
+"""The format of a lake: a number in a small file, raised by small steps that bring an older lake up to date.
+
+A lake of an older format is read as it is. The first command that writes takes the steps that it lacks, under a lock:
+`Lake` asks for that before each write. Nothing here needs polars or delta-rs, so that readers start quickly.
+"""
+
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shaberi_dagster.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from shaberi_dagster.lake.store import Lake
+
+FORMAT = 2
+"""The format that this program writes. 1: all lakes before there was a number. 2: the table `prompts`,
+`judgements.superseded_at` with replaced failures kept, `runs.created_by`."""
+FORMAT_NAME = "_format.json"
+LOCKS_FOLDER = "_locks"
+_FIRST = 1
+
+Step = Callable[["Lake"], object]
+"""Brings a lake one format further. It may be killed at any moment and then is taken again, so it only adds what is not
+there yet. The lake that it gets may be written although it is an older one."""
+
+
+def stored_format(folder: Path) -> int | None:
+    """The format of the lake in a folder; None when there is none yet.
+
+    Raises:
+        ConfigurationError: Its file is broken.
+    """
+    path = folder / FORMAT_NAME
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return _FIRST if next(folder.glob("*/_delta_log"), None) else None
+    try:
+        number = json.loads(text)["format"]
+    except (ValueError, KeyError, TypeError):
+        number = None
+    if not isinstance(number, int) or number < _FIRST:
+        raise ConfigurationError(
+            f'{path} does not tell the lake\'s format: write {{"format": N}} into it; this program knows {FORMAT}'
+        )
+    return number
+
+
+def check_format(folder: Path) -> int | None:
+    """Refuse a lake that a newer program has written.
+
+    Returns:
+        The lake's format; None when there is no lake yet.
+
+    Raises:
+        ConfigurationError: Its format is newer than this program, or its file is broken.
+    """
+    stored = stored_format(folder)
+    if stored is not None and stored > FORMAT:
+        raise ConfigurationError(
+            f"the lake in {folder} has format {stored} and this program knows only {FORMAT}: "
+            "update shaberi-dagster, or point SHABERI_WAREHOUSE to another lake"
+        )
+    return stored
+
+
+def begin(folder: Path) -> None:
+    """Give a new lake its format, before its first table is made."""
+    _write_format(folder, FORMAT)
+
+
+def bring_up_to_date(folder: Path, steps: Mapping[int, Step]) -> list[int]:
+    """Take all steps that a lake lacks, each once; of several processes one takes them and the others wait.
+
+    Args:
+        folder: The warehouse.
+        steps: For each older format what leads from there to the next one.
+
+    Returns:
+        The formats that it got, in order; none when another process was faster.
+
+    Raises:
+        ConfigurationError: A newer program has written the lake.
+    """
+    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (which needs this module)
+
+    got = []
+    with alone(folder, "upgrade"):
+        first = check_format(folder) or FORMAT
+        for number in range(first, FORMAT):
+            steps[number](Lake(folder, upgrade=_as_it_is))
+            _write_format(folder, number + 1)
+            got.append(number + 1)
+    return got
+
+
+def to_format_2(fill_prompts: Step) -> Step:
+    """From format 1: `runs.created_by`, `judgements.superseded_at`, and the table `prompts`.
+
+    Args:
+        fill_prompts: Records the prompts of old rows as far as today's templates still are theirs.
+    """
+
+    def step(lake: "Lake") -> None:
+        for table in ("runs", "judgements", "prompts"):
+            lake.widen(table)
+        fill_prompts(lake)
+
+    return step
+
+
+def _as_it_is(_: "Lake") -> None:
+    """What a step writes to is older than today's."""
+
+
+@contextmanager
+def alone(folder: Path, name: str) -> Iterator[None]:
+    """Within this context no other process of this machine is in the context of this name; others wait.
+
+    Args:
+        folder: The warehouse.
+        name: What is done alone.
+    """
+    path = folder / LOCKS_FOLDER / f"{name}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _write_format(folder: Path, number: int) -> None:
+    """Swap the file in, so that nobody reads half of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor, scratch = tempfile.mkstemp(prefix=f"{FORMAT_NAME}.", dir=folder)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(json.dumps({"format": number}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        Path(scratch).chmod(0o644)
+        Path(scratch).replace(folder / FORMAT_NAME)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise

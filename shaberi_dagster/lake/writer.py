@@ -1,0 +1,252 @@
+"""Rows of a table that are written while they are made, and all appear at once."""
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from time import time_ns
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake.transaction import AddAction
+
+from shaberi_dagster.lake.schemas import TABLES, Table
+from shaberi_dagster.lake.store import (
+    WRITER,
+    Lake,
+    arrow_schema,
+    blocks_of,
+    conform,
+    predicate_of,
+    retry_conflicts,
+    says_disk_trouble,
+)
+
+_BUFFERED = 2 << 20  # characters of text that wait in memory for their row group
+_MOST_ROWS = 20_000  # that wait, however short they are
+_LONGEST_LIST = 300  # values that a predicate names; further ones would make it slower than what it saves
+_NARROWING = ("run_id", "benchmark", "judge", "question_id")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The file of one partition."""
+
+    values: dict[str, str]
+    name: str
+    writer: pq.ParquetWriter
+    run_ids: set[str]
+
+
+_Parts = dict[tuple[Any, ...], _Part]
+
+
+class RowWriter:
+    """New rows of a table, in files that nobody sees before `commit`.
+
+    Whatever their number and size, only the last few of them are in memory. A process that is killed leaves files
+    behind that no version names; compaction deletes them.
+
+    Args:
+        lake: Where the table is.
+        table: Its name.
+    """
+
+    def __init__(self, lake: Lake, table: str) -> None:
+        self._lake, self._table, self._parts = lake, TABLES[table], _Parts()
+        self._waiting: list[Mapping[str, Any]] = []
+        self._characters = 0
+        self.rows = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._discard()
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Write one row; columns that are missing become null.
+
+        Raises:
+            ShaberiError: The disk is full or broken.
+        """
+        self._waiting.append(row)
+        self._characters += sum(len(value) for value in row.values() if type(value) is str)
+        self.rows += 1
+        if self._characters >= _BUFFERED or len(self._waiting) >= _MOST_ROWS:
+            self._flush()
+
+    def commit(
+        self,
+        replaced: pl.DataFrame | None = None,
+        retire: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
+        transaction: str | None = None,
+    ) -> None:
+        """Let the rows appear, in one atomic commit, and put those that they replace away.
+
+        Args:
+            replaced: The rows that are replaced, by key columns with `run_id` and `benchmark` among them; none or
+                empty: the rows are added. Rows that are superseded already are never replaced.
+            retire: What becomes of the replaced rows; by default they go.
+            transaction: An id that is committed with added rows; `Lake.committed` tells whether that happened.
+
+        Raises:
+            ShaberiError: The disk is full or broken.
+        """
+        self._flush()
+        _close(self._lake, self._table.name, self._parts)
+        if replaced is None or replaced.is_empty():
+            actions = self._actions()
+            self._parts.clear()  # the files are the table's, even if we are interrupted before we know
+            if actions:
+                append_files(self._lake, self._table.name, actions, transaction)
+        else:
+            replace_rows(self._lake, self._table.name, self._written, replaced, retire or pl.DataFrame.clear)
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        frame = conform(self._table, pl.DataFrame(self._waiting, schema=self._table.schema))
+        self._waiting, self._characters = [], 0
+        write_parts(self._lake, self._table.name, frame, self._parts)
+
+    def _written(self) -> Iterator[pl.DataFrame]:
+        """The new rows again, a row group at a time."""
+        for part in self._parts.values():
+            with pq.ParquetFile(self._lake.path(self._table.name) / part.name) as file:
+                for group in range(file.num_row_groups):
+                    frame = pl.DataFrame(file.read_row_group(group))
+                    yield conform(self._table, frame.with_columns(pl.lit(v).alias(k) for k, v in part.values.items()))
+
+    def _actions(self) -> list[AddAction]:
+        folder, now = self._lake.path(self._table.name), time_ns() // 1_000_000
+        return [
+            AddAction(
+                path=part.name,
+                size=(folder / part.name).stat().st_size,
+                partition_values=part.values,
+                modification_time=now,
+                data_change=True,
+                stats=_statistics(folder / part.name, part.run_ids),
+            )
+            for part in self._parts.values()
+        ]
+
+    def _discard(self) -> None:
+        for part in self._parts.values():
+            with suppress(OSError):  # what it says has been said
+                part.writer.close()
+            (self._lake.path(self._table.name) / part.name).unlink(missing_ok=True)
+        self._parts.clear()
+
+
+@says_disk_trouble
+def _close(lake: Lake, table: str, parts: _Parts) -> None:  # noqa: ARG001 - they are named where it fails
+    for part in parts.values():
+        part.writer.close()
+
+
+@says_disk_trouble
+def write_parts(lake: Lake, table: str, frame: pl.DataFrame, parts: _Parts) -> None:
+    """Add one row group to the file of each partition that the rows are of."""
+    schema = TABLES[table]
+    lake.to_write(table)  # creates the table's folder
+    by = list(schema.partition_by)
+    groups = frame.partition_by(by, as_dict=True, maintain_order=True) if by else {(): frame}
+    for values, rows in groups.items():
+        if values not in parts:
+            parts[values] = _new_part(lake.path(table), schema, dict(zip(by, values, strict=True)))
+        arrow = rows.drop(by).to_arrow(compat_level=pl.CompatLevel.oldest())
+        parts[values].writer.write_table(arrow.cast(parts[values].writer.schema))
+        parts[values].run_ids.update(rows["run_id"].unique())
+
+
+def _new_part(folder: Path, table: Table, values: dict[str, str]) -> _Part:
+    place = "".join(f"{name}={quote(value, safe='')}/" for name, value in values.items())
+    name = f"{place}part-{uuid.uuid4()}.zstd.parquet"
+    (folder / place).mkdir(parents=True, exist_ok=True)
+    own = pa.schema(field for field in arrow_schema(table) if field.name not in values)
+    writer = pq.ParquetWriter(folder / name, own, compression="zstd", compression_level=3)
+    return _Part(values, name, writer, set())
+
+
+def _statistics(path: Path, run_ids: set[str]) -> str:
+    """What lets a reader who looks for another run pass over the file."""
+    rows = pq.read_metadata(path).num_rows
+    return json.dumps(
+        {"numRecords": rows, "minValues": {"run_id": min(run_ids)}, "maxValues": {"run_id": max(run_ids)}}
+    )
+
+
+@says_disk_trouble
+@retry_conflicts
+def append_files(lake: Lake, table: str, actions: Sequence[AddAction], transaction: str | None) -> None:
+    """Make files with new rows part of the table."""
+    properties = CommitProperties(app_transactions=[Transaction(transaction, 1)]) if transaction else None
+    lake.to_write(table).create_write_transaction(
+        list(actions),
+        "append",
+        arrow_schema(TABLES[table]),
+        list(TABLES[table].partition_by),
+        commit_properties=properties,
+    )
+
+
+@says_disk_trouble
+@retry_conflicts
+def replace_rows(
+    lake: Lake,
+    table: str,
+    fresh: Callable[[], Iterator[pl.DataFrame]],
+    replaced: pl.DataFrame,
+    retire: Callable[[pl.DataFrame], pl.DataFrame],
+) -> None:
+    """Overwrite what the fewest keys cover, with what of it stays as it is, what is retired, and the fresh rows."""
+    by = replaced.columns
+    keys = [*(frame.select(by).unique() for frame in fresh()), replaced]
+    covered: dict[str, list[str]] = {}
+    for name in (column for column in _NARROWING if column in by):
+        values = pl.concat([frame[name] for frame in keys]).unique().sort().to_list()
+        if len(values) <= _LONGEST_LIST or name == "run_id":
+            covered[name] = values
+
+    stored = lake.scan(table, covered)  # delta-rs cannot be asked anything while it writes
+
+    def rows() -> Iterator[pl.DataFrame]:
+        for block in blocks_of(stored):
+            hit = block if "superseded" not in block.columns else block.filter(~pl.col("superseded"))
+            gone = hit.join(replaced, on=by, how="semi", nulls_equal=True)
+            rest = [block] if gone.is_empty() else _without(block, replaced, by)
+            yield from rest
+            if gone.height:
+                yield conform(TABLES[table], retire(gone))
+
+    schema = arrow_schema(TABLES[table])
+    batches = chain.from_iterable(
+        frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema).to_batches()
+        for frame in chain(rows(), fresh())
+    )
+    write_deltalake(
+        lake.to_write(table),
+        pa.RecordBatchReader.from_batches(schema, batches),
+        mode="overwrite",
+        predicate=predicate_of(covered),
+        writer_properties=WRITER,
+    )
+
+
+def _without(block: pl.DataFrame, replaced: pl.DataFrame, by: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """The rows of the block that stay as they are."""
+    yield block.join(replaced, on=by, how="anti", nulls_equal=True)
+    if "superseded" in block.columns:
+        yield block.filter("superseded").join(replaced, on=by, how="semi", nulls_equal=True)

@@ -1,0 +1,1 @@
+"""What a run is asked to be, what it is, and what it still takes."""

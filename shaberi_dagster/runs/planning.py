@@ -1,0 +1,539 @@
+"""From what a user asks for to the frozen RunSpec of a run, checked and stored before its first call."""
+
+import platform
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+import polars as pl
+
+from shaberi_dagster import __version__
+from shaberi_dagster.benchmarks.questions import Question, QuestionSet, load_question_set
+from shaberi_dagster.benchmarks.registry import (
+    BENCHMARKS,
+    ENSEMBLE_BENCHMARKS,
+    Benchmark,
+    JudgingDefaults,
+    get_benchmark,
+    parse_benchmarks,
+)
+from shaberi_dagster.benchmarks.sampling import sample_questions
+from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES, make_strategies
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.llm.embedded import DEFAULT_MODEL
+from shaberi_dagster.llm.endpoints import CUSTOM, default_max_tokens, resolve_endpoint
+from shaberi_dagster.llm.types import Endpoint
+from shaberi_dagster.passes.base import Pass
+from shaberi_dagster.passes.registry import make_pipeline
+from shaberi_dagster.prompting import PromptLibrary, generation_prompt_hash, judges_alike
+from shaberi_dagster.runs.spec import (
+    BenchmarkSpec,
+    EndpointSpec,
+    EnsembleSpec,
+    JudgeSpec,
+    ModelSpec,
+    PassSpec,
+    RunRequest,
+    RunSpec,
+    SampleSpec,
+    judge_name,
+)
+from shaberi_dagster.runs.workspace import Workspace
+
+LEGACY_KIND: Literal["legacy"] = "legacy"
+"""`kind` in the spec of an imported run; a RunSpec has none."""
+
+
+def plan_run(request: RunRequest, workspace: Workspace) -> RunSpec:
+    """The RunSpec that the request and the stored run (if any) make together.
+
+    Args:
+        request: What is asked for; what it leaves out is as in the stored run, else the benchmark's default.
+        workspace: Its lake is read, not written.
+
+    Raises:
+        ConfigurationError: A name, file or endpoint is wrong, or the request contradicts what the run was made with.
+    """
+    check_model_name(request.model)
+    check_run_tag(request.tag)
+    benchmarks = parse_benchmarks(",".join(request.benchmarks), ENSEMBLE_BENCHMARKS if request.ensemble else BENCHMARKS)
+    _check_systems(request, benchmarks)
+    stored = load_run(workspace.lake, run_id_of(request.model, request.tag))
+    endpoint = _endpoint(request, stored)
+    judges = () if request.ensemble else _judges(request, stored, benchmarks, workspace)
+    asked = RunSpec(
+        model=request.model,
+        run_tag=request.tag,
+        endpoint=endpoint,
+        benchmarks={
+            benchmark.name: _benchmark(request, stored, benchmark, endpoint.to_endpoint(), workspace)
+            for benchmark in benchmarks
+        },
+        judges=judges,
+        passes=_passes(request, judges),
+        ensemble=_ensemble(request, stored, endpoint, workspace),
+        limit=request.limit,
+    )
+    return merged(stored, asked) if stored else asked
+
+
+def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
+    """The stored run, widened by what is asked: more benchmarks, other judges, a higher limit.
+
+    Raises:
+        ConfigurationError: They differ in something that cannot change; the message names it.
+    """
+    # Which variable holds the key is no property of the run.
+    differences = _differences("", *(one.endpoint.model_dump(exclude={"api_key_variable"}) for one in (stored, asked)))
+    for name in stored.benchmarks.keys() & asked.benchmarks.keys():
+        differences += _differences(f"{name} ", _identity(stored.benchmarks[name]), _identity(asked.benchmarks[name]))
+    if stored.ensemble and asked.ensemble:
+        differences += _differences(
+            "ensemble ", _ensemble_identity(stored.ensemble), _ensemble_identity(asked.ensemble)
+        )
+    elif stored.ensemble or asked.ensemble:
+        differences.append("an ensemble" if stored.ensemble else "no ensemble")
+    if differences:
+        raise ConfigurationError(
+            f"run {stored.run_id} was made with {'; '.join(differences)}: give another --tag, or the same settings"
+        )
+    judges = {judge.name: judge for judge in (*stored.judges, *asked.judges)}
+    # Those that are asked for come last: where the beginning of one has another's name, the later one counts.
+    anew = {_names(one) for one in asked.passes}
+    pipelines = (*(one for one in stored.passes if _names(one) not in anew), *asked.passes)
+    limits = (stored.limit, asked.limit)
+    return stored.model_copy(
+        update={
+            "endpoint": asked.endpoint,
+            "benchmarks": asked.benchmarks | stored.benchmarks,
+            "judges": tuple(judges.values()),
+            "passes": pipelines,
+            "ensemble": _widened(stored.ensemble, asked.ensemble),
+            "limit": None if None in limits else max(limit for limit in limits if limit is not None),
+        }
+    )
+
+
+def _ensemble_identity(ensemble: EnsembleSpec) -> dict[str, Any]:
+    """What of an ensemble cannot change, as a message can show it; not which variables hold keys."""
+
+    def place(one: ModelSpec | None) -> str | None:
+        return f"{one.model} at {one.endpoint.base_url}" if one else None
+
+    return {
+        "size": ensemble.size,
+        "single": ensemble.single,
+        "models": ", ".join(f"{place(one)}" for one in ensemble.members),
+        "consensus_model": place(ensemble.consensus),
+        "grader_model": place(ensemble.grader),
+    }
+
+
+def _widened(stored: EnsembleSpec | None, asked: EnsembleSpec | None) -> EnsembleSpec | None:
+    """The ensemble with the strategies of both."""
+    if stored is None or asked is None:
+        return stored
+    return asked.model_copy(update={"strategies": tuple(dict.fromkeys((*stored.strategies, *asked.strategies)))})
+
+
+def named_judges(request: RunRequest, workspace: Workspace) -> list[str]:
+    """Names of the judges that the request names, by model or prompt; none when it leaves them to the run.
+
+    Raises:
+        ConfigurationError: As for `plan_run`.
+    """
+    if not request.judge_models and not request.judge_prompt:
+        return []
+    stored = load_run(workspace.lake, run_id_of(check_model_name(request.model), check_run_tag(request.tag)))
+    return list(_asked_judges(request, stored, workspace.prompts))
+
+
+def judged_anew(spec: RunSpec, judges: list[str], benchmarks: list[str]) -> RunSpec:
+    """The spec with one more judging round for these judges and benchmarks."""
+
+    def raised(judge: JudgeSpec) -> JudgeSpec:
+        rounds = judge.rounds | {name: judge.rounds.get(name, 0) + 1 for name in benchmarks}
+        return judge.model_copy(update={"rounds": rounds}) if judge.name in judges else judge
+
+    return spec.model_copy(update={"judges": tuple(raised(judge) for judge in spec.judges)})
+
+
+def add_pipeline(run_id: str, passes: Sequence[str], options: Sequence[str], workspace: Workspace) -> None:
+    """Give a registered run one more pipeline; its passes ask where the run's judges are.
+
+    Raises:
+        ConfigurationError: There is no such run, it is of an ensemble, or there is no such pass or setting.
+    """
+    spec = load_run(workspace.lake, run_id)
+    if spec is None:
+        raise ConfigurationError(f"run {run_id} has no RunSpec: start it with run-evals or the job new_run")
+    if spec.ensemble:
+        raise ConfigurationError(f"run {run_id} is of an ensemble, which takes no passes")
+    request = RunRequest(model=spec.model, passes=list(passes), pass_options=list(options))
+    store_run(merged(spec, spec.model_copy(update={"passes": _passes(request, spec.judges)})), workspace)
+
+
+def load_run(lake: Lake, run_id: str) -> RunSpec | None:
+    """The stored RunSpec of a run, None if there is no such run.
+
+    Raises:
+        ConfigurationError: The run was imported: what made it is not known, so nothing can be added to it.
+    """
+    specs = lake.read("runs", {"run_id": run_id}, ["spec"])["spec"]
+    if not len(specs):
+        return None
+    if orjson.loads(specs[0]).get("kind") == LEGACY_KIND:
+        raise ConfigurationError(
+            f"run {run_id} was imported and cannot be continued: give another --tag; "
+            "passes are applied by `shaberi reprocess`"
+        )
+    return RunSpec.model_validate_json(specs[0])
+
+
+def store_run(spec: RunSpec, workspace: Workspace) -> None:
+    """Store the spec and the question sets it names; nothing changes when they are already there."""
+    for name in spec.benchmarks:
+        store_question_set(workspace.lake, load_questions(spec, name, workspace))
+    now = datetime.now(UTC)
+    stored = workspace.lake.read("runs", {"run_id": spec.run_id})
+    if len(stored) and stored["spec_hash"][0] == spec.spec_hash:
+        return
+    row: dict[str, Any] = {
+        "run_id": spec.run_id,
+        "model": spec.model,
+        "run_tag": spec.run_tag,
+        "base_tag": spec.base_tag,
+        "run_number": spec.run_number,
+        "spec": spec.model_dump_json(),
+        "spec_hash": spec.spec_hash,
+        "status": "running",
+        "status_by_benchmark": orjson.dumps(dict.fromkeys(spec.benchmarks, "running")).decode(),
+        "created_at": stored["created_at"][0] if len(stored) else now,
+        "created_by": stored["created_by"][0] if len(stored) else workspace.settings.user,
+        "updated_at": now,
+        "package_version": __version__,
+        "platform": f"Python {platform.python_version()} on {platform.platform()}",
+        **code_version(),
+    }
+    workspace.lake.replace("runs", pl.DataFrame([row], infer_schema_length=None), {"run_id": spec.run_id})
+
+
+def load_questions(spec: RunSpec, benchmark: str, workspace: Workspace) -> QuestionSet:
+    """The exact question set of a run: from the lake, else from where it was first found.
+
+    Raises:
+        ConfigurationError: It is in neither place any more.
+    """
+    settings = spec.benchmarks[benchmark]
+    found = stored_question_set(workspace.lake, benchmark, sha256=settings.question_set_sha256)
+    if found is None:
+        name = settings.sample.of if settings.sample else settings.question_set
+        found = _load(get_benchmark(benchmark), settings.source, name, settings.source_revision)
+        found = _sampled(found, settings.sample) if settings.sample else found
+    if found.sha256 != settings.question_set_sha256:
+        raise ConfigurationError(
+            f"question set {settings.question_set} of {spec.run_id} is gone from {settings.source}"
+        )
+    return found
+
+
+def stored_question_set(
+    lake: Lake, benchmark: str, *, sha256: str | None = None, name: str | None = None
+) -> QuestionSet | None:
+    """A question set of the lake by its content or its name, None when it is not there."""
+    keys = {"benchmark": benchmark} | ({"question_set_sha256": sha256} if sha256 else {"question_set": name or ""})
+    rows = lake.read("questions", keys).sort("position")
+    if rows.is_empty():
+        return None
+    first = rows.row(0, named=True)
+    return QuestionSet(
+        benchmark=benchmark,
+        name=first["question_set"],
+        sha256=first["question_set_sha256"],
+        questions=tuple(Question.from_row(row) for row in rows.iter_rows(named=True)),
+        source=first["source"],
+        source_revision=first["source_revision"],
+    )
+
+
+def store_question_set(lake: Lake, questions: QuestionSet) -> None:
+    """Add the set to the lake unless this content is already there."""
+    keys = {"benchmark": questions.benchmark, "question_set_sha256": questions.sha256}
+    if len(lake.read("questions", keys, ["position"])) == len(questions.questions):
+        return
+    frame = pl.DataFrame([vars(question) for question in questions.questions], infer_schema_length=None).with_columns(
+        benchmark=pl.lit(questions.benchmark),
+        question_set=pl.lit(questions.name),
+        question_set_sha256=pl.lit(questions.sha256),
+        source=pl.lit(questions.source),
+        source_revision=pl.lit(questions.source_revision),
+        created_at=pl.lit(datetime.now(UTC)),
+    )
+    lake.replace("questions", frame, keys)
+
+
+def load_source(benchmark: Benchmark, source: str | None, set_name: str | None, workspace: Workspace) -> QuestionSet:
+    """A question set from `starter`, `hub` or a folder; None is the configured folder, else the starter set."""
+    if source is None:
+        source = str(workspace.settings.datasets) if workspace.settings.datasets else "starter"
+    return _load(benchmark, source, set_name)
+
+
+@cache
+def code_version() -> dict[str, Any]:
+    """Commit of this code and whether it is modified; nulls outside a git checkout."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return {"git_commit": None, "git_dirty": None}
+    try:
+        commit, status = (
+            subprocess.run(["git", "-C", root, *command], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603, S607
+            for command in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return {"git_commit": None, "git_dirty": None}
+    return {"git_commit": commit, "git_dirty": bool(status)}
+
+
+def _load(benchmark: Benchmark, source: str, set_name: str | None, revision: str | None = None) -> QuestionSet:
+    """Load from a source as users name it (`starter`, `hub`, a folder) or as a set records it (`hub:…`, `folder:…`)."""
+    kind, _, place = source.partition(":")
+    if kind in {"starter", "hub"}:
+        return load_question_set(benchmark, kind, set_name=set_name, revision=revision)
+    folder = Path(place if kind == "folder" else source)
+    if not folder.is_dir():
+        raise ConfigurationError(f"question source {source!r} must be starter, hub or an existing folder")
+    return load_question_set(benchmark, "folder", folder, set_name)
+
+
+def _endpoint(request: RunRequest, stored: RunSpec | None) -> EndpointSpec:
+    return _endpoint_spec(
+        request.model, request.base_url, request.api_key_variable, before=stored.endpoint if stored else None
+    )
+
+
+def _endpoint_spec(
+    model: str, base_url: str | None, api_key_variable: str | None, before: EndpointSpec | None
+) -> EndpointSpec:
+    if before and base_url is None:
+        base_url = before.base_url
+    endpoint = resolve_endpoint(model, base_url, api_key_variable)
+    if before and endpoint.base_url == before.base_url:
+        return before.model_copy(update={"api_key_variable": api_key_variable or before.api_key_variable})
+    return EndpointSpec(**vars(endpoint))
+
+
+def _benchmark(
+    request: RunRequest, stored: RunSpec | None, benchmark: Benchmark, endpoint: Endpoint, workspace: Workspace
+) -> BenchmarkSpec:
+    before = stored.benchmarks.get(benchmark.name) if stored else None
+    questions, sample = _question_set(request, stored, benchmark, workspace)
+    defaults = benchmark.generation.sampling
+    if (most := default_max_tokens(endpoint)) is not None:
+        defaults = replace(defaults, max_tokens=most)
+
+    def setting(name: str) -> Any:
+        asked = getattr(request, name)
+        return asked if asked is not None else getattr(before or defaults, name)
+
+    return BenchmarkSpec(
+        question_set=questions.name,
+        question_set_sha256=questions.sha256,
+        n_questions=len(questions.questions),
+        source=before.source if before and before.question_set_sha256 == questions.sha256 else questions.source,
+        source_revision=questions.source_revision,
+        prompt_hash=generation_prompt_hash(workspace.prompts, benchmark),
+        temperature=setting("temperature"),
+        max_tokens=setting("max_tokens"),
+        frequency_penalty=setting("frequency_penalty"),
+        samples=1 if request.ensemble is None else request.ensemble + (request.single == "own"),
+        sample=sample,
+    )
+
+
+def _question_set(
+    request: RunRequest, stored: RunSpec | None, benchmark: Benchmark, workspace: Workspace
+) -> tuple[QuestionSet, SampleSpec | None]:
+    names = [name for name in request.question_sets or [] if name.partition("@")[0] == benchmark.name]
+    nothing_asked = not names and request.questions is None and workspace.settings.datasets is None
+    before = stored.benchmarks.get(benchmark.name) if stored and nothing_asked else None
+    if stored and before and _is_sample(request, before):
+        return load_questions(stored, benchmark.name, workspace), before.sample
+    name = names[0] if names else None
+    known = stored_question_set(workspace.lake, benchmark.name, name=name) if name else None
+    whole = known or load_source(benchmark, request.questions, name, workspace)
+    if request.sample is None or request.sample >= len(whole.questions):
+        return whole, None
+    sample = SampleSpec(of=whole.name, size=request.sample, order=request.sample_order)
+    return _sampled(whole, sample), sample
+
+
+def _is_sample(request: RunRequest, stored: BenchmarkSpec) -> bool:
+    """Whether the stored questions are the sample that is asked for, if one is."""
+    if request.sample is None:
+        return True
+    if stored.sample is None:
+        return request.sample >= stored.n_questions
+    return (request.sample, request.sample_order) == (stored.sample.size, stored.sample.order)
+
+
+def _sampled(whole: QuestionSet, sample: SampleSpec) -> QuestionSet:
+    return sample_questions(whole, sample.size, order=sample.order)
+
+
+def _asked_judges(
+    request: RunRequest, stored: RunSpec | None, prompts: PromptLibrary
+) -> dict[str, tuple[str, str | None]]:
+    """Model and prompt variant of the judges that a request is about, by their names."""
+    known = {judge.name: (judge.model, judge.prompt) for judge in stored.judges} if stored else {}
+    asked: dict[str, tuple[str, str | None]] = {}
+    for name in request.judge_models or known or [DEFAULT_MODEL]:
+        model, _, variant = name.rpartition("+")
+        if name in known:
+            model, prompt = known[name]
+        elif model and variant in prompts.variants:
+            prompt = variant  # taken for a model's name it would be asked with the prompts as they are
+        else:
+            model, prompt = name, None
+        prompt = request.judge_prompt or prompt
+        asked[check_model_name(judge_name(model, prompt), "judge")] = (model, prompt)
+    return asked
+
+
+def _judges(
+    request: RunRequest, stored: RunSpec | None, benchmarks: Sequence[Benchmark], workspace: Workspace
+) -> tuple[JudgeSpec, ...]:
+    before = stored.judges if stored else ()
+    prompts = workspace.prompts
+    asked = _asked_judges(request, stored, prompts).values()
+    for variant in {prompt for _, prompt in asked} - {judge.prompt for judge in before}:
+        if variant and all(judges_alike(prompts, prompts.variant(variant), benchmark) for benchmark in benchmarks):
+            names = ", ".join(benchmark.name for benchmark in benchmarks)
+            raise ConfigurationError(f"prompt variant {variant!r} changes nothing that a judge of {names} is told")
+    return tuple(_judge(request, model, prompt, before) for model, prompt in asked)
+
+
+def _judge(request: RunRequest, model: str, prompt: str | None, stored: Sequence[JudgeSpec]) -> JudgeSpec:
+    own = next((judge for judge in stored if judge.name == judge_name(model, prompt)), None)
+    if own and (own.model, own.prompt) != (model, prompt):
+        raise ConfigurationError(f"judge {own.name} of this run is another: give the prompt variant another name")
+    # Another prompt is all that a variant's judge differs in, unless more is asked.
+    before = own or next((judge for judge in stored if judge.model == model), None)
+    asked = {
+        "temperature": request.judge_temperature,
+        "max_tokens": request.judge_max_tokens,
+        "score_rounding": request.score_rounding,
+    }
+    # An embedded judge beside judges on a given server stays embedded.
+    embedded = model == DEFAULT_MODEL
+    endpoint = _endpoint_spec(
+        model,
+        None if embedded else request.judge_base_url,
+        None if embedded else request.judge_api_key_variable,
+        before=before.endpoint if before else None,
+    )
+    defaults = {
+        "temperature": JudgingDefaults.sampling.temperature,
+        "max_tokens": default_max_tokens(endpoint.to_endpoint()) or JudgingDefaults.sampling.max_tokens,
+        "score_rounding": "none",
+    }
+    known = before.model_dump(include=set(defaults)) if before else {}
+    settings = defaults | known | {name: value for name, value in asked.items() if value is not None}
+    return JudgeSpec(model=model, prompt=prompt, endpoint=endpoint, rounds=own.rounds if own else {}, **settings)
+
+
+def _check_systems(request: RunRequest, benchmarks: Sequence[Benchmark]) -> None:
+    """A run is of one system: its benchmarks are judged, or they are sampled and graded."""
+    systems = {benchmark.system for benchmark in benchmarks}
+    if request.ensemble and request.judge_prompt:
+        raise ConfigurationError("an ensemble has no judge that a prompt variant could be for")
+    if request.ensemble and request.passes:
+        raise ConfigurationError("an ensemble takes no passes: its answers are right or wrong")
+    if len(systems) > 1:
+        raise ConfigurationError("benchmarks of both evaluations cannot be in one run: give them different tags")
+    if (systems == {"ensemble"}) != (request.ensemble is not None):
+        names = ", ".join(benchmark.name for benchmark in benchmarks)
+        needs = "are evaluated with an ensemble: use quick-eval" if "ensemble" in systems else "take no ensemble"
+        raise ConfigurationError(f"{names} {needs}")
+
+
+def _ensemble(
+    request: RunRequest, stored: RunSpec | None, endpoint: EndpointSpec, workspace: Workspace
+) -> EnsembleSpec | None:
+    if request.ensemble is None:
+        return None
+    own = ModelSpec(model=request.model, endpoint=endpoint)
+    at_model = (request.base_url, request.api_key_variable)
+    at_judge = (request.judge_base_url, request.judge_api_key_variable) if request.judge_base_url else at_model
+    known = stored.ensemble if stored else None
+    known_models = (*known.members, known.consensus) if known else ()
+    known_graders = (known.grader,) if known else ()
+
+    def served(
+        model: str, at: tuple[str | None, str | None], before: Sequence[ModelSpec | None] = known_models
+    ) -> ModelSpec:
+        if model == own.model and at == at_model:
+            return own
+        # Other models are where they were, else where this one is, unless their names say where they are.
+        where = (None, None) if model == DEFAULT_MODEL else at
+        same = next((one.endpoint for one in before if one and one.model == model), None)
+        return ModelSpec(model=check_model_name(model), endpoint=_endpoint_spec(model, *where, before=same))
+
+    strategies = request.strategies if request.strategies is not None else DEFAULT_STRATEGIES
+    make_strategies(strategies, workspace.prompts, lambda _: (0, {}))  # says which name is wrong
+    return EnsembleSpec(
+        size=request.ensemble,
+        single=request.single,
+        members=tuple(served(model, at_model) for model in request.ensemble_models or [request.model]),
+        strategies=tuple(strategies),
+        consensus=served(request.consensus_model or request.model, at_model),
+        grader=served(request.grader_model, at_judge, known_graders) if request.grader_model else None,
+    )
+
+
+def _passes(request: RunRequest, judges: Sequence[JudgeSpec]) -> tuple[tuple[PassSpec, ...], ...]:
+    """The pipeline that is asked for, if one is."""
+    if not request.passes:
+        return ()
+    pipeline = make_pipeline(request.passes, request.pass_options or ())
+    return (tuple(_pass_spec(one, request, judges) for one in pipeline),)
+
+
+def _pass_spec(one: Pass[Any], request: RunRequest, judges: Sequence[JudgeSpec]) -> PassSpec:
+    endpoint = None
+    if one.asks is not None:
+        # A pass asks where the judges are, unless it asks the embedded model.
+        judge = next((judge.endpoint for judge in judges if judge.endpoint.name == CUSTOM), None)
+        base_url = request.judge_base_url or (judge.base_url if judge else None)
+        variable = request.judge_api_key_variable or (judge.api_key_variable if judge else None)
+        at_judges = (None, None) if one.asks == DEFAULT_MODEL else (base_url, variable)
+        endpoint = _endpoint_spec(one.asks, *at_judges, before=None)
+    return PassSpec(name=one.name, config=one.config.model_dump(mode="json"), endpoint=endpoint)
+
+
+def _names(pipeline: Sequence[PassSpec]) -> tuple[str, ...]:
+    return tuple(one.name for one in pipeline)
+
+
+def _identity(settings: BenchmarkSpec) -> dict[str, Any]:
+    return settings.model_dump(exclude={"source", "source_revision", "n_questions"})
+
+
+def _differences(what: str, stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
+    return [
+        f"{what}{name.replace('_', ' ')} {_short(stored[name])}, not {_short(asked[name])}"
+        for name in stored
+        if stored[name] != asked[name]
+    ]
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text[:12] if len(text) == 64 else text  # noqa: PLR2004  (a sha256)

@@ -1,0 +1,211 @@
+"""What every stage works with: the lake, the prompts, the engine, and someone to tell about progress."""
+
+import asyncio
+import atexit
+import gc
+import os
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import polars as pl
+import uvloop
+
+from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.lake.schemas import PRICES
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.upgrades import bring_up_to_date, to_format_2
+from shaberi_dagster.llm.budget import Budget
+from shaberi_dagster.llm.embedded import start_embedded
+from shaberi_dagster.llm.prices import PriceList
+from shaberi_dagster.llm.types import Call
+from shaberi_dagster.progress import LogReporter, Reporter
+from shaberi_dagster.prompting import PromptLibrary
+from shaberi_dagster.prompts_used import record_known_prompts
+from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.settings import Settings
+
+T = TypeVar("T")
+JOURNAL_FOLDER = "_journal"
+_CLEAN_UP_SECONDS = 15.0
+_LONGEST_RUN_ID = 150
+_reporter: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
+
+
+@contextmanager
+def reporting_to(reporter: Reporter) -> Iterator[None]:
+    """Within this context all stages report to `reporter`."""
+    token = _reporter.set(reporter)
+    try:
+        with reporter.watching():
+            yield
+    finally:
+        _reporter.reset(token)
+
+
+class EngineThread:
+    """The process's one engine on an event loop of its own.
+
+    Stages hand it coroutines and wait. Endpoints, their limiters and the embedded model so outlive a stage, and
+    interrupts arrive in the waiting thread, where Dagster and Ctrl-C expect them, never inside a callback.
+
+    Args:
+        environment: Where API keys are read from.
+
+    Attributes:
+        engine: The engine; only to be used on its own loop, through `run`.
+        announce: Told when a model was loaded.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="llm-engine", daemon=True)
+        self._thread.start()
+        # The SDK costs a second of start-up that only calls need.
+        from shaberi_dagster.llm.engine import Engine  # noqa: PLC0415
+
+        # What is loaded by now stays: looking through it again and again for garbage is a tenth of a call's cost.
+        gc.freeze()
+        self.announce: Callable[[str], object] = lambda _: None
+        self.engine = Engine(environment, embedded=lambda model: start_embedded(model, self.announce))
+        self.run(self.engine.__aenter__())
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run the coroutine to its end; an interrupt of the caller cancels it and waits for its clean-up."""
+        finished = threading.Event()
+
+        async def watched() -> T:
+            try:
+                return await work
+            finally:
+                finished.set()
+
+        future = asyncio.run_coroutine_threadsafe(watched(), self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            finished.wait(_CLEAN_UP_SECONDS)
+            raise
+
+    def close(self) -> None:
+        """Close all connections, stop the loop, and let what was loaded be freed."""
+        self.run(self.engine.__aexit__(None, None, None))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        gc.unfreeze()
+
+
+@dataclass
+class Workspace:
+    """One installation at work.
+
+    Attributes:
+        settings: Its folders.
+        environment: Where API keys are read from.
+        default_reporter: Told about progress unless `reporting_to` says otherwise.
+        options: How calls are made.
+        spender: Workspaces of this process with the same one share a budget; "" has one of its own.
+        unpublished: Runs that changed and whose results are to be written at the end (`publishing`).
+    """
+
+    settings: Settings
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    default_reporter: Reporter = field(default_factory=lambda: LogReporter(lambda _: None))
+    options: CallOptions = field(default_factory=CallOptions)
+    spender: str = ""
+    unpublished: set[str] = field(default_factory=set)
+
+    @cached_property
+    def budget(self) -> Budget:
+        """What calls may cost together."""
+        own = Budget(self.options.max_cost, self.options.max_tokens_total, prices=self.prices)
+        return _budgets.setdefault(self.spender, own) if self.spender else own
+
+    @cached_property
+    def lake(self) -> Lake:
+        """The Delta tables: where commands get them for writing, so that the first that does upgrades an older lake."""
+        return Lake(self.settings.warehouse, upgrade=self._upgrade)
+
+    def _upgrade(self, lake: Lake) -> None:
+        steps = {1: to_format_2(lambda older: record_known_prompts(older, self.prompts))}
+        for number in bring_up_to_date(lake.folder, steps):
+            self.reporter.note(f"the lake in {lake.folder} now has format {number}")
+
+    @cached_property
+    def prices(self) -> PriceList:
+        """What calls cost, as it is known now.
+
+        Raises:
+            ConfigurationError: The user's price file is wrong.
+        """
+        return PriceList.read(self.settings.prices)
+
+    def record_prices(self, called: Iterable[tuple[str, str]]) -> bool:
+        """Let the table `prices` have all prices of these models, as they are known now.
+
+        Args:
+            called: Models and the base URLs where they were called.
+
+        Returns:
+            Whether the table was changed.
+        """
+        created = {"created_at": datetime.now(UTC)}
+        changed = False
+        for model, base_url in sorted(set(called)):
+            rows = [vars(price) | created for price in self.prices.history(model, base_url)]
+            keys = {"model": model, "base_url": base_url}
+            changed |= self.lake.update("prices", pl.DataFrame(rows, schema=PRICES.schema), keys)
+        return changed
+
+    @cached_property
+    def prompts(self) -> PromptLibrary:
+        """The templates as they are now."""
+        return PromptLibrary(self.settings.prompts)
+
+    @property
+    def reporter(self) -> Reporter:
+        """Who is told about progress."""
+        return _reporter.get() or self.default_reporter
+
+    def journal_path(self, run_id: str, stage: str) -> Path:
+        """Where a stage of a run keeps its finished calls until they are in the lake."""
+        if len(run_id) > _LONGEST_RUN_ID:  # a file's name has 255 bytes at most
+            run_id = f"{run_id[:_LONGEST_RUN_ID]}-{sha256_text(run_id)}"
+        return self.settings.warehouse / JOURNAL_FOLDER / f"{run_id}.{stage}.jsonl"
+
+    def paid_calls(self, run_id: str, request_hashes: Sequence[str]) -> dict[str, Call]:
+        """The finished calls that answer these requests; the last one where it was made again.
+
+        Args:
+            run_id: Who asks; with the option `fresh` only the calls of this run count.
+            request_hashes: What is asked.
+        """
+        if not request_hashes:
+            return {}
+        keys: dict[str, str | Sequence[str]] = {"status": "ok", "request_hash": request_hashes}
+        if self.options.fresh:
+            keys["run_id"] = run_id
+        rows = self.lake.read("calls", keys).sort("created_at")
+        return {row["request_hash"]: Call.from_record(row) for row in rows.iter_rows(named=True)}
+
+    def engine_thread(self) -> EngineThread:
+        """The engine of this process, started at first use; it ends with the process."""
+        pid = os.getpid()  # a forked child must not use its parent's thread
+        if pid not in _threads:
+            _threads[pid] = EngineThread(self.environment)
+            atexit.register(_threads[pid].close)
+        _threads[pid].announce = self.reporter.note
+        _threads[pid].engine.limit_by(self.options.limiter_settings)
+        return _threads[pid]
+
+
+_threads: dict[int, EngineThread] = {}
+_budgets: dict[str, Budget] = {}

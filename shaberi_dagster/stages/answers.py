@@ -1,0 +1,158 @@
+"""The answers of a run: one row for each sample of each question."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+
+from shaberi_dagster.benchmarks.questions import Question
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.llm.thinking import answer_state, split_thinking
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling
+from shaberi_dagster.prompting import generation_messages, generation_prompt_hash
+from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
+from shaberi_dagster.stages.base import RUN_COLUMNS, Ask, Asker, Item, Rows, Stage
+from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
+
+_ONE_CALL = CallRange(1, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerItem(Item):
+    """One sample of a question."""
+
+    request: ChatRequest
+
+
+class Answers(Stage[AnswerItem]):
+    """Asks the model every question that has no answer yet.
+
+    An answer stands as long as the same request would make it.
+
+    Args:
+        plan: The run.
+        rows: As for every stage; nothing comes before answers.
+    """
+
+    name = "answers"
+    key = ("run_id", "benchmark", "question_id", "sample_index")
+    identity = ("request_hash",)
+    about = (
+        *("benchmark", "status", "error_class", "answer_state", "truncated"),
+        *("answer_prompt_tokens", "answer_completion_tokens"),
+    )
+
+    def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
+        super().__init__([plan.spec.run_id], plan.names, plan.workspace, rows)
+        self.plan = plan
+
+    def planned(self) -> pl.DataFrame:
+        """One row a sample.
+
+        Raises:
+            ConfigurationError: The generation prompt is not the one that the run was made with.
+        """
+        keys = [
+            (self.plan.spec.run_id, one.name, question.question_id, request.sample_index, request.request_hash)
+            for one in self._benchmarks()
+            for question in one.asked
+            for request in self._requests(one, question)
+        ]
+        texts = dict.fromkeys((*self.key, *self.identity), pl.String())
+        return pl.DataFrame(keys, schema=texts | {"sample_index": pl.Int64()}, orient="row")
+
+    def items(self, pending: pl.DataFrame) -> Iterator[AnswerItem]:
+        """In the order of the questions."""
+        spec, wanted = self.plan.spec, set(pending.select(self.key[1:]).iter_rows())
+        for one in self._benchmarks():
+            settings = {name: getattr(spec, name) for name in RUN_COLUMNS} | {
+                "benchmark": one.name,
+                "question_set": one.settings.question_set,
+                "prompt_hash": one.settings.prompt_hash,
+            }
+            for question in one.asked:
+                for request in self._requests(one, question):
+                    if (one.name, question.question_id, request.sample_index) in wanted:
+                        own = {"question_id": question.question_id, "sample_index": request.sample_index}
+                        yield AnswerItem(columns=settings | own, request=request, calls=_ONE_CALL)
+
+    def asker(self, columns: Mapping[str, Any]) -> Asker:
+        """The model whose sample it is."""
+        spec, settings = self.plan.spec, self.plan.spec.benchmarks[columns["benchmark"]]
+        asked = (spec.ensemble and spec.ensemble.member(columns["sample_index"])) or spec
+        return Asker(asked.model, asked.model, asked.endpoint.to_endpoint(), settings.max_tokens)
+
+    async def make(self, item: AnswerItem, ask: Ask) -> dict[str, Any]:
+        """What the model says, its thinking split off."""
+        call, _ = await ask(item.request, "answer")
+        row = {
+            **item.columns,
+            "status": call.status,
+            "error_class": call.error_class,
+            "error_message": call.error_message,
+            "finish_reason": call.finish_reason,
+            "request_hash": call.request_hash,
+            "answer_model": item.request.model,
+            **{f"answer_{name}": value for name, value in vars(call.usage).items()},
+            "latency_seconds": call.latency_seconds,
+            "created_at": datetime.now(UTC),
+        }
+        if call.content is None:
+            return row
+        split = split_thinking(call.content)
+        thinking = [text for text in (call.reasoning, split.thinking) if text]
+        return row | {
+            "answer": split.answer,
+            "answer_hash": sha256_text(split.answer),
+            "answer_state": answer_state(split.answer),
+            "truncated": call.finish_reason == "length",
+            "thinking": "\n\n".join(thinking) or None,
+        }
+
+    def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
+        """Rows, failures, tokens and cost."""
+        spec = self.plan.spec
+        planned, failed = spec.n_planned(benchmark), rows.filter(pl.col("status") == "error").height
+        return StageResult(
+            run_id=spec.run_id,
+            stage=self.name,
+            benchmark=benchmark,
+            facts={
+                "rows": rows.height,
+                "planned": planned,
+                "question_set": spec.benchmarks[benchmark].question_set,
+                "failed": failed,
+                "failures_by_class": by_class(rows),
+                "empty": rows.filter(pl.col("answer_state").is_in(["empty", "whitespace"])).height,
+                "truncated": int(rows["truncated"].sum()),
+                "prompt_tokens": total(rows, "answer_prompt_tokens"),
+                "completion_tokens": total(rows, "answer_completion_tokens"),
+                **self.facts_of_calls(benchmark),
+            },
+            preview=self.preview(benchmark, "question_id", "status", "answer"),
+            checks=(complete_check(rows.height, planned), failures_check(failed, planned)),
+        )
+
+    def _benchmarks(self) -> Iterator[BenchmarkPlan]:
+        """Each benchmark, if it is still asked with the same words."""
+        for one in self.plan.benchmarks.values():
+            if generation_prompt_hash(self.workspace.prompts, one.benchmark) != one.settings.prompt_hash:
+                raise ConfigurationError(
+                    f"the generation prompt of {one.name} has changed since run {self.plan.spec.run_id} was made: "
+                    "give another --tag"
+                )
+            yield one
+
+    def _requests(self, one: BenchmarkPlan, question: Question) -> Iterator[ChatRequest]:
+        """One for each sample."""
+        spec, settings = self.plan.spec, one.settings
+        messages: tuple[Message, ...] = generation_messages(self.workspace.prompts, one.benchmark, question)
+        sampling = Sampling(settings.temperature, settings.max_tokens, settings.frequency_penalty)
+        # Runs of one multi-run are independent samples; other equal requests are paid for once.
+        replicate = "" if spec.run_number is None else f"run{spec.run_number}"
+        for index in range(settings.samples):
+            asked = (spec.ensemble and spec.ensemble.member(index)) or spec
+            yield ChatRequest(asked.endpoint.to_endpoint(), asked.model, messages, sampling, index, replicate)

@@ -1,0 +1,502 @@
+"""What every stage does: see what stands, make what is missing, commit it, and say what came of it.
+
+A stage says what its rows are (`planned`), how one is made (`items`, `make`) and what there is to say of them
+(`result`). A stored row stands while it agrees with a planned one in the stage's key and identity and its status is a
+result; the others are pending. `survey` tells which, `materialize` makes them, and `forecast` foresees their calls.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import polars as pl
+
+from shaberi_dagster.lake.schemas import CALLS, LIMIT_CHANGES, TABLES
+from shaberi_dagster.lake.store import Keys, Lake
+from shaberi_dagster.lake.writer import RowWriter
+from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.limiter import Limiter
+from shaberi_dagster.llm.session import CallSession
+from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Endpoint
+from shaberi_dagster.llm.workers import run_all
+from shaberi_dagster.progress import StageProgress
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.result import StageResult
+
+UNMADE = "unmade"
+"""Status of a row that a dry run knows to be missing; no stored row has it."""
+RUN_COLUMNS = ("run_id", "model", "run_tag")
+"""What every row of a run has."""
+# Many more workers than any endpoint's limit: neither those that back off nor the queue of a slow endpoint may keep a
+# fast one waiting.
+_FEWEST_WORKERS, _WORKERS_PER_SLOT = 256, 4
+_BLOCK_ITEMS, _BLOCK_CHARACTERS = 512, 2 << 20  # items whose paid calls are looked up together
+
+Asked = tuple[Endpoint, str]
+"""A model and where it is served."""
+
+
+@dataclass(frozen=True)
+class Asker:
+    """On whose behalf calls are made, and whom they ask.
+
+    Attributes:
+        name: The model, judge, strategy or pass.
+        model: The model that is asked.
+        endpoint: Where it is served.
+        max_tokens: Most completion tokens of a call.
+        falls_back: Whether a reply that is not understood takes a second call.
+    """
+
+    name: str
+    model: str
+    endpoint: Endpoint
+    max_tokens: int
+    falls_back: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One row to make.
+
+    Attributes:
+        columns: Its key and identity, and whose row it is.
+        request: Its first call; None when it needs none, or when only its making tells.
+        calls: How many calls it takes if none is paid for yet.
+        hangs: Whether rows that it is made of are missing; only in a dry run.
+    """
+
+    columns: Mapping[str, Any]
+    request: ChatRequest | None
+    calls: CallRange
+    hangs: bool = False
+
+
+ItemT = TypeVar("ItemT", bound=Item)
+
+
+class Ask(Protocol):
+    """Makes the calls of one item, or finds them paid for."""
+
+    async def __call__(self, request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:
+        """The outcome of a call, and whether it was paid for before.
+
+        Args:
+            request: What to ask.
+            purpose: What the call is within its stage.
+            lookup: Also look among the paid calls of the lake; needed for all but an item's first request.
+        """
+        ...
+
+
+class Rows:
+    """The rows of the stages before, as a stage finds them.
+
+    Args:
+        lake: Where they are.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+
+    def read(self, table: str, keys: Keys, columns: Sequence[str]) -> pl.DataFrame:
+        """All of them at once: for columns that are not texts."""
+        return self._lake.read(table, keys, list(columns))
+
+    def blocks(self, table: str, keys: Keys, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Some hundred at a time."""
+        return self._lake.blocks(table, keys, columns)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What there is of a stage, and what is missing.
+
+    Attributes:
+        planned: One row an item: key and identity.
+        stored: The stored rows, superseded ones included: key, identity, status, error class, requests.
+        standing: Those of the stored rows that are the results of items.
+        pending: The planned rows without one.
+        outdated: Keys of the stored rows that do not stand, and go or are superseded.
+    """
+
+    planned: pl.DataFrame
+    stored: pl.DataFrame
+    standing: pl.DataFrame
+    pending: pl.DataFrame
+    outdated: pl.DataFrame
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing to make and nothing to put away."""
+        return self.pending.is_empty() and self.outdated.is_empty()
+
+
+class Stage(ABC, Generic[ItemT]):
+    """One stage of some runs.
+
+    Args:
+        run_ids: The runs; only one if calls are made.
+        benchmarks: Which of their benchmarks.
+        workspace: Where to read and write.
+        rows: What the stages before have made; by default what is in the lake.
+
+    Attributes:
+        name: The stage, and the table that it makes.
+        key: Columns that tell its rows apart.
+        identity: Columns in which a stored row must agree with what is planned, or it stands no more.
+        settled: Statuses that are results; other rows are made again.
+        label: The column by which progress is shown within a benchmark; "" for none.
+        supersedes: Whether replaced rows are kept as superseded.
+        about: Columns that `result` needs.
+        lines: Progress by benchmark and label.
+    """
+
+    name: ClassVar[str]
+    key: ClassVar[tuple[str, ...]]
+    identity: ClassVar[tuple[str, ...]]
+    settled: ClassVar[tuple[str, ...]] = ("ok",)
+    label: ClassVar[str] = ""
+    supersedes: ClassVar[bool] = False
+    about: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self, run_ids: Sequence[str], benchmarks: Sequence[str], workspace: Workspace, rows: Rows | None = None
+    ) -> None:
+        self.run_ids, self.benchmarks, self.workspace = list(run_ids), list(benchmarks), workspace
+        self.rows = rows or Rows(workspace.lake)
+        self.keys: Keys = {"run_id": self.run_ids, "benchmark": self.benchmarks}
+        self.lines: dict[tuple[str, str], StageProgress] = {}
+
+    @abstractmethod
+    def planned(self) -> pl.DataFrame:
+        """Key and identity of every row that there should be."""
+
+    @abstractmethod
+    def items(self, pending: pl.DataFrame) -> Iterator[ItemT]:
+        """The items of pending rows, one after the other, so that their texts need not all be in memory."""
+
+    @abstractmethod
+    async def make(self, item: ItemT, ask: Ask) -> dict[str, Any]:
+        """The row of an item."""
+
+    @abstractmethod
+    def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
+        """What there is to say of a benchmark.
+
+        Args:
+            benchmark: Which one.
+            rows: The columns `about` of all its rows.
+        """
+
+    @abstractmethod
+    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
+        """Who makes the calls of a planned row; None when it takes none, whatever comes."""
+
+    def sketch(self, item: ItemT) -> tuple[str, int]:  # noqa: ARG002
+        """What a prompt that cannot be rendered yet is made of: text that is known, and how many answers beside it."""
+        return "", 0
+
+    @property
+    def asks(self) -> bool:
+        """Whether it makes calls at all."""
+        return True
+
+    def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:  # noqa: ARG002
+        """Who may be asked by items of these rows, beside those that their first requests name."""
+        return frozenset()
+
+    def paid(self) -> Mapping[str, Call] | None:
+        """All paid calls by request hash, for a stage whose requests are not known beforehand; None looks them up."""
+        return None
+
+    def of_no_use(self, stored: pl.DataFrame) -> AbstractSet[str]:  # noqa: ARG002
+        """Request hashes of calls that brought no result: they are made again."""
+        return frozenset()
+
+    def retired(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """What stays of rows that are replaced."""
+        return rows.clear()
+
+    def survey(self) -> Survey:
+        """See what stands and what is missing; nothing is changed."""
+        planned, schema = self.planned(), TABLES[self.name].schema
+        columns = dict.fromkeys((*self.key, *self.identity, *_OF_STORED))
+        stored = self.workspace.lake.read(self.name, self.keys, [column for column in columns if column in schema])
+        current = stored.filter(~pl.col("superseded")) if self.supersedes else stored
+        key, whole = list(self.key), [*self.key, *self.identity]
+        results = current.filter(pl.col("status").is_in(self.settled))
+        standing = results.join(planned, on=whole, how="semi", nulls_equal=True)
+        pending = planned.join(standing, on=key, how="anti", nulls_equal=True, maintain_order="left")
+        outdated = current.join(standing, on=key, how="anti", nulls_equal=True)
+        if self.supersedes:
+            outdated = outdated.join(pending, on=key, how="semi", nulls_equal=True)
+        return Survey(planned, stored, standing, pending, outdated.select(key))
+
+    def materialize(self) -> list[StageResult]:
+        """Make what is missing and store it.
+
+        Rows that stand stay as they are; failures are tried again.
+
+        Returns:
+            One result per benchmark.
+
+        Raises:
+            ConfigurationError: The run cannot go on as it was made.
+            EndpointError: An endpoint refuses us.
+            PartitionBusyError: Another process works on this stage of the run.
+        """
+        survey = self.survey()
+        self._begin(survey)
+        if not survey.is_done or self._has_journal():
+            self._make(survey)
+        return self.results()
+
+    def results(self) -> list[StageResult]:
+        """What there is to say of each benchmark as it is stored now."""
+        rows = self.workspace.lake.read(self.name, self.keys, list(self.about))
+        return [self.result(name, rows.filter(benchmark=name)) for name in self.benchmarks]
+
+    def preview(self, benchmark: str, *columns: str) -> pl.DataFrame:
+        """A few of its rows."""
+        keys = {"run_id": self.run_ids, "benchmark": benchmark}
+        return self.workspace.lake.scan(self.name, keys, columns).head(5).collect()
+
+    def facts_of_calls(self, benchmark: str) -> dict[str, Any]:
+        """Calls, and what they cost so far in US dollars; None where a price is unknown."""
+        own = [line for (name, _), line in self.lines.items() if name == benchmark]
+        facts = {"calls_made": sum(line.calls for line in own), "already_there": sum(line.reused for line in own)}
+        if not self.asks:
+            return facts | {"cost_usd": None}
+        keys = {"run_id": self.run_ids, "stage": self.name, "benchmark": benchmark, "status": "ok"}
+        costs = self.workspace.lake.read("calls", keys, ["cost_usd"])["cost_usd"]
+        unknown = costs.is_empty() or costs.has_nulls()
+        return facts | {"cost_usd": None if unknown else float(costs.sum())}
+
+    def journaled(self) -> "JournaledCalls[ItemT]":
+        """The stage with its journal open; a context manager."""
+        return JournaledCalls(self)
+
+    def line_of(self, item: Item) -> StageProgress:
+        """The progress line of an item."""
+        return self.lines[self._line_key(item.columns)]
+
+    def _line_key(self, columns: Mapping[str, Any]) -> tuple[str, str]:
+        return columns["benchmark"], columns[self.label] if self.label else ""
+
+    def _begin(self, survey: Survey) -> None:
+        """Show how far it is."""
+        by = ["benchmark", self.label] if self.label else ["benchmark"]
+        counts = survey.planned.group_by(by, maintain_order=True).agg(total=pl.len())
+        there = survey.standing.group_by(by).agg(there=pl.len())
+        self.lines = {(name, ""): StageProgress(self.name, name) for name in self.benchmarks if not self.label}
+        for row in counts.join(there, on=by, how="left", maintain_order="left").fill_null(0).iter_rows(named=True):
+            key = self._line_key(row)
+            self.lines[key] = StageProgress(self.name, *key, total=row["total"], done=row["there"], reused=row["there"])
+        for line in self.lines.values():
+            self.workspace.reporter.changed(line)
+
+    def _has_journal(self) -> bool:
+        return self.asks and self.workspace.journal_path(self.run_ids[0], self.name).exists()
+
+    def _make(self, survey: Survey) -> None:
+        with ExitStack() as stack:
+            calls = stack.enter_context(self.journaled()) if self.asks else None
+            if calls:
+                survey = self.survey()  # another process may have been at work until now
+            writer = stack.enter_context(RowWriter(self.workspace.lake, self.name))
+            if calls is None:
+                asyncio.run(self._make_alone(survey, writer))
+            elif survey.pending.height:
+                calls.make(survey, writer)
+            if calls:
+                calls.commit()
+            writer.commit(survey.outdated, self.retired)
+            if calls:
+                calls.end()
+
+    async def _make_alone(self, survey: Survey, writer: RowWriter) -> None:
+        """Make rows that take no call."""
+        for item in self.items(survey.pending):
+            writer.add(await self.make(item, _nobody))
+            line = self.line_of(item)
+            line.done += 1
+            self.workspace.reporter.changed(line)
+
+
+class JournaledCalls(Generic[ItemT]):
+    """A stage while it makes calls: its journal is open, finished calls of an interrupted attempt are there again.
+
+    Raises:
+        PartitionBusyError: Another process has the journal.
+    """
+
+    def __init__(self, stage: Stage[ItemT]) -> None:
+        self._stage, self._workspace = stage, stage.workspace
+        (self._run_id,) = stage.run_ids
+
+    def __enter__(self) -> "JournaledCalls[ItemT]":
+        path = self._workspace.journal_path(self._run_id, self._stage.name)
+        self._journal = Journal.open(path, self._run_id, self._stage.name)
+        try:
+            if self._workspace.lake.committed("calls", self._journal.journal_id):
+                # Killed between the commit and the end of the journal: these calls are in the lake.
+                self._journal.remove()
+                self._journal = Journal.open(path, self._run_id, self._stage.name)
+        except BaseException:
+            self._journal.close()
+            raise
+        if self._journal.corrupt_lines:
+            aside = path.with_name(f"{path.name}.corrupt")
+            self._workspace.reporter.note(
+                f"{self._journal.corrupt_lines} unreadable lines of the journal were set aside in {aside}"
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._journal.close()
+
+    def make(self, survey: Survey, writer: RowWriter) -> None:
+        """Make all pending rows on the process's engine."""
+        self._engine = self._workspace.engine_thread().engine
+        self._workspace.engine_thread().run(self._make_all(survey, writer))
+
+    async def _make_all(self, survey: Survey, writer: RowWriter) -> None:
+        stage, budget, reporter = self._stage, self._workspace.budget, self._workspace.reporter
+        lookup = self._lookup(stage.of_no_use(survey.stored))
+        session = CallSession(self._engine, self._journal, stage.name, lookup, budget)
+        self._limiters: dict[Endpoint, Limiter] = {}
+        self._checked: set[Asked] = set()
+        refused_before = budget.refused
+        await self._check(stage.asked(survey.pending))
+
+        async def one(item: ItemT) -> dict[str, Any]:
+            asking = _Asking(session, item)
+            row = await stage.make(item, asking)
+            line = stage.line_of(item)
+            if item.request:
+                line.limit = self._limiters[item.request.endpoint].limit
+            _count(line, row, asking.calls)
+            reporter.changed(line)
+            self._record_limits(settled=True)
+            return row
+
+        limits = self._workspace.options.limiter_settings
+        workers = max(_FEWEST_WORKERS, _WORKERS_PER_SLOT * (limits.fixed or limits.maximum))
+        async for row in run_all(self._prepared(stage.items(survey.pending), session), one, workers=workers):
+            writer.add(row)
+        self._record_limits(settled=False)
+        if refused := budget.refused - refused_before:
+            reporter.note(f"{budget.objection()}: {refused} calls of {stage.name} were not made")
+
+    def _lookup(self, of_no_use: AbstractSet[str]) -> Callable[[Sequence[str]], Mapping[str, Call]]:
+        """Finds paid calls in the lake."""
+        paid = self._stage.paid()
+
+        def lookup(request_hashes: Sequence[str]) -> Mapping[str, Call]:
+            wanted = [name for name in request_hashes if name not in of_no_use]
+            if paid is None:
+                return self._workspace.paid_calls(self._run_id, wanted)
+            return {name: paid[name] for name in wanted if name in paid}
+
+        return lookup
+
+    async def _prepared(self, items: Iterator[ItemT], session: CallSession) -> AsyncIterator[ItemT]:
+        """The items, a block at a time: paid calls looked up, and who is to be asked found to be there."""
+        for block in _blocks(items):
+            requests = [item.request for item in block if item.request]
+            session.prefetch([request.request_hash for request in requests])
+            for request in requests:
+                self._limiters.setdefault(request.endpoint, self._engine.limiter(request.endpoint))
+            await self._check({(request.endpoint, request.model) for request in session.unpaid(requests)})
+            for item in block:
+                yield item
+
+    async def _check(self, asked: AbstractSet[Asked]) -> None:
+        budget = self._workspace.budget
+        for endpoint, model in sorted(asked - self._checked, key=lambda one: (one[0].base_url, one[1])):
+            budget.check(model, endpoint.base_url)
+            if budget.objection() is None:
+                await self._engine.check(endpoint, model)
+            self._checked.add((endpoint, model))
+            self._limiters.setdefault(endpoint, self._engine.limiter(endpoint))
+
+    def _record_limits(self, *, settled: bool) -> None:
+        for endpoint, limiter in self._limiters.items():
+            for change in limiter.take_changes(settled=settled):
+                self._journal.append_limit_change(endpoint.base_url, change)
+
+    def commit(self) -> None:
+        """Put the journal's calls into the lake, with their prices."""
+        lake, journal = self._workspace.lake, self._journal
+        limits = pl.DataFrame(
+            [record | {"run_id": self._run_id, "stage": self._stage.name} for record in journal.limit_changes],
+            schema=LIMIT_CHANGES.schema,
+        )
+        if limits.height and not lake.committed("limit_changes", journal.journal_id):
+            lake.append("limit_changes", limits, transaction=journal.journal_id)
+        called: set[tuple[str, str]] = set()
+        with RowWriter(lake, "calls") as writer:
+            for record in journal.records:
+                called.add((record["model"], record["base_url"]))
+                cost = self._workspace.prices.cost(record)
+                priced = {"run_id": self._run_id, "cost_usd": cost and cost.usd, "price_source": cost and cost.source}
+                writer.add({name: (record | priced).get(name) for name in CALLS.schema})
+            # Before the calls: whoever finds them in the lake takes the commit for done.
+            self._workspace.record_prices(called)
+            writer.commit(transaction=journal.journal_id)
+
+    def end(self) -> None:
+        """Delete the journal: all that is in it is in the lake."""
+        self._journal.remove()
+
+
+class _Asking:
+    """`Ask` for one item at work."""
+
+    def __init__(self, session: CallSession, item: Item) -> None:
+        self._session = session
+        self._labels = {name: item.columns[name] for name in ("benchmark", "question_id")}
+        self.calls: list[tuple[Call, bool]] = []
+
+    async def __call__(self, request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:
+        answered = await self._session.call(request, self._labels | {"purpose": purpose}, lookup=lookup)
+        self.calls.append(answered)
+        return answered
+
+
+async def _nobody(request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:  # noqa: ARG001
+    raise AssertionError(f"a stage that asks nobody asks {request.model}")
+
+
+_OF_STORED = ("status", "error_class", "superseded", "request_hash", "fallback_request_hash", "created_at")
+
+
+def _blocks(items: Iterator[ItemT]) -> Iterator[list[ItemT]]:
+    """Items together, as many as their texts allow."""
+    block: list[ItemT] = []
+    characters = 0
+    for item in items:
+        block.append(item)
+        characters += sum(len(message.content) for message in item.request.messages) if item.request else 0
+        if len(block) >= _BLOCK_ITEMS or characters >= _BLOCK_CHARACTERS:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
+
+
+def _count(line: StageProgress, row: Mapping[str, Any], calls: Sequence[tuple[Call, bool]]) -> None:
+    """Count an item that is done."""
+    line.done += 1
+    line.failed += row["status"] == "error"
+    line.reused += bool(calls) and all(reused for _, reused in calls)
+    for call, reused in calls:
+        if not reused and call.attempts:
+            line.calls += 1
+            line.prompt_tokens += call.usage.prompt_tokens or 0
+            line.completion_tokens += call.usage.completion_tokens or 0

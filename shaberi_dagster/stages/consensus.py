@@ -1,0 +1,306 @@
+"""What each strategy makes of a run's samples: one row for each question and strategy."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import polars as pl
+
+from shaberi_dagster.benchmarks.questions import Question
+from shaberi_dagster.consensus.base import Candidate, Reply, Strategy, candidates_of, decide_all
+from shaberi_dagster.consensus.plurality import Vote
+from shaberi_dagster.consensus.registry import make_strategies
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.grading.plurality import plurality
+from shaberi_dagster.grading.registry import GRADERS
+from shaberi_dagster.identity import sha256_json, sha256_text
+from shaberi_dagster.judges.rule import graded_question
+from shaberi_dagster.llm.thinking import answer_state, split_thinking
+from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling
+from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
+from shaberi_dagster.runs.spec import SINGLE
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Ask, Asked, Asker, Item, Rows, Stage
+from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
+
+_NO_CALL = CallRange(0, 0)
+_SAMPLE = ("benchmark", "question_id", "sample_index", "answer_hash")
+_TEXTS = ("status", "error_class", "error_message", "answer", "answer_state", "answer_model")
+Sample = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsensusItem(Item):
+    """One question for one strategy; `strategy` is None for the single answer."""
+
+    question: Question
+    samples: Sequence[Sample]
+    strategy: Strategy | None
+    max_tokens: int
+
+    @property
+    def n_candidates(self) -> int:
+        """Samples with a text."""
+        return sum(row["answer_state"] == "text" for row in self.samples)
+
+
+class ConsensusAnswers(Stage[ConsensusItem]):
+    """Lets every strategy make one answer of the samples of each question.
+
+    A consensus stands as long as the samples, the strategy with its prompts, and the model that it asks are the same.
+
+    Args:
+        plan: A run with an ensemble.
+        rows: The samples.
+
+    Raises:
+        ConfigurationError: The run has no ensemble.
+    """
+
+    name = "consensus"
+    key = ("run_id", "benchmark", "question_id", "strategy")
+    identity = ("strategy_version", "strategy_prompt_hash", "consensus_model", "candidates_hash")
+    label = "strategy"
+    about = ("benchmark", "status", "error_class", "consensus_prompt_tokens", "consensus_completion_tokens")
+
+    def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
+        super().__init__([plan.spec.run_id], plan.names, plan.workspace, rows)
+        if plan.spec.ensemble is None:
+            raise ConfigurationError(f"run {plan.spec.run_id} has no samples to make a consensus of")
+        self.plan, self._ensemble = plan, plan.spec.ensemble
+        self._calling = {one.name for one in self._strategies() if one.n_calls(self._ensemble.size).high}
+
+    def planned(self) -> pl.DataFrame:
+        """One row for each strategy and question, the single answer first."""
+        hashes = self.rows.read("answers", self.keys, _SAMPLE).sort("question_id", "sample_index")
+        own = hashes.group_by("benchmark", "question_id").agg(
+            first=pl.col("answer_hash").filter(sample_index=0),
+            shared=pl.col("answer_hash").filter(pl.col("sample_index").is_in(list(self._ensemble.shared))),
+        )
+        found = {(name, question): (first, shared) for name, question, first, shared in own.iter_rows()}
+        rows = [
+            self._identity(one, question, strategy, *found.get((one.name, question.question_id), ([], [])))
+            for one in self.plan.benchmarks.values()
+            for strategy in (None, *self._strategies())
+            for question in one.asked
+        ]
+        texts = dict.fromkeys((*self.key, *self.identity), pl.String())
+        return pl.DataFrame(rows, schema=texts | {"strategy_version": pl.Int64()})
+
+    def items(self, pending: pl.DataFrame) -> Iterator[ConsensusItem]:
+        """In the order in which the samples of a question are read completely."""
+        wanted: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for row in pending.iter_rows(named=True):
+            wanted.setdefault((row["benchmark"], row["question_id"]), []).append(row)
+        for (benchmark, question_id), samples in self._samples():
+            one = self.plan.benchmarks[benchmark]
+            for row in wanted.pop((benchmark, question_id), ()):
+                yield self._item(one, one.questions[question_id], samples, row)
+        for (benchmark, question_id), rows in wanted.items():  # none of its samples is there
+            one = self.plan.benchmarks[benchmark]
+            yield from (self._item(one, one.questions[question_id], (), row) for row in rows)
+
+    async def make(self, item: ConsensusItem, ask: Ask) -> dict[str, Any]:
+        """What the strategy makes of the samples."""
+        row = {**item.columns, "n_candidates": item.n_candidates, "created_at": datetime.now(UTC)}
+        if item.strategy is None:
+            return row | _single(item.samples)
+        calls: list[Call] = []
+        fresh, started = False, time.monotonic()
+
+        async def asked(purpose: str, messages: tuple[Message, ...]) -> Reply:
+            nonlocal fresh
+            request = ChatRequest(
+                self._ensemble.consensus.endpoint.to_endpoint(),
+                self._ensemble.consensus.model,
+                messages,
+                Sampling(None, item.max_tokens),
+                replicate=purpose,  # critics are asked with equal messages, and each has a reply of its own
+            )
+            call, reused = await ask(request, purpose, lookup=True)
+            fresh |= not reused
+            calls.append(call)
+            if call.status == "error":
+                return Reply(None, call.error_class, call.error_message)
+            return Reply(_said(call))
+
+        candidates = candidates_of(
+            (one["sample_index"], one["answer_model"] or item.columns["model"], one["answer"]) for one in item.samples
+        )
+        (outcome,) = (await decide_all(item.question.question, candidates, [item.strategy], asked)).values()
+        return row | {
+            "status": outcome.status,
+            "error_class": outcome.error_class,
+            "error_message": outcome.error_message,
+            "winner": outcome.winner,
+            "details": orjson.dumps(dict(outcome.details)).decode(),
+            "calls": len(calls),
+            "latency_seconds": time.monotonic() - started if fresh else None,
+            **_answer(outcome.text),
+            **_tokens(calls),
+        }
+
+    def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
+        """Rows, failures, tokens and cost."""
+        spec, failed = self.plan.spec, rows.filter(pl.col("status") != "ok").height
+        planned = spec.n_questions(benchmark) * len(spec.strategies)
+        return StageResult(
+            run_id=spec.run_id,
+            stage=self.name,
+            benchmark=benchmark,
+            facts={
+                "rows": rows.height,
+                "planned": planned,
+                "strategies": list(spec.strategies),
+                "failed": failed,
+                "failures_by_class": by_class(rows),
+                "prompt_tokens": total(rows, "consensus_prompt_tokens"),
+                "completion_tokens": total(rows, "consensus_completion_tokens"),
+                **self.facts_of_calls(benchmark),
+            },
+            preview=self.preview(benchmark, "strategy", "question_id", "status", "answer"),
+            checks=(complete_check(rows.height, planned), failures_check(failed, planned)),
+        )
+
+    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
+        """The strategy, if it makes calls."""
+        consensus = self._ensemble.consensus
+        if columns["strategy"] not in self._calling:
+            return None
+        most = self.plan.spec.benchmarks[columns["benchmark"]].max_tokens
+        return Asker(columns["strategy"], consensus.model, consensus.endpoint.to_endpoint(), most)
+
+    def sketch(self, item: ConsensusItem) -> tuple[str, int]:
+        """The question and the candidates."""
+        return item.question.question, self._ensemble.size
+
+    def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:
+        """The model that makes the strategies' calls, if one of them may make any."""
+        consensus, strategies = self._ensemble.consensus, {one.name: one for one in self._strategies()}
+        samples = self.rows.read("answers", self.keys, (*_SAMPLE, "answer_state")).filter(
+            pl.col("sample_index").is_in(list(self._ensemble.shared)), answer_state="text"
+        )
+        candidates = samples.group_by("benchmark", "question_id").agg(candidates=pl.len())
+        usable = pending.filter(pl.col("strategy").is_in(list(strategies))).join(
+            candidates, on=["benchmark", "question_id"]
+        )
+        kinds = usable.select("strategy", "candidates").unique().iter_rows()
+        if any(strategies[name].n_calls(count).high for name, count in kinds):
+            return {(consensus.endpoint.to_endpoint(), consensus.model)}
+        return frozenset()
+
+    def paid(self) -> Mapping[str, Call]:
+        """The paid consensus calls on these benchmarks to this model; a strategy's requests follow from its replies.
+
+        Those that brought no text are of no use: where one made a consensus fail, it is made again.
+        """
+        keys: dict[str, str | Sequence[str]] = {
+            "stage": self.name,
+            "status": "ok",
+            "benchmark": self.benchmarks,
+            "model": self._ensemble.consensus.model,
+        }
+        if self.workspace.options.fresh:
+            keys["run_id"] = self.run_ids
+        rows = self.workspace.lake.read("calls", keys).sort("created_at")
+        calls = (Call.from_record(row) for row in rows.iter_rows(named=True))
+        return {call.request_hash: call for call in calls if _said(call).strip()}
+
+    def _strategies(self, vote: Vote = lambda _: (0, {})) -> list[Strategy]:
+        return make_strategies(self._ensemble.strategies, self.workspace.prompts, vote)
+
+    def _identity(
+        self,
+        one: BenchmarkPlan,
+        question: Question,
+        strategy: Strategy | None,
+        first: Sequence[str | None],
+        shared: Sequence[str | None],
+    ) -> dict[str, Any]:
+        asking = strategy if strategy and strategy.templates else None
+        return {
+            "run_id": self.run_ids[0],
+            "benchmark": one.name,
+            "question_id": question.question_id,
+            "strategy": strategy.name if strategy else SINGLE,
+            "strategy_version": strategy.version if strategy else 1,
+            "strategy_prompt_hash": asking.prompt_hash if asking else None,
+            "consensus_model": self._ensemble.consensus.model if asking else None,
+            "candidates_hash": sha256_json(list(shared if strategy else first)),
+        }
+
+    def _samples(self) -> Iterator[tuple[tuple[str, str], list[Sample]]]:
+        """The samples of each question, by index, as soon as the last of them is read."""
+        counts = self.rows.read("answers", self.keys, _SAMPLE).group_by("benchmark", "question_id").len()
+        missing = {(benchmark, question_id): count for benchmark, question_id, count in counts.iter_rows()}
+        found: dict[tuple[str, str], list[Sample]] = {}
+        for block in self.rows.blocks("answers", self.keys, (*_SAMPLE, *_TEXTS)):
+            for row in block.iter_rows(named=True):
+                key = row["benchmark"], row["question_id"]
+                found.setdefault(key, []).append(row)
+                if len(found[key]) == missing[key]:
+                    yield key, sorted(found.pop(key), key=lambda sample: sample["sample_index"])
+
+    def _item(
+        self, one: BenchmarkPlan, question: Question, samples: Sequence[Sample], row: dict[str, Any]
+    ) -> ConsensusItem:
+        spec = self.plan.spec
+        strategies = {each.name: each for each in self._strategies(_vote(one, question))}
+        strategy = strategies.get(row["strategy"])
+        shared = self._ensemble.shared if strategy else range(1)
+        own = [sample for sample in samples if sample["sample_index"] in shared]
+        n_candidates = sum(sample["status"] == UNMADE or sample["answer_state"] == "text" for sample in own)
+        whose = {name: getattr(spec, name) for name in RUN_COLUMNS} | {"question_set": one.settings.question_set}
+        return ConsensusItem(
+            columns=whose | row,
+            request=None,
+            calls=strategy.n_calls(n_candidates) if strategy else _NO_CALL,
+            hangs=any(sample["status"] == UNMADE for sample in own),
+            question=question,
+            samples=own,
+            strategy=strategy,
+            max_tokens=one.settings.max_tokens,
+        )
+
+
+def _vote(one: BenchmarkPlan, question: Question) -> Vote:
+    """Plurality among what the benchmark's grader reads in the candidates' answers."""
+
+    def vote(candidates: Sequence[Candidate]) -> tuple[int, Mapping[str, Any]]:
+        grader, graded = GRADERS[one.benchmark.grader], graded_question(question)
+        extracted = [grader.extract(candidate.text, graded) for candidate in candidates]
+        votes = [None if text is None else grader.canonical(text) for text in extracted]
+        elected = plurality(votes)
+        return elected.winner, {"votes": votes, "largest_share": elected.share, "decided": elected.decided}
+
+    return vote
+
+
+def _said(call: Call) -> str:
+    """What the model says when it has thought."""
+    return split_thinking(call.content or "").answer
+
+
+def _single(samples: Sequence[Sample]) -> dict[str, Any]:
+    """The single answer as it is, its failure included."""
+    if not samples:
+        return {"status": "error", "error_class": "no_answer", "error_message": "there is no sample", "calls": 0}
+    (row,) = samples
+    names = ("status", "error_class", "error_message", "answer", "answer_hash", "answer_state")
+    return {name: row[name] for name in names} | {"winner": 0, "details": "{}", "calls": 0, **_tokens([])}
+
+
+def _answer(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    return {"answer": text, "answer_hash": sha256_text(text), "answer_state": answer_state(text)}
+
+
+def _tokens(calls: Sequence[Call]) -> dict[str, int | None]:
+    """Tokens of the calls together; unknown if one of them is unknown."""
+    names = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+    values = {name: [getattr(call.usage, name) for call in calls] for name in names}
+    return {f"consensus_{name}": None if None in known else sum(known) for name, known in values.items()}

@@ -1,0 +1,320 @@
+"""The judgements of a run: one row for each answer, a sample or a consensus, and each judge."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.judges.base import Case, Judge, not_judged
+from shaberi_dagster.judges.llm import LLMJudge
+from shaberi_dagster.judges.rule import RuleJudge
+from shaberi_dagster.lake.writer import RowWriter
+from shaberi_dagster.llm.types import Call, CallRange
+from shaberi_dagster.progress import StageProgress
+from shaberi_dagster.prompting import PromptLibrary
+from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
+from shaberi_dagster.runs.spec import RULE, RunSpec
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Ask, Asker, Item, Rows, Stage
+from shaberi_dagster.stages.result import Check, StageResult, by_class, complete_check, failures_check, total
+
+_NO_CALL = CallRange(0, 0)
+_SAMPLE = ("benchmark", "question_id", "sample_index", "strategy", "answer_hash", "status", "answer_state")
+_TEXTS = ("question_set", "answer")
+_TABLES = ("answers", "consensus")
+_LACKS = {"answers": "strategy", "consensus": "sample_index"}
+_FILLED = {
+    "answers": pl.lit(None, dtype=pl.String()).alias("strategy"),
+    "consensus": pl.lit(0, dtype=pl.Int64()).alias("sample_index"),
+}
+"""A sample has no strategy, and a consensus is no sample."""
+_ANSWER_KEY = ("benchmark", "question_id", "sample_index", "strategy")
+_FOUND = ("status", "error_class", "score", "score_source")
+"""What an output says, as far as the parser understands it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgementItem(Item):
+    """One answer for one judge; `case` is None when the answer has no text."""
+
+    answer: Mapping[str, Any]
+    judge: Judge
+    case: Case | None
+
+
+class Judgements(Stage[JudgementItem]):
+    """Has every judge judge every answer that it has not judged yet.
+
+    A judgement stands as long as the answer text, the judge's settings and prompt, and the round are the same; else it
+    is made anew and the old one is kept as superseded.
+
+    Args:
+        plan: The run.
+        rows: Answers and consensus.
+        judges: Only these of the run's judges; none named means all.
+
+    Raises:
+        ConfigurationError: A judge is not one of the run's.
+    """
+
+    name = "judgements"
+    key = ("run_id", "benchmark", "judge", "strategy", "question_id", "sample_index")
+    identity = ("answer_hash", "judge_config_hash", "judge_round")
+    settled = ("ok", "excluded")
+    label = "judge"
+    supersedes = True
+    about = (
+        *("benchmark", "judge", "strategy", "question_id", "sample_index", "answer_hash", "superseded"),
+        *("status", "error_class", "score", "score_source", "out_of_scale", "finish_reason"),
+        *("judge_prompt_tokens", "judge_completion_tokens"),
+    )
+
+    def __init__(self, plan: RunPlan, rows: Rows | None = None, judges: Sequence[str] = ()) -> None:
+        super().__init__([plan.spec.run_id], plan.names, plan.workspace, rows)
+        self.plan = plan
+        self._judges = {
+            one.name: judges_of(plan.spec, one, self.workspace.prompts, judges) for one in plan.benchmarks.values()
+        }
+
+    def planned(self) -> pl.DataFrame:
+        """One row for each answer and judge."""
+        judges = pl.DataFrame(
+            [
+                (self.run_ids[0], benchmark, judge.name, judge.config_hash, judge.round)
+                for benchmark, judges in self._judges.items()
+                for judge in judges
+            ],
+            schema={
+                **dict.fromkeys(("run_id", "benchmark", "judge", "judge_config_hash"), pl.String()),
+                "judge_round": pl.Int64(),
+            },
+            orient="row",
+        )
+        answers = pl.concat([self._slim(table) for table in _TABLES])
+        return answers.join(judges, on="benchmark", maintain_order="left").select(*self.key, *self.identity)
+
+    def items(self, pending: pl.DataFrame) -> Iterator[JudgementItem]:
+        """In the order of the answers, so that all judges are at work at the same time."""
+        wanted = set(pending.select(self.key[1:]).iter_rows())
+        for table in _TABLES:
+            for row in self._answers(table):
+                for judge in self._judges[row["benchmark"]]:
+                    key = row["benchmark"], judge.name, row["strategy"], row["question_id"], row["sample_index"]
+                    if key in wanted:
+                        yield self._item(row, judge)
+
+    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
+        """The judge, if it asks a model."""
+        judge = next(one for one in self._judges[columns["benchmark"]] if one.name == columns["judge"])
+        if judge.asks is None:
+            return None
+        endpoint, model = judge.asks
+        return Asker(judge.name, model, endpoint, judge.max_tokens, falls_back=isinstance(judge, LLMJudge))
+
+    def sketch(self, item: JudgementItem) -> tuple[str, int]:
+        """The prompt without the answer."""
+        question = self.plan.benchmarks[item.columns["benchmark"]].questions[item.columns["question_id"]]
+        request = item.judge.request_for(question, "")
+        return "".join(message.content for message in request.messages) if request else "", 1
+
+    async def make(self, item: JudgementItem, ask: Ask) -> dict[str, Any]:
+        """What the judge says."""
+        found = not_judged(item.answer) if item.case is None else await item.judge.judge(item.case, ask)
+        return {**item.columns, **found, "created_at": datetime.now(UTC), "superseded": False}
+
+    def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
+        """Rows, scores, failures, tokens and cost."""
+        standing = rows.filter(~pl.col("superseded"))
+        scored = standing.filter(pl.col("score").is_not_null())
+        failed = standing.filter(pl.col("status").is_in(["error", "skipped"])).height
+        outside = int(scored["out_of_scale"].sum())
+        answers = pl.concat([self._slim(table) for table in _TABLES]).filter(benchmark=benchmark)
+        texts = ["strategy", "question_id", "sample_index", "answer_hash"]
+        unlike = standing.join(answers, on=texts, how="anti", nulls_equal=True).height
+        judges = self.plan.spec.judge_names(self.plan.benchmarks[benchmark].benchmark.grader)
+        planned = self.plan.spec.n_answers(benchmark) * len(judges)
+        return StageResult(
+            run_id=self.run_ids[0],
+            stage=self.name,
+            benchmark=benchmark,
+            facts={
+                "rows": standing.height,
+                "planned": planned,
+                "superseded_rows": rows.height - standing.height,
+                "judges": judges,
+                "failed": failed,
+                "failures_by_class": by_class(standing),
+                "mean_score": scored["score"].mean(),
+                "score_sources": dict(scored.group_by("score_source").len().sort("score_source").iter_rows()),
+                "truncated": standing.filter(pl.col("finish_reason") == "length").height,
+                "prompt_tokens": total(standing, "judge_prompt_tokens"),
+                "completion_tokens": total(standing, "judge_completion_tokens"),
+                **self.facts_of_calls(benchmark),
+            },
+            preview=self.preview(benchmark, "judge", "question_id", "status", "score", "judge_output"),
+            scores={str(name): part["score"].to_list() for (name,), part in scored.group_by("judge")},
+            checks=(
+                complete_check(standing.height, planned),
+                failures_check(failed, standing.height),
+                Check(
+                    "within_scale",
+                    outside == 0,
+                    f"{outside} of {scored.height} scores are outside the scale",
+                    severe=False,
+                ),
+                Check("fresh", unlike == 0, f"{unlike} judgements are stale or orphaned"),
+            ),
+        )
+
+    def of_no_use(self, stored: pl.DataFrame) -> AbstractSet[str]:
+        """The calls that brought no score.
+
+        Of several judgements by the same call the last one tells: a call that brought no score long ago and was made
+        again since then is of use.
+        """
+        of_no_use = pl.col("error_class").is_in(["no_score", "empty_output"]).fill_null(value=False)
+        told = of_no_use | pl.col("status").is_in(["ok", "excluded"])
+        # Another failure is of the last call: where that is the fallback, the first one was of use.
+        told_first = told | pl.col("fallback_request_hash").is_not_null()
+        when = ("created_at", "superseded")
+        first = stored.filter(told_first).select(*when, "request_hash", of_no_use=of_no_use)
+        second = stored.filter(told).select(*when, request_hash="fallback_request_hash", of_no_use=of_no_use)
+        last = (
+            pl.concat([first, second])
+            .drop_nulls("request_hash")
+            .sort(when, descending=[False, True])
+            .unique("request_hash", keep="last", maintain_order=True)
+        )
+        return set(last.filter("of_no_use")["request_hash"])
+
+    def retired(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """They stay as superseded, failures too; but not where nobody was asked: no answer to judge, or no budget."""
+        refused = (pl.col("error_class") == "budget").fill_null(value=False) & pl.col("judge_output").is_null()
+        return rows.filter(~((pl.col("status") == "skipped") | refused)).with_columns(
+            superseded=pl.lit(value=True), superseded_at=pl.lit(datetime.now(UTC))
+        )
+
+    def reparse(self) -> list[StageResult]:
+        """Find the scores in the judges' stored outputs again, by today's parser; no call is made.
+
+        A score that comes out otherwise is a new judgement, and the old one stays as superseded. Rules are asked
+        again by `materialize`.
+        """
+        stored = self.workspace.lake.read(self.name, self.keys).filter(
+            ~pl.col("superseded"), pl.col("judge_output").is_not_null()
+        )
+        calls = self._calls_of(stored)
+        answers = {tuple(row[name] for name in _ANSWER_KEY): row for table in _TABLES for row in self._answers(table)}
+        again = []
+        with self.journaled() as journal, RowWriter(self.workspace.lake, self.name) as writer:
+            for row in stored.iter_rows(named=True):
+                found = self._found_again(row, answers, calls)
+                if found is not None and any(found[name] != row[name] for name in _FOUND):
+                    writer.add(row | found | {"created_at": datetime.now(UTC)})
+                    again.append({name: row[name] for name in self.key})
+            journal.commit()
+            writer.commit(pl.DataFrame(again, schema={name: stored.schema[name] for name in self.key}), self.retired)
+            journal.end()
+        for (name, judge), own in stored.group_by("benchmark", "judge", maintain_order=True):
+            line = StageProgress(self.name, name, judge, total=own.height, done=own.height, reused=own.height)
+            self.lines[name, judge] = line
+            self.workspace.reporter.changed(line)
+        self.workspace.reporter.note(f"{len(again)} of {stored.height} stored outputs give another score than before")
+        return self.results()
+
+    def _found_again(
+        self,
+        row: Mapping[str, Any],
+        answers: Mapping[tuple[Any, ...], Mapping[str, Any]],
+        calls: Mapping[tuple[str, str], Call],
+    ) -> dict[str, Any] | None:
+        """What today's parser finds in the outputs of a stored judgement; None where there is nothing to parse."""
+        judge = next((one for one in self._judges[row["benchmark"]] if one.name == row["judge"]), None)
+        answer = answers.get(tuple(row[name] for name in _ANSWER_KEY))
+        first = calls.get((row["request_hash"], row["judge_output"]))
+        second = calls.get((row["fallback_request_hash"], row["fallback_output"]))
+        if not isinstance(judge, LLMJudge) or first is None or answer is None:
+            return None
+        if answer["answer_hash"] != row["answer_hash"]:
+            return None
+        question = self.plan.benchmarks[row["benchmark"]].questions[row["question_id"]]
+        case = Case(question, answer, None, _NO_CALL)
+        if not judge.has_score(case, first):
+            if second is None and row["fallback_request_hash"] is not None:
+                return None  # that call failed, which says more than that there is no score
+        else:
+            second = None
+        return dict.fromkeys((*_FOUND, "error_message", "out_of_scale")) | judge.judged(case, first, second)
+
+    def _calls_of(self, judgements: pl.DataFrame) -> dict[tuple[str, str], Call]:
+        """The calls that made these rows, by request and output: others may have made the same request later."""
+        hashes = pl.concat([judgements["request_hash"], judgements["fallback_request_hash"]]).drop_nulls().unique()
+        rows = (
+            self.workspace.lake.read("calls", {"status": "ok", "request_hash": hashes})
+            if len(hashes)
+            else pl.DataFrame()
+        )
+        return {(row["request_hash"], row["content"]): Call.from_record(row) for row in rows.iter_rows(named=True)}
+
+    def _slim(self, table: str) -> pl.DataFrame:
+        """The answers of a table without their texts; only those to questions of the run's sets."""
+        has = [name for name in _SAMPLE if name != _LACKS[table]]
+        rows = self.rows.read(table, self.keys, has).with_columns(_FILLED[table]).select(_SAMPLE)
+        known = [question for one in self.plan.benchmarks.values() for question in one.questions]
+        return rows.filter(pl.col("question_id").is_in(known))
+
+    def _answers(self, table: str) -> Iterator[dict[str, Any]]:
+        has = [name for name in (*_SAMPLE, *_TEXTS) if name != _LACKS[table]]
+        for block in self.rows.blocks(table, self.keys, has):
+            for row in block.with_columns(_FILLED[table]).iter_rows(named=True):
+                if row["question_id"] in self.plan.benchmarks[row["benchmark"]].questions:
+                    yield row
+
+    def _item(self, answer: Mapping[str, Any], judge: Judge) -> JudgementItem:
+        spec, hangs = self.plan.spec, answer["status"] == UNMADE
+        case = None
+        if answer["status"] == "ok" and answer["answer_state"] == "text":
+            case = judge.case(self.plan.benchmarks[answer["benchmark"]].questions[answer["question_id"]], answer)
+        return JudgementItem(
+            columns={
+                **{name: getattr(spec, name) for name in RUN_COLUMNS},
+                **{name: answer[name] for name in (*_ANSWER_KEY, "question_set", "answer_hash")},
+                "judge": judge.name,
+                "judge_model": judge.model,
+                "judge_config_hash": judge.config_hash,
+                "judge_prompt_hash": judge.prompt_hash,
+                "judge_round": judge.round,
+            },
+            request=case.request if case else None,
+            calls=judge.of_unmade if hangs else case.calls if case else _NO_CALL,
+            hangs=hangs,
+            answer=answer,
+            judge=judge,
+            case=case,
+        )
+
+
+def judges_of(spec: RunSpec, one: BenchmarkPlan, prompts: PromptLibrary, names: Sequence[str] = ()) -> list[Judge]:
+    """Who judges a benchmark of a run.
+
+    Args:
+        spec: The run.
+        one: One of its benchmarks.
+        prompts: The project's prompts.
+        names: Only these; none named means all.
+
+    Raises:
+        ConfigurationError: One is not a judge of the run, or its prompt variant is gone.
+    """
+    known = spec.judge_names(one.benchmark.grader)
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigurationError(f"judge {unknown[0]!r} is not one of run {spec.run_id}: {', '.join(known)}")
+    chosen = names or known
+    if not one.benchmark.grader.startswith(RULE):
+        return [LLMJudge(judge, one.benchmark, prompts) for judge in spec.judges if judge.name in chosen]
+    model = spec.ensemble.grader if spec.ensemble else None
+    rules = [RuleJudge(one.benchmark, prompts, asked) for asked in ([None, model] if model else [None])]
+    return [rule for rule in rules if rule.name in chosen]

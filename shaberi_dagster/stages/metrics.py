@@ -1,0 +1,126 @@
+"""The metrics of a run, rolled up from its scores by SQL, and the run's status."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import orjson
+import polars as pl
+
+from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.lake.catalog import connect
+from shaberi_dagster.passes.pipeline import BASELINE
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.result import Check, StageResult
+from shaberi_dagster.stages.scores import derive, scales
+
+
+def measure(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> list[StageResult]:
+    """Roll the scores of a run up into its metrics, and set the run's status.
+
+    Args:
+        spec: The run.
+        benchmarks: Some of its benchmarks.
+        workspace: Where to read and write.
+
+    Returns:
+        One result per benchmark.
+    """
+    own = {"run_id": spec.run_id, "base_tag": spec.base_tag, "run_number": spec.run_number}
+    planned = pl.DataFrame(
+        [
+            own | {"benchmark": name, "n_planned": spec.n_planned(name), "n_questions": spec.n_questions(name)}
+            for name in benchmarks
+        ]
+    )
+    frame, changed = measure_runs(planned, workspace)
+    set_status(spec, workspace, changed=changed)
+    return [_result(spec, name, frame.filter(benchmark=name)) for name in benchmarks]
+
+
+def measure_runs(planned: pl.DataFrame, workspace: Workspace) -> tuple[pl.DataFrame, bool]:
+    """Roll the scores of some runs up into their metrics.
+
+    Args:
+        planned: run_id, base_tag, run_number, benchmark, n_planned, n_questions.
+        workspace: Where to read and write.
+
+    Returns:
+        All rows of these runs and benchmarks, and whether they are others than before.
+    """
+    keys = {"run_id": planned["run_id"].unique().to_list(), "benchmark": planned["benchmark"].unique().to_list()}
+    with connect(workspace.lake, "scores") as connection:
+        frame = derive("metrics", connection, {"plan": with_scales(planned)}, workspace.settings)
+    return frame, workspace.lake.update("metrics", frame, keys)
+
+
+def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *, changed: bool = False) -> str:
+    """Store the state of the run: `complete` when each benchmark has every judge's metrics without failures.
+
+    Args:
+        spec: The run.
+        workspace: Where to read and write.
+        error: One line about what stopped the run; the state then is `error` where a benchmark is not complete.
+        changed: Whether its metrics changed, so that the run's row is written even if its state is the same.
+
+    Returns:
+        The run's state: `complete`, `partial` or `error`.
+    """
+    metrics = workspace.lake.read("metrics", {"run_id": spec.run_id, "null_policy": "legacy", "pipeline": BASELINE})
+    states: dict[str, str] = {}
+    for name in spec.benchmarks:
+        judges = spec.judge_names(get_benchmark(name).grader)
+        own = metrics.filter(benchmark=name, n_failed=0)
+        found = set(own.select("judge", "strategy", "n_planned").iter_rows())
+        wanted = {(judge, None, spec.n_planned(name)) for judge in judges} | {
+            (judge, strategy, spec.n_questions(name)) for judge in judges for strategy in spec.strategies
+        }
+        complete = wanted <= found
+        states[name] = "complete" if complete else f"error: {error}" if error else "partial"
+    done = all(state == "complete" for state in states.values())
+    status = "complete" if done else "error" if error else "partial"
+    by_benchmark = orjson.dumps(states).decode()
+    row = workspace.lake.read("runs", {"run_id": spec.run_id})
+    if not changed and row.select("status", "status_by_benchmark").rows() == [(status, by_benchmark)]:
+        return status
+    now = datetime.now(UTC)
+    finished = pl.coalesce("finished_at", pl.lit(now)) if done else pl.lit(None, dtype=pl.Datetime("us", "UTC"))
+    row = row.with_columns(
+        status=pl.lit(status),
+        status_by_benchmark=pl.lit(by_benchmark),
+        updated_at=pl.lit(now),
+        finished_at=finished,
+    )
+    workspace.lake.replace("runs", row, {"run_id": spec.run_id})
+    return status
+
+
+def with_scales(plan: pl.DataFrame) -> pl.DataFrame:
+    """What `metrics` needs to know of each run's benchmarks: the plan's rows with the scales of their benchmarks.
+
+    Args:
+        plan: Columns run_id, base_tag, run_number, benchmark, n_planned, n_questions.
+    """
+    return plan.with_columns(pl.col("run_number").cast(pl.Int64)).join(scales(), on="benchmark")
+
+
+def _result(spec: RunSpec, benchmark: str, frame: pl.DataFrame) -> StageResult:
+    legacy = frame.filter(null_policy="legacy", pipeline=BASELINE).sort("judge", "strategy")
+    failed = int(legacy["n_failed"].sum())
+    return StageResult(
+        run_id=spec.run_id,
+        stage="metrics",
+        benchmark=benchmark,
+        facts={
+            "rows": frame.height,
+            "scores": dict(legacy.filter(pl.col("strategy").is_null()).select("judge", "score").iter_rows()),
+            "n_scored": int(legacy["n_scored"].sum()),
+            "n_planned": int(legacy["n_planned"].sum()),
+            "n_failed": failed,
+            "n_excluded": int(legacy["n_excluded"].sum()),
+        },
+        preview=legacy.select(
+            "judge", "strategy", "score", "sd_questions", "n_scored", "n_planned", "n_failed", "n_excluded"
+        ),
+        checks=(Check("all_scored", failed == 0, f"{failed} planned samples have no score", severe=False),),
+    )

@@ -1,0 +1,260 @@
+"""What each pass finds in each answer."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import orjson
+import polars as pl
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.llm.thinking import answer_state, split_thinking
+from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling
+from shaberi_dagster.passes.base import Answer, Finding, Pass
+from shaberi_dagster.passes.pipeline import Passes, distinct_passes
+from shaberi_dagster.passes.registry import make_pass
+from shaberi_dagster.prompting import boundary_of
+from shaberi_dagster.runs.plan import RunPlan
+from shaberi_dagster.runs.spec import EndpointSpec, RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Ask, Asker, Item, Rows, Stage
+from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
+
+_SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
+_NO_CALL, _ONE_CALL, _PERHAPS = CallRange(0, 0), CallRange(1, 1), CallRange(0, 1)
+_SAMPLE = ("run_id", "benchmark", "question_id", "sample_index")
+_QUESTION = ("question_id", "question", "category", "reference", "criteria")
+_RUNS_AT_ONCE = 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassItem(Item):
+    """One answer for one pass."""
+
+    one: Pass[Any]
+    answer: Answer
+    finding: Finding
+
+
+class PassOutputs(Stage[PassItem]):
+    """Examines every answer by each pass, unless that was done.
+
+    A finding stands as long as the answer text, the pass and its settings and prompts are the same; it is used by
+    every pipeline.
+
+    Args:
+        run_ids: The runs; only one if a pass asks a model.
+        benchmarks: Which of their benchmarks.
+        workspace: Where to read and write.
+        passes: Each settings once.
+        endpoints: Where the models of the passes that ask one are served, by the pass's `config_hash`.
+        rows: The answers.
+    """
+
+    name = "pass_outputs"
+    key = ("run_id", "benchmark", "question_id", "sample_index", "strategy", "pass_config_hash")
+    identity = ("answer_hash", "pass_prompt_hash")
+    about = (
+        *("benchmark", "pass", "severity", "status", "error_class", "pass_prompt_tokens", "pass_completion_tokens"),
+    )
+
+    def __init__(
+        self,
+        run_ids: Sequence[str],
+        benchmarks: Sequence[str],
+        workspace: Workspace,
+        passes: Passes,
+        *,
+        endpoints: Mapping[str, EndpointSpec] | None = None,
+        rows: Rows | None = None,
+    ) -> None:
+        super().__init__(run_ids, benchmarks, workspace, rows)
+        self._passes = {one.config_hash: one for one in passes}
+        self._endpoints = {name: endpoint.to_endpoint() for name, endpoint in (endpoints or {}).items()}
+
+    @classmethod
+    def of_run(cls, plan: RunPlan, rows: Rows | None = None) -> "PassOutputs":
+        """The passes of a run's pipelines, over its answers."""
+        pipelines = passes_of(plan.spec)
+        endpoints = {
+            made.config_hash: one.endpoint
+            for passes, pipeline in zip(pipelines, plan.spec.passes, strict=True)
+            for made, one in zip(passes, pipeline, strict=True)
+            if one.endpoint
+        }
+        return cls(
+            [plan.spec.run_id], plan.names, plan.workspace, distinct_passes(pipelines), endpoints=endpoints, rows=rows
+        )
+
+    @property
+    def asks(self) -> bool:
+        """Whether one of the passes asks a model."""
+        return any(one.asks for one in self._passes.values())
+
+    def planned(self) -> pl.DataFrame:
+        """One row for each answer and pass."""
+        prompts = self.workspace.prompts
+        hashes = [(h, prompts.prompt_hash(*one.templates) if one.asks else None) for h, one in self._passes.items()]
+        passes = pl.DataFrame(
+            hashes, schema=dict.fromkeys(("pass_config_hash", "pass_prompt_hash"), pl.String()), orient="row"
+        )
+        answers = self.rows.read("answers", self.keys, (*_SAMPLE, "answer_hash", "status"))
+        # Imported error messages and empty answers have been judged too, so they need a finding.
+        examined = answers.filter(pl.col("answer_hash").is_not_null() | (pl.col("status") == UNMADE))
+        strategy = pl.lit(None, dtype=pl.String()).alias("strategy")
+        return examined.with_columns(strategy).join(passes, how="cross").select(*self.key, *self.identity)
+
+    def items(self, pending: pl.DataFrame) -> Iterator[PassItem]:
+        """In the order of the answers."""
+        wanted: dict[tuple[Any, ...], list[str]] = {}
+        for *sample, config_hash in pending.select(*_SAMPLE, "pass_config_hash").iter_rows():
+            wanted.setdefault(tuple(sample), []).append(config_hash)
+        columns = (*RUN_COLUMNS, *_SAMPLE[1:], "question_set", "answer", "answer_hash", "truncated", "status")
+        for block in self.rows.blocks("answers", self.keys, columns):
+            for row in block.iter_rows(named=True):
+                for config_hash in wanted.get(tuple(row[name] for name in _SAMPLE), ()):
+                    yield self._item(row, self._passes[config_hash])
+
+    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
+        """The pass, if it asks a model."""
+        one = self._passes[columns["pass_config_hash"]]
+        if one.asks is None:
+            return None
+        return Asker(one.name, one.asks, self._endpoints[one.config_hash], _SAMPLING.max_tokens)
+
+    def sketch(self, item: PassItem) -> tuple[str, int]:
+        """The question and the answer."""
+        return item.answer.question, 1
+
+    async def make(self, item: PassItem, ask: Ask) -> dict[str, Any]:
+        """What the pass finds, by itself or with a model's help."""
+        row = {**item.columns, "created_at": datetime.now(UTC)}
+        if item.request is None:
+            return row | _found(item.finding)
+        call, _ = await ask(item.request, item.one.name)
+        return row | _decided(item, call)
+
+    def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
+        """Rows, what was found, failures, tokens and cost."""
+        failed, line = rows.filter(pl.col("status") == "error").height, self.lines[benchmark, ""]
+        lowered = rows.filter(pl.col("severity") > 0)
+        keys = {"run_id": self.run_ids, "benchmark": benchmark}
+        columns = ("pass", "question_id", "severity", "reason")
+        found = self.workspace.lake.scan(self.name, keys, columns).filter(pl.col("severity") > 0)
+        return StageResult(
+            run_id=self.run_ids[0],
+            stage=self.name,
+            benchmark=benchmark,
+            facts={
+                "rows": rows.height,
+                "planned": line.total,
+                "found_by_pass": dict(lowered.group_by("pass").len().sort("pass").iter_rows()),
+                "failed": failed,
+                "failures_by_class": by_class(rows),
+                "prompt_tokens": total(rows, "pass_prompt_tokens"),
+                "completion_tokens": total(rows, "pass_completion_tokens"),
+                **self.facts_of_calls(benchmark),
+            },
+            preview=found.head(5).collect(),
+            checks=(complete_check(rows.height, line.total), failures_check(failed, line.total)),
+        )
+
+    def of_no_use(self, stored: pl.DataFrame) -> AbstractSet[str]:
+        """The calls that brought no verdict."""
+        return set(stored.filter(error_class="no_verdict")["request_hash"].drop_nulls())
+
+    @cached_property
+    def _questions(self) -> dict[tuple[str, str], dict[str, Any]]:
+        rows = self.workspace.lake.read("questions", {"benchmark": self.benchmarks}, ["benchmark", *_QUESTION])
+        return {(row.pop("benchmark"), row["question_id"]): row for row in rows.iter_rows(named=True)}
+
+    def _item(self, row: Mapping[str, Any], one: Pass[Any]) -> PassItem:
+        # The texts of an imported run's questions may be unknown.
+        unknown = dict.fromkeys(_QUESTION) | {"question_id": row["question_id"], "question": ""}
+        question = self._questions.get((row["benchmark"], row["question_id"]), unknown)
+        answer = Answer(benchmark=row["benchmark"], text=row["answer"] or "", truncated=row["truncated"], **question)
+        blank = answer_state(answer.text) != "text"  # there is nothing to be found or asked
+        finding = Finding() if blank else one.examine(answer)
+        request = None if blank else self._request(one, answer, finding)
+        hangs = row["status"] == UNMADE
+        return PassItem(
+            columns={
+                **{name: row[name] for name in (*RUN_COLUMNS, *_SAMPLE[1:], "question_set", "answer_hash")},
+                "strategy": None,
+                "pass": one.name,
+                "pass_version": one.version,
+                "pass_config": one.config.model_dump_json(),
+                "pass_config_hash": one.config_hash,
+                "pass_prompt_hash": self.workspace.prompts.prompt_hash(*one.templates) if one.asks else None,
+            },
+            request=request,
+            calls=(_PERHAPS if one.asks else _NO_CALL) if hangs else _ONE_CALL if request else _NO_CALL,
+            hangs=hangs,
+            one=one,
+            answer=answer,
+            finding=finding,
+        )
+
+    def _request(self, one: Pass[Any], answer: Answer, finding: Finding) -> ChatRequest | None:
+        question = one.ask(answer, finding) if one.asks else None
+        if question is None or one.asks is None:
+            return None
+        text = self.workspace.prompts.render(question.template, **question.variables, boundary=boundary_of(answer.text))
+        return ChatRequest(self._endpoints[one.config_hash], one.asks, (Message("user", text),), _SAMPLING)
+
+
+def passes_of(spec: RunSpec) -> list[list[Pass[Any]]]:
+    """The pipelines of a run, ready to work."""
+    return [[make_pass(one.name, one.config) for one in pipeline] for pipeline in spec.passes]
+
+
+def examine_imported(
+    run_ids: Sequence[str], benchmarks: Sequence[str], pipelines: Sequence[Passes], workspace: Workspace
+) -> None:
+    """Examine the answers of many runs that have no RunSpec, by passes that ask no model.
+
+    Args:
+        run_ids: Imported runs.
+        benchmarks: Which of their benchmarks.
+        pipelines: Passes in order.
+        workspace: Where to read and write.
+
+    Raises:
+        ConfigurationError: A pass asks a model: nothing says where, and for imported runs nothing may be paid.
+    """
+    passes = distinct_passes(pipelines)
+    if asking := [one.name for one in passes if one.asks]:
+        raise ConfigurationError(f"pass {asking[0]} asks a model, which imported runs cannot: leave it out")
+    ordered = sorted(run_ids)
+    for start in range(0, len(ordered), _RUNS_AT_ONCE):
+        some = ordered[start : start + _RUNS_AT_ONCE]
+        for name in benchmarks:
+            PassOutputs(some, [name], workspace, passes).materialize()
+
+
+def _found(finding: Finding) -> dict[str, Any]:
+    return {
+        "status": "ok",
+        "severity": finding.severity,
+        "reason": finding.reason,
+        "details": orjson.dumps(dict(finding.details)).decode(),
+    }
+
+
+def _decided(item: PassItem, call: Call) -> dict[str, Any]:
+    """What a model's reply made of the finding."""
+    row = {
+        "pass_output": call.content,
+        "request_hash": call.request_hash,
+        **{f"pass_{name}": value for name, value in vars(call.usage).items()},
+    }
+    if call.status == "error":
+        return row | {"status": "error", "error_class": call.error_class, "error_message": call.error_message}
+    finding = item.one.read(item.answer, item.finding, split_thinking(call.content or "").answer)
+    if finding is None:
+        said = "nothing usable in the model's output"
+        return row | {"status": "error", "error_class": "no_verdict", "error_message": said}
+    return row | _found(finding)

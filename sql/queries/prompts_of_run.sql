@@ -1,0 +1,41 @@
+-- The prompts that made a run's rows, with their texts: one row for each template, by stage, benchmark and whoever used
+-- it (asked: the judge, strategy or pass). n_rows: rows in force with that prompt; 0: all of them were replaced. The
+-- fallback prompt stands in the view prompts only, for rows name the judge's first prompt. No texts: from before they were
+-- recorded, or imported.
+-- $run_tag = null
+-- $benchmark = null
+-- $judge = null
+with used as (
+    select 'answers' as stage, run_id, benchmark, null as asked, prompt_hash, count(*) as n_rows
+    from answers
+    where model = $model
+      and run_tag = coalesce($run_tag, run_tag)
+    group by all
+    union all
+    select 'consensus', run_id, benchmark, strategy, strategy_prompt_hash, count(*)
+    from consensus
+    where model = $model
+      and run_tag = coalesce($run_tag, run_tag)
+    group by all
+    union all
+    select 'judgements', run_id, benchmark, judge, judge_prompt_hash, count(*) filter (not superseded)
+    from judgements
+    where model = $model
+      and run_tag = coalesce($run_tag, run_tag)
+    group by all
+    union all
+    select 'pass_outputs', run_id, benchmark, pass, pass_prompt_hash, count(*)
+    from pass_outputs
+    where model = $model
+      and run_tag = coalesce($run_tag, run_tag)
+    group by all
+)
+select stage, run_id, benchmark, asked, label, position, template, file, variant, n_rows, prompt_hash, source
+from used
+left join prompts using (prompt_hash)
+where prompt_hash is not null
+  and ($benchmark is null or benchmark = $benchmark)
+  and ($judge is null or (stage = 'judgements' and asked = $judge))
+order by
+    run_id, list_position(['answers', 'consensus', 'judgements', 'pass_outputs'], stage), benchmark, asked,
+    prompts.created_at, prompt_hash, position;

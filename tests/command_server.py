@@ -1,0 +1,65 @@
+"""Commands without the seconds that imports take: this process has made them and forks for each command.
+
+A command so still is a process of its own, with its own environment, working directory, outputs and exit code. Requests
+are lines of JSON on stdin, answers are exit codes on stdout.
+"""
+
+import importlib
+import json
+import os
+import sys
+import traceback
+from typing import Any, NoReturn
+
+from tests.migrations import read_migrations_once
+
+COMMANDS = {"run-evals": "run_evals", "view-scores": "view_scores", "quick-eval": "quick_eval", "shaberi": "shaberi"}
+_HEAVY = (
+    *("shaberi_dagster.cli.evaluation", "shaberi_dagster.definitions", "shaberi_dagster.llm.engine"),
+    *("dagster._core.instance.factory", "dagster._daemon.controller", "structlog", "upath", "httpcore2", "vl_convert"),
+)
+
+
+def main() -> None:
+    """Serve until nobody asks any more."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    modules = {name: importlib.import_module(f"shaberi_dagster.cli.{module}") for name, module in COMMANDS.items()}
+    for module in _HEAVY:
+        importlib.import_module(module)
+    read_migrations_once()
+    for line in sys.stdin:
+        request = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            _become(modules[request["command"]], request)
+        _, status = os.waitpid(pid, 0)
+        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
+
+
+def _become(module: Any, request: dict[str, Any]) -> NoReturn:
+    """Be the command that is asked for, up to its end."""
+    for descriptor, path, flags in (
+        (0, os.devnull, os.O_RDONLY),
+        (1, request["out"], os.O_WRONLY),
+        (2, request["err"], os.O_WRONLY),
+    ):
+        os.dup2(os.open(path, flags), descriptor)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.argv = [request["command"], *request["arguments"]]
+    sys.modules["__main__"].__package__ = None  # as in a script; click looks for the program's name there
+    code: Any = 1
+    try:
+        code = module.main()
+    except SystemExit as stop:
+        code = stop.code
+    except BaseException:  # noqa: BLE001  (what the interpreter would show)
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()
