@@ -64,7 +64,6 @@ class RowWriter:
         self._lake, self._table, self._parts = lake, TABLES[table], _Parts()
         self._waiting: list[Mapping[str, Any]] = []
         self._characters = 0
-        self.rows = 0
 
     def __enter__(self) -> Self:
         return self
@@ -82,7 +81,6 @@ class RowWriter:
         """
         self._waiting.append(row)
         self._characters += sum(len(value) for value in row.values() if type(value) is str)
-        self.rows += 1
         if self._characters >= _BUFFERED or len(self._waiting) >= _MOST_ROWS:
             self._flush()
 
