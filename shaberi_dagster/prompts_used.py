@@ -193,7 +193,7 @@ def _past_fallbacks(lake: Lake, library: PromptLibrary, configs: set[str]) -> se
                 with suppress(ConfigurationError):
                     entry, prompts = get_benchmark(name), library.variant(judge.prompt)
                     fallback = fallback_prompt_hash(prompts, entry)
-                    if judge.config_hash(judge_prompt_hash(prompts, entry), fallback) in configs:
+                    if configs.intersection(judge.former_config_hashes(judge_prompt_hash(prompts, entry), fallback)):
                         found.add(fallback)
     return found
 

@@ -1,9 +1,11 @@
 import re
 import shutil
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
@@ -37,6 +39,16 @@ def _ask(**values: Any) -> RunRequest:
 def _stored(workspace: Workspace, **values: Any) -> RunSpec:
     spec = plan_run(_ask(**values), workspace)
     store_run(spec, workspace)
+    return spec
+
+
+def _begun(workspace: Workspace, request: RunRequest) -> RunSpec:
+    """A stored run with an answer, so that its settings are frozen."""
+    spec = stored_run(workspace, request)
+    (benchmark, *_) = spec.benchmarks
+    sample = {"question_set": spec.benchmarks[benchmark].question_set, "question_id": "q", "sample_index": 0}
+    run = {"run_id": spec.run_id, "model": spec.model, "run_tag": spec.run_tag, "benchmark": benchmark}
+    workspace.lake.append("answers", pl.DataFrame([run | sample | {"status": "ok", "created_at": datetime.now(UTC)}]))
     return spec
 
 
@@ -106,14 +118,13 @@ def test_a_stored_run_keeps_its_questions_when_none_are_asked_for(workspace: Wor
         ({"temperature": 0.5}, ["temperature 0.2, not 0.5"]),
         ({"max_tokens": 5}, ["max tokens 6000, not 5"]),
         ({"frequency_penalty": 1.0}, ["frequency penalty 0.0, not 1.0"]),
-        ({"base_url": "http://127.0.0.1:8/v1"}, [f"base url {_URL}, not http://127.0.0.1:8/v1"]),
         ({"temperature": 0.5, "max_tokens": 5}, ["temperature 0.2, not 0.5", "max tokens 6000, not 5"]),
     ],
 )
 def test_a_contradiction_is_refused_with_both_values_and_what_to_do(
     asked: dict[str, Any], named: list[str], workspace: Workspace
 ) -> None:
-    spec = _stored(workspace)
+    spec = _begun(workspace, _ask())
     with pytest.raises(ConfigurationError) as refusal:
         plan_run(_ask(**asked), workspace)
     for text in [*named, "--tag", spec.run_id]:
@@ -122,13 +133,12 @@ def test_a_contradiction_is_refused_with_both_values_and_what_to_do(
 
 
 def test_other_questions_under_the_same_tag_are_refused_naming_both_sets(workspace: Workspace, tmp_path: Path) -> None:
-    _stored(workspace)
+    _begun(workspace, _ask())
     elsewhere = _with(workspace, datasets=write_questions(tmp_path / "own", 3))
     with pytest.raises(ConfigurationError, match=r"question set rakuda@5, not rakuda@3-[0-9a-f]{8}.*--tag"):
         plan_run(_ask(), elsewhere)
-    other = plan_run(_ask(tag="other"), elsewhere)
+    other = _begun(elsewhere, _ask(tag="other"))
     assert other.benchmarks["rakuda"].n_questions == 3
-    store_run(other, elsewhere)
     with pytest.raises(ConfigurationError, match=r"question set rakuda@3-[0-9a-f]{8}, not rakuda@5.*--tag"):
         plan_run(_ask(tag="other", questions="starter"), elsewhere)
 
@@ -136,7 +146,7 @@ def test_other_questions_under_the_same_tag_are_refused_naming_both_sets(workspa
 def test_a_question_file_that_was_edited_is_another_set(workspace: Workspace, tmp_path: Path) -> None:
     folder = write_questions(tmp_path / "own", 3)
     elsewhere = _with(workspace, datasets=folder)
-    _stored(elsewhere)
+    _begun(elsewhere, _ask())
     file = folder / "rakuda.jsonl"
     file.write_text(file.read_text(encoding="utf-8").replace("質問1", "質問１"), encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"question set rakuda@3-\w+, not rakuda@3-\w+"):
@@ -144,7 +154,7 @@ def test_a_question_file_that_was_edited_is_another_set(workspace: Workspace, tm
 
 
 def test_a_changed_generation_prompt_is_refused(workspace: Workspace, prompts: Path) -> None:
-    _stored(workspace)
+    _begun(workspace, _ask())
     (prompts / "generation" / "system.jinja").write_text("別の指示です。\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"rakuda prompt hash [0-9a-f]{12}, not [0-9a-f]{12}.*--tag"):
         plan_run(_ask(), _with(workspace, prompts=prompts))
@@ -416,16 +426,16 @@ def test_strategies_of_an_ensemble_are_added(workspace: Workspace) -> None:
     [
         ({"ensemble": 5}, "ensemble size 3, not 5"),
         ({"single": "first"}, "ensemble single own, not first"),
-        ({"ensemble_models": ["m", "n"]}, f"ensemble models m at {_URL}, not m at {_URL}, n at {_URL}"),
-        ({"consensus_model": "c"}, f"ensemble consensus model m at {_URL}, not c at {_URL}"),
-        ({"grader_model": "g"}, f"ensemble grader model None, not g at {_URL}"),
+        ({"ensemble_models": ["m", "n"]}, "ensemble models m, not m, n"),
+        ({"consensus_model": "c"}, "ensemble consensus model m, not c"),
+        ({"grader_model": "g"}, "ensemble grader model None, not g"),
         ({"ensemble": None, "benchmarks": ["rakuda"]}, "an ensemble: give another --tag"),
     ],
 )
 def test_another_ensemble_under_the_same_tag_is_refused_by_name(
     asked: dict[str, Any], named: str, workspace: Workspace
 ) -> None:
-    _stored_ensemble(workspace)
+    _begun(workspace, _ask_ensemble())
     with pytest.raises(ConfigurationError, match=re.escape(named)):
         plan_run(_ask_ensemble(**asked), workspace)
 
@@ -449,7 +459,7 @@ def test_an_ensemble_that_cannot_work_is_refused(asked: dict[str, Any], message:
 
 
 def test_a_run_without_an_ensemble_does_not_become_one(workspace: Workspace) -> None:
-    _stored(workspace)
+    _begun(workspace, _ask())
     with pytest.raises(ConfigurationError, match="was made with no ensemble"):
         plan_run(_ask_ensemble(), workspace)
 
@@ -483,7 +493,7 @@ def test_a_sample_is_drawn_again_from_its_source_until_it_is_stored(workspace: W
 
 def test_another_sample_under_the_same_tag_is_refused(workspace: Workspace, tmp_path: Path) -> None:
     folder = str(write_questions(tmp_path / "own", 12))
-    _stored(workspace, questions=folder, sample=4)
+    _begun(workspace, _ask(questions=folder, sample=4))
     for asked in ({"sample": 5}, {"sample": 4, "sample_order": "mulberry32"}):
         with pytest.raises(ConfigurationError, match=r"question set rakuda@4-\w+, not rakuda@"):
             plan_run(_ask(questions=folder, **asked), workspace)

@@ -64,8 +64,12 @@ class RuleJudge(Judge):
         if model:
             self.name = f"{rule.name}+{model.model}"
             self.prompt_hash = prompts.prompt_hash(benchmark.judging.primary_template)
-            identity = model.model_dump(exclude={"endpoint": {"api_key_variable"}})
-            self.config_hash = sha256_json({"rule": self.config_hash, "model": identity, "prompt": self.prompt_hash})
+            settings = {"rule": self.config_hash, "prompt": self.prompt_hash}
+            self.config_hash = sha256_json(settings | {"model": {"model": model.model}})
+            self.former_config_hashes = [
+                sha256_json(settings | {"model": {"model": model.model, "endpoint": place}})
+                for place in model.endpoint.places
+            ]
             self.asks, self.of_unmade = (model.endpoint.to_endpoint(), model.model), CallRange(0, 1)
             self.max_tokens = default_max_tokens(self.asks[0]) or _MAX_TOKENS
 

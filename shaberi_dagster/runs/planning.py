@@ -26,9 +26,11 @@ from shaberi_dagster.benchmarks.sampling import sample_questions
 from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
+from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import CUSTOM, default_max_tokens, resolve_endpoint
+from shaberi_dagster.llm.journal import finished_calls
 from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.registry import make_pipeline
@@ -47,6 +49,7 @@ from shaberi_dagster.runs.spec import (
 )
 from shaberi_dagster.runs.workspace import Workspace
 
+_OF_BENCHMARKS = ("answers", "consensus", "judgements", "pass_outputs", "scores", "metrics")
 LEGACY_KIND: Literal["legacy"] = "legacy"
 """`kind` in the spec of an imported run; a RunSpec has none."""
 
@@ -60,6 +63,7 @@ def plan_run(request: RunRequest, workspace: Workspace) -> RunSpec:
 
     Raises:
         ConfigurationError: A name, file or endpoint is wrong, or the request contradicts what the run was made with.
+            Until a call has succeeded nothing was made with it, and the request counts.
     """
     check_model_name(request.model)
     check_run_tag(request.tag)
@@ -77,11 +81,59 @@ def plan_run(request: RunRequest, workspace: Workspace) -> RunSpec:
             for benchmark in benchmarks
         },
         judges=judges,
-        passes=_passes(request, judges),
+        passes=_passes(request, judges, stored),
         ensemble=_ensemble(request, stored, endpoint, workspace),
         limit=request.limit,
     )
-    return merged(stored, asked) if stored else asked
+    if stored is None:
+        return asked
+    replaced = differences(stored, asked) and not _has_begun(stored, workspace)
+    return asked if replaced else merged(stored, asked)
+
+
+def _has_begun(spec: RunSpec, workspace: Workspace) -> bool:
+    """Whether a call of a run has succeeded, or an answer of it was there already."""
+    if finished_calls(workspace.journal_path(spec.run_id, "answers")):
+        return True
+    keys = {"run_id": spec.run_id, "status": "ok"}
+    return any(workspace.lake.read(table, keys, ["run_id"]).height for table in ("answers", "calls"))
+
+
+def _moves(stored: RunSpec, planned: RunSpec) -> list[str]:
+    """Which endpoints have another address now, in words."""
+    before = _addresses(stored)
+    return [
+        f"run {planned.run_id}: the address of {name} changed from {before[name]} to {address}"
+        for name, address in _addresses(planned).items()
+        if before.get(name, address) != address
+    ]
+
+
+def _addresses(spec: RunSpec) -> dict[str, str]:
+    """Who is asked where."""
+    ensemble = spec.ensemble
+    models: list[tuple[str, RunSpec | ModelSpec]] = [("model", spec)]
+    if ensemble:
+        models += [("model", one) for one in (*ensemble.members, ensemble.consensus)]
+        models += [("grader", ensemble.grader)] if ensemble.grader else []
+    passes = [one for pipeline in spec.passes for one in pipeline]
+    return {
+        **{f"{kind} {one.model}": one.endpoint.base_url for kind, one in models},
+        **{f"judge {one.name}": one.endpoint.base_url for one in spec.judges},
+        **{f"pass {one.name}": one.endpoint.base_url for one in passes if one.endpoint},
+    }
+
+
+def differences(stored: RunSpec, asked: RunSpec) -> list[str]:
+    """What of a run cannot change once it has begun, and is asked to be otherwise; in words."""
+    found = []
+    for name in stored.benchmarks.keys() & asked.benchmarks.keys():
+        found += _differences(f"{name} ", _identity(stored.benchmarks[name]), _identity(asked.benchmarks[name]))
+    if stored.ensemble and asked.ensemble:
+        found += _differences("ensemble ", _ensemble_identity(stored.ensemble), _ensemble_identity(asked.ensemble))
+    elif stored.ensemble or asked.ensemble:
+        found.append("an ensemble" if stored.ensemble else "no ensemble")
+    return found
 
 
 def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
@@ -90,31 +142,21 @@ def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
     Raises:
         ConfigurationError: They differ in something that cannot change; the message names it.
     """
-    # Which variable holds the key is no property of the run.
-    differences = _differences("", *(one.endpoint.model_dump(exclude={"api_key_variable"}) for one in (stored, asked)))
-    for name in stored.benchmarks.keys() & asked.benchmarks.keys():
-        differences += _differences(f"{name} ", _identity(stored.benchmarks[name]), _identity(asked.benchmarks[name]))
-    if stored.ensemble and asked.ensemble:
-        differences += _differences(
-            "ensemble ", _ensemble_identity(stored.ensemble), _ensemble_identity(asked.ensemble)
-        )
-    elif stored.ensemble or asked.ensemble:
-        differences.append("an ensemble" if stored.ensemble else "no ensemble")
-    if differences:
+    if unlike := differences(stored, asked):
         raise ConfigurationError(
-            f"run {stored.run_id} was made with {'; '.join(differences)}: give another --tag, or the same settings"
+            f"run {stored.run_id} was made with {'; '.join(unlike)}: give another --tag, or the same settings"
         )
     judges = {judge.name: judge for judge in (*stored.judges, *asked.judges)}
     # Those that are asked for come last: where the beginning of one has another's name, the later one counts.
     anew = {_names(one) for one in asked.passes}
-    pipelines = (*(one for one in stored.passes if _names(one) not in anew), *asked.passes)
+    kept = (_moved_along(one, asked.judges) for one in stored.passes if _names(one) not in anew)
     limits = (stored.limit, asked.limit)
     return stored.model_copy(
         update={
             "endpoint": asked.endpoint,
             "benchmarks": asked.benchmarks | stored.benchmarks,
             "judges": tuple(judges.values()),
-            "passes": pipelines,
+            "passes": (*kept, *asked.passes),
             "ensemble": _widened(stored.ensemble, asked.ensemble),
             "limit": None if None in limits else max(limit for limit in limits if limit is not None),
         }
@@ -122,17 +164,13 @@ def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
 
 
 def _ensemble_identity(ensemble: EnsembleSpec) -> dict[str, Any]:
-    """What of an ensemble cannot change, as a message can show it; not which variables hold keys."""
-
-    def place(one: ModelSpec | None) -> str | None:
-        return f"{one.model} at {one.endpoint.base_url}" if one else None
-
+    """What of an ensemble cannot change, as a message can show it; not where its models are served."""
     return {
         "size": ensemble.size,
         "single": ensemble.single,
-        "models": ", ".join(f"{place(one)}" for one in ensemble.members),
-        "consensus_model": place(ensemble.consensus),
-        "grader_model": place(ensemble.grader),
+        "models": ", ".join(one.model for one in ensemble.members),
+        "consensus_model": ensemble.consensus.model,
+        "grader_model": ensemble.grader.model if ensemble.grader else None,
     }
 
 
@@ -177,7 +215,7 @@ def add_pipeline(run_id: str, passes: Sequence[str], options: Sequence[str], wor
     if spec.ensemble:
         raise ConfigurationError(f"run {run_id} is of an ensemble, which takes no passes")
     request = RunRequest(model=spec.model, passes=list(passes), pass_options=list(options))
-    store_run(merged(spec, spec.model_copy(update={"passes": _passes(request, spec.judges)})), workspace)
+    store_run(merged(spec, spec.model_copy(update={"passes": _passes(request, spec.judges, spec)})), workspace)
 
 
 def load_run(lake: Lake, run_id: str) -> RunSpec | None:
@@ -198,13 +236,22 @@ def load_run(lake: Lake, run_id: str) -> RunSpec | None:
 
 
 def store_run(spec: RunSpec, workspace: Workspace) -> None:
-    """Store the spec and the question sets it names; nothing changes when they are already there."""
+    """Store the spec and the question sets it names, and say which addresses changed.
+
+    Nothing changes when they are already there.
+    """
     for name in spec.benchmarks:
         store_question_set(workspace.lake, load_questions(spec, name, workspace))
     now = datetime.now(UTC)
     stored = workspace.lake.read("runs", {"run_id": spec.run_id})
     if len(stored) and stored["spec_hash"][0] == spec.spec_hash:
         return
+    if before := load_run(workspace.lake, spec.run_id):
+        if differences(before, spec) and not _has_begun(before, workspace):
+            for table in _OF_BENCHMARKS:  # failures of what is not asked any more
+                workspace.lake.update(table, TABLES[table].schema.to_frame(), {"run_id": spec.run_id})
+        for move in _moves(before, spec):
+            workspace.reporter.note(move)
     row: dict[str, Any] = {
         "run_id": spec.run_id,
         "model": spec.model,
@@ -327,7 +374,8 @@ def _endpoint_spec(
     endpoint = resolve_endpoint(model, base_url, api_key_variable)
     if before and endpoint.base_url == before.base_url:
         return before.model_copy(update={"api_key_variable": api_key_variable or before.api_key_variable})
-    return EndpointSpec(**vars(endpoint))
+    spec = EndpointSpec(**vars(endpoint))
+    return spec.moved_from(before) if before else spec
 
 
 def _benchmark(
@@ -498,24 +546,41 @@ def _ensemble(
     )
 
 
-def _passes(request: RunRequest, judges: Sequence[JudgeSpec]) -> tuple[tuple[PassSpec, ...], ...]:
+def _passes(
+    request: RunRequest, judges: Sequence[JudgeSpec], stored: RunSpec | None
+) -> tuple[tuple[PassSpec, ...], ...]:
     """The pipeline that is asked for, if one is."""
     if not request.passes:
         return ()
     pipeline = make_pipeline(request.passes, request.pass_options or ())
-    return (tuple(_pass_spec(one, request, judges) for one in pipeline),)
+    known = [each for passes in stored.passes for each in passes] if stored else []
+    return (tuple(_pass_spec(one, request, judges, known) for one in pipeline),)
 
 
-def _pass_spec(one: Pass[Any], request: RunRequest, judges: Sequence[JudgeSpec]) -> PassSpec:
-    endpoint = None
+def _pass_spec(one: Pass[Any], request: RunRequest, judges: Sequence[JudgeSpec], known: Sequence[PassSpec]) -> PassSpec:
+    endpoint, config = None, one.config.model_dump(mode="json")
     if one.asks is not None:
+        before = next((each.endpoint for each in known if (each.name, each.config) == (one.name, config)), None)
         # A pass asks where the judges are, unless it asks the embedded model.
         judge = next((judge.endpoint for judge in judges if judge.endpoint.name == CUSTOM), None)
         base_url = request.judge_base_url or (judge.base_url if judge else None)
         variable = request.judge_api_key_variable or (judge.api_key_variable if judge else None)
         at_judges = (None, None) if one.asks == DEFAULT_MODEL else (base_url, variable)
-        endpoint = _endpoint_spec(one.asks, *at_judges, before=None)
-    return PassSpec(name=one.name, config=one.config.model_dump(mode="json"), endpoint=endpoint)
+        endpoint = _endpoint_spec(one.asks, *at_judges, before=before)
+    return PassSpec(name=one.name, config=config, endpoint=endpoint)
+
+
+def _moved_along(pipeline: Sequence[PassSpec], judges: Sequence[JudgeSpec]) -> tuple[PassSpec, ...]:
+    """A stored pipeline, whose passes ask where the judges are, also when these have moved."""
+
+    def moved(one: PassSpec) -> PassSpec:
+        left = (judge.endpoint for judge in judges if one.endpoint and one.endpoint.base_url in judge.endpoint.earlier)
+        there = next(left, None)
+        if one.endpoint is None or there is None:
+            return one
+        return one.model_copy(update={"endpoint": there.moved_from(one.endpoint)})
+
+    return tuple(map(moved, pipeline))
 
 
 def _names(pipeline: Sequence[PassSpec]) -> tuple[str, ...]:

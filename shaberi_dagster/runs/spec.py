@@ -1,12 +1,13 @@
 """What a run is asked to be (`RunRequest`), what it is (`RunSpec`), and how calls are made for it (`CallOptions`)."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import run_id_of, sha256_json
+from shaberi_dagster.llm.endpoints import endpoint_name
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.types import Endpoint
 
@@ -139,10 +140,24 @@ class EndpointSpec(_Frozen):
     name: str
     base_url: str
     api_key_variable: str | None
+    # Left out of JSON when there are none: hashes from before there were any stay the same.
+    earlier: Annotated[tuple[str, ...], Field(exclude_if=lambda earlier: not earlier)] = ()
+    """Other addresses that it had: what was made there is still the run's."""
 
     def to_endpoint(self) -> Endpoint:
         """As the call engine knows it."""
-        return Endpoint(self.name, self.base_url, self.api_key_variable)
+        return Endpoint(self.name, self.base_url, self.api_key_variable, self.earlier)
+
+    def moved_from(self, before: "EndpointSpec") -> "EndpointSpec":
+        """This one in the place of another, whose addresses it remembers."""
+        addresses = dict.fromkeys((*before.earlier, before.base_url))
+        return self.model_copy(update={"earlier": tuple(one for one in addresses if one != self.base_url)})
+
+    @property
+    def places(self) -> list[dict[str, str]]:
+        """Name and address, as identities had them once: of the present address, then of each earlier one."""
+        present = {"name": self.name, "base_url": self.base_url}
+        return [present, *({"name": endpoint_name(one), "base_url": one} for one in self.earlier)]
 
 
 class SampleSpec(_Frozen):
@@ -191,8 +206,16 @@ class JudgeSpec(_Frozen):
 
     def config_hash(self, *prompt_hashes: str) -> str:
         """Identity of everything that makes this judge's scores what they are, for one benchmark's prompts."""
-        settings = self.model_dump(exclude={"rounds": True, "endpoint": {"api_key_variable"}})
-        return sha256_json(settings | {"prompt_hashes": prompt_hashes})
+        return sha256_json(self._settings | {"prompt_hashes": prompt_hashes})
+
+    def former_config_hashes(self, *prompt_hashes: str) -> list[str]:
+        """The same as it was when the address was part of it, at each address of the endpoint."""
+        settings = self._settings | {"prompt_hashes": prompt_hashes}
+        return [sha256_json(settings | {"endpoint": place}) for place in self.endpoint.places]
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return self.model_dump(exclude={"rounds", "endpoint"})
 
 
 class PassSpec(_Frozen):
@@ -242,10 +265,10 @@ class EnsembleSpec(_Frozen):
 
 
 class RunSpec(_Frozen):
-    """The frozen settings of a run: stored before its first call.
+    """The settings of a run: stored before its first call, and frozen by the first one that succeeds.
 
-    Endpoint, questions, prompts and sampling settings are the run's identity and never change.
-    Benchmarks, judges and passes can be added, and the limit can be widened.
+    Questions, prompts and sampling settings are the run's identity and never change.
+    Benchmarks, judges and passes can be added, the limit can be widened, and servers may move to other addresses.
     """
 
     model: str

@@ -30,7 +30,7 @@ class AnswerItem(Item):
 class Answers(Stage[AnswerItem]):
     """Asks the model every question that has no answer yet.
 
-    An answer stands as long as the same request would make it.
+    An answer stands as long as the same request would make it, or would have at an earlier address.
 
     Args:
         plan: The run.
@@ -63,6 +63,17 @@ class Answers(Stage[AnswerItem]):
         ]
         texts = dict.fromkeys((*self.key, *self.identity), pl.String())
         return pl.DataFrame(keys, schema=texts | {"sample_index": pl.Int64()}, orient="row")
+
+    def formerly(self) -> Mapping[str, Mapping[str, str]]:
+        """The requests at earlier addresses."""
+        spec = self.plan.spec
+        members = spec.ensemble.members if spec.ensemble else ()
+        if not spec.endpoint.earlier and not any(one.endpoint.earlier for one in members):
+            return {}
+        requests = (
+            request for one in self._benchmarks() for question in one.asked for request in self._requests(one, question)
+        )
+        return {"request_hash": {name: one.request_hash for one in requests for name in one.request_hashes[1:]}}
 
     def items(self, pending: pl.DataFrame) -> Iterator[AnswerItem]:
         """In the order of the questions."""

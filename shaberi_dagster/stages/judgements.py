@@ -96,6 +96,11 @@ class Judgements(Stage[JudgementItem]):
         answers = pl.concat([self._slim(table) for table in _TABLES])
         return answers.join(judges, on="benchmark", maintain_order="left").select(*self.key, *self.identity)
 
+    def formerly(self) -> Mapping[str, Mapping[str, str]]:
+        """The judges' settings as they were identified together with an address."""
+        judges = [judge for judges in self._judges.values() for judge in judges]
+        return {"judge_config_hash": {name: one.config_hash for one in judges for name in one.former_config_hashes}}
+
     def items(self, pending: pl.DataFrame) -> Iterator[JudgementItem]:
         """In the order of the answers, so that all judges are at work at the same time."""
         wanted = set(pending.select(self.key[1:]).iter_rows())

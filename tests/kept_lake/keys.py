@@ -55,16 +55,16 @@ def standing_and_pending(workspace: Workspace, spec: RunSpec, stage: str) -> dic
     pending = [
         (tuple(item.columns[name] for name in key), _first_requests(work, item)) for item in work.items(survey.pending)
     ]
-    hashes = [request.request_hash for _, requests in pending for request in requests]
+    hashes = [name for _, requests in pending for request in requests for name in request.request_hashes]
     journaled, paid = finished_calls(workspace.journal_path(spec.run_id, stage)).keys(), work.paid()
     if paid is None:
         usable = set(hashes) - work.of_no_use(survey.stored)
         paid = workspace.paid_calls(spec.run_id, sorted(usable))
 
     def call(request: ChatRequest) -> list[str]:
-        name = request.request_hash
-        place = "journal" if name in journaled else "lake" if name in paid else "nowhere"
-        return [name, body_sha256(request_body(request)), place]
+        names = set(request.request_hashes)
+        place = "journal" if names & journaled else "lake" if names & paid.keys() else "nowhere"
+        return [request.request_hash, body_sha256(request_body(request)), place]
 
     return {
         "standing": _sorted(survey.standing.select(key).iter_rows()),
