@@ -22,8 +22,6 @@ from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.base import Stage
 
 _NOW = datetime(2026, 11, 20, tzinfo=UTC)
-AsPlanned = Callable[[Stage[Any], RunPlan], pl.DataFrame]
-"""Key and identity of a stage's rows as they are stored when they are made."""
 
 
 class FrameLake:
@@ -88,14 +86,15 @@ def random_request(random: Random, place: Callable[[], str]) -> RunRequest:
     )
 
 
-def half_made(request: RunRequest, random: Random, workspace: Workspace, as_planned: AsPlanned) -> RunSpec:
+def half_made(request: RunRequest, random: Random, workspace: Workspace) -> RunSpec:
     """Store a run whose rows were made, failed, were superseded, or are missing; some calls are paid for without a row.
+
+    Some rows have the identity of today, others that of former times.
 
     Args:
         request: The run.
         random: Decides.
         workspace: From `on_frames`.
-        as_planned: How rows are identified.
     """
     lake: Any = workspace.lake
     spec = plan_run(request, workspace)
@@ -112,11 +111,21 @@ def half_made(request: RunRequest, random: Random, workspace: Workspace, as_plan
         if (name == "consensus" and not spec.ensemble) or (name == "pass_outputs" and not spec.passes):
             continue
         stage = stage_of(name, plan)
-        planned = as_planned(stage, plan)
+        planned = _as_stored(stage, random)
         rows = [row for one in planned.iter_rows(named=True) for row in _made(stage, one, random)]
         lake.add(name, [run | row for row in rows])
         _pay(stage, planned, random)
     return spec
+
+
+def _as_stored(stage: Stage[Any], random: Random) -> pl.DataFrame:
+    """The planned rows, some with values that once were in the place of today's."""
+    planned = stage.planned()
+    for column, planned_by_former in stage.formerly().items():
+        former = {now: before for before, now in planned_by_former.items()}
+        values = [former.get(value, value) if random.random() < 0.5 else value for value in planned[column]]
+        planned = planned.with_columns(pl.Series(column, values, dtype=pl.String()))
+    return planned
 
 
 def _made(stage: Stage[Any], planned: dict[str, Any], random: Random) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,9 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.types import Call, Usage
+from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.runs.planning import (
     add_pipeline,
     judged_anew,
@@ -187,6 +190,66 @@ def test_the_key_of_a_judge_is_never_sent_to_its_new_address(workspace: Workspac
     _stored(workspace, judge_models=["gpt-5.1"], judge_base_url=None)
     moved = plan_run(_ask(judge_models=["gpt-5.1"]), workspace)
     assert (moved.judges[0].endpoint.base_url, moved.judges[0].endpoint.api_key_variable) == (_URL, "SHABERI_API_KEY")
+
+
+def test_servers_that_moved_are_where_they_are_now_and_their_addresses_are_remembered(workspace: Workspace) -> None:
+    passes = {"passes": ["safety_check"], "pass_options": ["safety_check.model=guard"]}
+    first = _begun(workspace, _ask(judge_models=["j", "k"], **passes))
+    notes: list[str] = []
+    listening = Workspace(workspace.settings, environment={}, default_reporter=LogReporter(notes.append))
+
+    moved = stored_run(listening, _ask(judge_models=["j"], base_url=_OTHER, judge_base_url=_OTHER))
+
+    (pipeline,) = moved.passes
+    endpoints = [moved.endpoint, moved.judges[0].endpoint, pipeline[0].endpoint]
+    assert [(one.base_url, one.earlier) for one in endpoints if one] == [(_OTHER, (_URL,))] * 3
+    assert moved.judges[1] == first.judges[1], "a judge that nobody named"
+    changed = f"changed from {_URL} to {_OTHER}"
+    assert notes == [
+        f"run m@@default: the address of {who} {changed}" for who in ("model m", "judge j", "pass safety_check")
+    ]
+    back = stored_run(workspace, _ask(judge_models=["j"], **passes))
+    assert (back.endpoint.base_url, back.endpoint.earlier) == (_URL, (_OTHER,))
+    assert plan_run(_ask(**passes), workspace) == back
+    assert _begun(workspace, _ask(tag="other")).model_dump_json().count("earlier") == 0
+
+
+def test_models_of_an_ensemble_move_with_their_server(workspace: Workspace) -> None:
+    asked = {"ensemble_models": ["a", "m"], "consensus_model": "c", "grader_model": "g"}
+    _begun(workspace, _ask_ensemble(**asked))
+    ensemble = plan_run(_ask_ensemble(base_url=_OTHER, **asked), workspace).ensemble
+    assert ensemble is not None
+    assert ensemble.grader is not None
+    for one in (*ensemble.members, ensemble.consensus, ensemble.grader):
+        assert (one.endpoint.base_url, one.endpoint.earlier) == (_OTHER, (_URL,))
+
+
+def test_until_a_call_has_succeeded_the_settings_of_a_run_are_replaced(workspace: Workspace) -> None:
+    first = _stored(workspace, benchmarks=["rakuda", "tengu"], temperature=0.3, limit=4)
+    keys = {"run_id": first.run_id, "model": "m", "run_tag": "default", "benchmark": "tengu", "question_set": "tengu@5"}
+    failed = keys | {"question_id": "q", "sample_index": 0, "status": "error", "created_at": datetime.now(UTC)}
+    workspace.lake.append("answers", pl.DataFrame([failed]))
+
+    second = _stored(workspace, temperature=0.5)
+
+    rakuda = second.benchmarks["rakuda"]
+    assert (list(second.benchmarks), rakuda.temperature, second.limit) == (["rakuda"], 0.5, None)
+    assert load_run(workspace.lake, first.run_id) == second
+    assert workspace.lake.read("answers").is_empty(), "the failures of what is not asked any more"
+    _begun(workspace, _ask())
+    with pytest.raises(ConfigurationError, match=r"temperature 0\.5, not 0\.9"):
+        plan_run(_ask(temperature=0.9), workspace)
+
+
+def test_a_call_in_the_journal_freezes_a_run(workspace: Workspace) -> None:
+    spec = _stored(workspace)
+    endpoint = spec.endpoint.to_endpoint()
+    usage, now = Usage(), datetime.now(UTC)
+    call = Call("h", "m", endpoint.base_url, "ok", None, None, "text", None, "stop", usage, 1, 0.1, now)
+    with Journal.open(workspace.journal_path(spec.run_id, "answers"), spec.run_id, "answers") as journal:
+        journal.append(call, {"benchmark": "rakuda"})
+    with pytest.raises(ConfigurationError, match="give another --tag"):
+        plan_run(_ask(temperature=0.9), workspace)
 
 
 def test_an_embedded_judge_stays_embedded_beside_others(workspace: Workspace) -> None:
