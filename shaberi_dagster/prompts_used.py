@@ -192,9 +192,9 @@ def _past_fallbacks(lake: Lake, library: PromptLibrary, configs: set[str]) -> se
             for name in spec.benchmarks:
                 with suppress(ConfigurationError):
                     entry, prompts = get_benchmark(name), library.variant(judge.prompt)
-                    fallback = fallback_prompt_hash(prompts, entry)
-                    if configs.intersection(judge.former_config_hashes(judge_prompt_hash(prompts, entry), fallback)):
-                        found.add(fallback)
+                    hashes = judge_prompt_hash(prompts, entry), fallback_prompt_hash(prompts, entry)
+                    if configs.intersection((judge.config_hash(*hashes), *judge.former_config_hashes(*hashes))):
+                        found.add(hashes[1])
     return found
 
 

@@ -82,6 +82,26 @@ def test_a_spec_is_frozen_and_knows_its_fields() -> None:
         _spec(unknown=1)
 
 
+def test_the_judges_config_hash_is_the_same_at_any_address_and_knows_what_it_was_at_each() -> None:
+    base = _judge().config_hash("p", "f")
+    there = EndpointSpec(name="openai", base_url="https://api.openai.com/v1", api_key_variable=None)
+    moved = there.moved_from(_ENDPOINT)
+    assert moved.earlier == (_ENDPOINT.base_url,)
+    assert (
+        base
+        == _judge(endpoint=moved).config_hash("p", "f")
+        == "64223998ad3a8550ff086656a6857f9c9abe1405d425ef2522594a2b14c70e3e"
+    )
+    (former,) = _judge().former_config_hashes("p", "f")
+    assert former == "0d8e615d3ef43767c755c19900c953ced34a0c3aebb14f8a0f57609e5f88c8df", (
+        "what rows of older programs have"
+    )
+    (at_openai,) = _judge(endpoint=there).former_config_hashes("p", "f")
+    assert _judge(endpoint=moved).former_config_hashes("p", "f") == [at_openai, former]
+    back = _ENDPOINT.moved_from(moved)
+    assert _judge(endpoint=back).former_config_hashes("p", "f") == [former, at_openai]
+
+
 def test_the_judges_config_hash_changes_with_settings_and_prompts_but_not_with_rounds() -> None:
     base = _judge().config_hash("p", "f")
     assert _judge(rounds={"tengu": 3}).config_hash("p", "f") == base

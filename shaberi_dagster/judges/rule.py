@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
-from shaberi_dagster.grading.base import GradedQuestion, Verdict
+from shaberi_dagster.grading.base import GradedQuestion, Grader, Verdict
 from shaberi_dagster.grading.registry import GRADERS
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.judges.base import AskJudge, Case, Judge
@@ -60,16 +60,12 @@ class RuleJudge(Judge):
         self._benchmark, self._prompts, self._model = benchmark, prompts, model
         self._rule = rule = GRADERS[benchmark.grader]
         self.name, self.prompt_hash, self.of_unmade = rule.name, None, CallRange(0, 0)
-        self.config_hash = sha256_json({"rule": rule.name, "version": rule.version})
+        self.config_hash = _hash_of_rule(rule)
         if model:
             self.name = f"{rule.name}+{model.model}"
             self.prompt_hash = prompts.prompt_hash(benchmark.judging.primary_template)
-            settings = {"rule": self.config_hash, "prompt": self.prompt_hash}
-            self.config_hash = sha256_json(settings | {"model": {"model": model.model}})
-            self.former_config_hashes = [
-                sha256_json(settings | {"model": {"model": model.model, "endpoint": place}})
-                for place in model.endpoint.places
-            ]
+            self.config_hash = config_hash_of(rule, model, self.prompt_hash)
+            self.former_config_hashes = former_config_hashes_of(rule, model, self.prompt_hash)
             self.asks, self.of_unmade = (model.endpoint.to_endpoint(), model.model), CallRange(0, 1)
             self.max_tokens = default_max_tokens(self.asks[0]) or _MAX_TOKENS
 
@@ -107,6 +103,22 @@ class RuleJudge(Judge):
         )
         sampling = Sampling(0.0, self.max_tokens, json_schema=orjson.dumps(_SCHEMA).decode())
         return ChatRequest(*self.asks, (Message("user", prompt),), sampling)
+
+
+def config_hash_of(rule: Grader, model: ModelSpec, prompt_hash: str) -> str:
+    """Identity of a rule with a model that decides where it abstains."""
+    return sha256_json({"rule": _hash_of_rule(rule), "model": {"model": model.model}, "prompt": prompt_hash})
+
+
+def former_config_hashes_of(rule: Grader, model: ModelSpec, prompt_hash: str) -> list[str]:
+    """The same as it was when the address was part of it, at each address of the endpoint."""
+    settings = {"rule": _hash_of_rule(rule), "prompt": prompt_hash}
+    models = ({"model": model.model, "endpoint": place} for place in model.endpoint.places)
+    return [sha256_json(settings | {"model": one}) for one in models]
+
+
+def _hash_of_rule(rule: Grader) -> str:
+    return sha256_json({"rule": rule.name, "version": rule.version})
 
 
 @lru_cache(maxsize=1)  # the rule alone and the rule with a model look at the same answer, one after the other

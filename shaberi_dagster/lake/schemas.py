@@ -602,8 +602,18 @@ PROMPTS = Table(
     ),
 )
 
+JUDGE_CONFIGS = Table(
+    "judge_configs",
+    "Settings of judges by the hash that rows until format 2 have of them: the address of the endpoint was part of it",
+    (
+        Column("former_hash", _TEXT, "The hash with the address", source="upgrade", required=True),
+        Column("judge_config_hash", _TEXT, "The hash without it", source="upgrade", required=True),
+        _CREATED,
+    ),
+)
+
 _ALL = (
     *(QUESTIONS, RUNS, ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS, SCORES, METRICS, CALLS, PRICES, LIMIT_CHANGES),
-    *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS, BASELINES, PROMPTS),
+    *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS, BASELINES, PROMPTS, JUDGE_CONFIGS),
 )
 TABLES: Mapping[str, Table] = {table.name: table for table in _ALL}
