@@ -72,6 +72,7 @@ class Records:
         metrics: Its rows of `metrics`, in the order of the files.
         calls: Its rows of `calls`.
         questions: The questions of its sets.
+        judge_configs: Today's hashes of judges' settings by their former ones, as in the table.
     """
 
     run: Document
@@ -84,6 +85,7 @@ class Records:
     metrics: pl.DataFrame
     calls: pl.DataFrame
     questions: pl.DataFrame
+    judge_configs: Mapping[str, str]
 
     @property
     def is_imported(self) -> bool:
@@ -130,7 +132,12 @@ def read_records(lake: Lake, run_id: str) -> Records:
         raise ConfigurationError(f'no run {run_id} in the lake: `shaberi sql "select run_id from runs"` lists them')
     row = run.row(0, named=True)
     spec = orjson.loads(row["spec"])
-    read = {table: lake.read(table, keys, list(_COLUMNS[table])) for table in _COLUMNS if table != "questions"}
+    judge_configs = dict(lake.read("judge_configs", columns=["former_hash", "judge_config_hash"]).iter_rows())
+    read = {
+        table: as_today(lake.read(table, keys, list(_COLUMNS[table])), judge_configs)
+        for table in _COLUMNS
+        if table != "questions"
+    }
     return Records(
         run=row,
         spec=spec,
@@ -142,7 +149,15 @@ def read_records(lake: Lake, run_id: str) -> Records:
         metrics=read["metrics"].sort(_METRIC_ORDER),
         calls=read["calls"],
         questions=lake.read("questions", question_sets(spec), list(_COLUMNS["questions"])),
+        judge_configs=judge_configs,
     )
+
+
+def as_today(rows: pl.DataFrame, judge_configs: Mapping[str, str]) -> pl.DataFrame:
+    """Rows with today's hashes of judges' settings, as the public views show them."""
+    if "judge_config_hash" not in rows.columns:
+        return rows
+    return rows.with_columns(pl.col("judge_config_hash").replace(judge_configs))
 
 
 def question_sets(spec: Document) -> Keys:

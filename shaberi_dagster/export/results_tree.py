@@ -23,6 +23,7 @@ from shaberi_dagster.export.manifest import (
     SUPERSEDED,
     Document,
     Records,
+    as_today,
     manifest_of,
     metric_rows,
     pipelines_of,
@@ -428,6 +429,7 @@ class _Files:
 
         def kept(block: pl.DataFrame) -> pl.DataFrame:
             in_force = block.filter(~SUPERSEDED) if "superseded" in wanted else block
+            in_force = as_today(in_force, self._records.judge_configs)
             rows = prepare(in_force) if prepare else in_force
             lines = [
                 self._scratch.add(_line(edit(row | {"answer_id": row["answer_hash"]}), columns)) for row in _each(rows)

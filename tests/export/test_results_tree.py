@@ -486,6 +486,22 @@ def test_a_compact_export_has_pointers_in_place_of_long_texts(workspace, mock, r
     assert exported(workspace, spec, root).size == whole.size
 
 
+def test_a_judge_has_one_hash_in_all_files_though_rows_were_made_before_and_after_the_upgrade(workspace, mock, root):
+    spec = evaluated(workspace, mock)
+    (today,) = workspace.lake.read("judgements")["judge_config_hash"].unique()
+    for table in ("judgements", "metrics"):
+        rows = workspace.lake.read(table).with_columns(judge_config_hash=pl.lit("former"))
+        workspace.lake.replace(table, rows, {"run_id": spec.run_id})
+    same = {"former_hash": "former", "judge_config_hash": today, "created_at": datetime.now(UTC)}
+    workspace.lake.append("judge_configs", pl.DataFrame([same]))
+
+    exported(workspace, spec, root)
+
+    files = files_in(root)
+    assert [name for name, content in files.items() if b'"former"' in content] == []
+    assert [name for name, content in files.items() if today.encode() in content]
+
+
 def test_a_summary_has_the_statistics_over_the_runs(workspace, mock, root):
     for number, score in enumerate((4, 6, 9), start=1):
         mock.options.script = lambda body, _, score=score: (
