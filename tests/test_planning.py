@@ -26,7 +26,7 @@ from shaberi_dagster.runs.planning import (
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint
-from tests.runs import ask, stored_run, write_questions
+from tests.runs import ask, frozen, stored_run, write_questions
 
 pytestmark = pytest.mark.integration
 
@@ -46,12 +46,9 @@ def _stored(workspace: Workspace, **values: Any) -> RunSpec:
 
 
 def _begun(workspace: Workspace, request: RunRequest) -> RunSpec:
-    """A stored run with an answer, so that its settings are frozen."""
+    """A stored run whose settings are frozen."""
     spec = stored_run(workspace, request)
-    (benchmark, *_) = spec.benchmarks
-    sample = {"question_set": spec.benchmarks[benchmark].question_set, "question_id": "q", "sample_index": 0}
-    run = {"run_id": spec.run_id, "model": spec.model, "run_tag": spec.run_tag, "benchmark": benchmark}
-    workspace.lake.append("answers", pl.DataFrame([run | sample | {"status": "ok", "created_at": datetime.now(UTC)}]))
+    frozen(spec, workspace)
     return spec
 
 
