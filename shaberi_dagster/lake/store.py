@@ -175,6 +175,12 @@ class Lake:
             return False  # whoever reads rows will say that it is missing
         return not set(TABLES[table].schema) - set(TABLES[table].partition_by) <= set(oldest)
 
+    def files(self, table: str) -> list[str]:
+        """The paths of a table's active files, below the lake's folder."""
+        delta = self.delta(table)
+        own = unquote(delta.table_uri.removeprefix("file://"))
+        return [f"{TABLES[table].name}/{uri.removeprefix(own).removeprefix('/')}" for uri in delta.file_uris()]
+
     def versions(self) -> dict[str, int]:
         """The committed version of each table that exists."""
         return {name: self.delta(name).version() for name in TABLES if self.exists(name)}
