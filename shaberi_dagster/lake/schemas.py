@@ -509,6 +509,13 @@ LEGACY_FILES = Table(
         Column("repeated", _INT, "Rows that another file had said already", "lines", "import"),
         Column("quarantined", _INT, "Lines that could not become rows", "lines", "import"),
         Column("imported_at", _TIME, "When it was imported", "UTC", "clock", required=True),
+        Column(
+            "column_lines",
+            _TEXT,
+            "The lines with each list of columns but the most frequent one; null where there is only one list",
+            "JSON",
+            "legacy tree",
+        ),
     ),
 )
 

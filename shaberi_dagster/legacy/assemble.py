@@ -5,7 +5,7 @@ a time. Nothing is lost on the way: each line of each file that is not a duplica
 source_line) as an answer, a judgement, a repeat or a quarantined line, or is blank.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -142,7 +142,7 @@ class _FileCount:
     file: LegacyFile
     reason: str | None = None
     parts: list[Part] = field(default_factory=list)
-    columns: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    columns: dict[tuple[str, ...], list[int]] = field(default_factory=lambda: defaultdict(list))
     lines: int = 0
     blank: int = 0
     imported: int = 0
@@ -153,13 +153,16 @@ class _FileCount:
         """The row of `LEGACY_FILES`."""
         main = max(self.parts, key=lambda part: len(part.rows), default=None)
         counts = {name: getattr(self, name) for name in ("lines", "blank", "imported", "repeated", "quarantined")}
-        columns = {",".join(names): count for names, count in self.columns.items()}
+        lines = {",".join(names): lines for names, lines in self.columns.items()}
+        usual = max(lines, key=lambda names: len(lines[names]), default=None)
+        others = {names: lines[names] for names in lines if names != usual}
         return _file_row(self.file) | {
             "status": "unreadable" if self.reason else "imported",
             "reason": self.reason,
             "benchmark": main.benchmark if main else None,
             "question_set": main.question_set.name if main else None,
-            "row_columns": orjson.dumps(columns).decode(),
+            "row_columns": orjson.dumps({names: len(each) for names, each in lines.items()}).decode(),
+            "column_lines": _json(others),
             **counts,
         }
 
@@ -219,7 +222,7 @@ class _Model:
                     elif isinstance(line, Quarantined):
                         self._set_aside(count, line)
                     else:
-                        count.columns[line.columns] += 1
+                        count.columns[line.columns].append(line.line)
         except OSError as error:
             # What was read before stands; where reading ended is in the reason.
             count.reason = f"cannot be read after line {count.lines}: {error.strerror or error}"
