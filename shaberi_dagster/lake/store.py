@@ -23,6 +23,8 @@ from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.upgrades import FORMAT, Step, alone, begin, check_format
 
 WRITER = WriterProperties(compression="ZSTD", compression_level=3)
+FILE_BYTES = 16 << 20
+"""About the size of a file: whoever replaces a run writes the rest of its files anew."""
 # Writers of other runs commit to the same tables; delta-rs says so when both touched the same files.
 retry_conflicts = retry(
     retry=retry_if_exception_type(CommitFailedError),
@@ -237,6 +239,7 @@ class Lake:
             conform(TABLES[table], frame).to_arrow(),
             mode="overwrite",
             predicate=predicate_of(keys),
+            target_file_size=FILE_BYTES,
             writer_properties=WRITER,
         )
 
@@ -267,6 +270,7 @@ class Lake:
             self.to_write(table),
             conform(TABLES[table], frame).to_arrow(),
             mode="append",
+            target_file_size=FILE_BYTES,
             writer_properties=WRITER,
             commit_properties=properties,
         )
@@ -276,7 +280,7 @@ class Lake:
         return self.exists(table) and self.delta(table).transaction_version(transaction) is not None
 
     def compact(self, retention_hours: int = 168) -> dict[str, dict[str, int]]:
-        """Merge small files and delete files that no version younger than the retention needs.
+        """Bring all files to a good size and order, and delete those that no version younger than the retention needs.
 
         Args:
             retention_hours: Older files may still be read by nobody; 0 is only safe without readers.
@@ -289,9 +293,11 @@ class Lake:
 
     @retry_conflicts
     def _compact(self, table: str, retention_hours: int) -> dict[str, int]:
+        from shaberi_dagster.lake.compaction import put_together  # noqa: PLC0415  (it needs this module)
+
+        before = len(self.delta(table).file_uris())
+        put_together(self, table)
         delta = self.delta(table)
-        before = len(delta.file_uris())
-        delta.optimize.compact(writer_properties=WRITER)
         deleted = delta.vacuum(
             retention_hours=retention_hours,
             dry_run=False,
