@@ -15,9 +15,18 @@ from tests.migrations import make_engines_once, read_migrations_once
 
 COMMANDS = {"run-evals": "run_evals", "view-scores": "view_scores", "quick-eval": "quick_eval", "shaberi": "shaberi"}
 _HEAVY = (
-    *("shaberi_dagster.cli.evaluation", "shaberi_dagster.definitions", "shaberi_dagster.llm.engine", "genai_prices.data"),
+    *(
+        "shaberi_dagster.cli.evaluation",
+        "shaberi_dagster.definitions",
+        "shaberi_dagster.llm.engine",
+        "genai_prices.data",
+    ),
     *("dagster._daemon.controller", "dagster._core.execution.execute_in_process", "dagster._core.executor.in_process"),
-    *("dagster._core.instance.factory", "dagster._core.instance.runs.run_domain", "dagster._core.storage.sqlite_storage"),
+    *(
+        "dagster._core.instance.factory",
+        "dagster._core.instance.runs.run_domain",
+        "dagster._core.storage.sqlite_storage",
+    ),
     *("dagster._core.storage.root", "dagster._core.storage.local_compute_log_manager", "dagster._core.secrets.loader"),
     *("structlog", "upath.implementations.local", "httpcore2", "vl_convert", "pyarrow.compute", "rich._emoji_codes"),
 )
