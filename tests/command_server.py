@@ -28,7 +28,7 @@ _HEAVY = (
         "dagster._core.storage.sqlite_storage",
     ),
     *("dagster._core.storage.root", "dagster._core.storage.local_compute_log_manager", "dagster._core.secrets.loader"),
-    *("structlog", "upath.implementations.local", "httpcore2", "vl_convert", "pyarrow.compute", "rich._emoji_codes"),
+    *("structlog", "upath.implementations.local", "httpcore2", "pyarrow.compute", "rich._emoji_codes"),
 )
 
 
