@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,16 +14,18 @@ from shaberi_dagster.cli.query import list_queries, named_queries, run_sql
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import describe_sql, view_files, view_name, write_catalog
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.settings import Settings
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("lake")]
+pytestmark = pytest.mark.integration
 
 # Clears the screen, rings, writes right to left, hides; and what a table or CSV could stumble over.
 HOSTILE = 'a\x1b[2J\x07\u202eb\u200b,"c"\nd [red]e[/red] [/nothing]'
 
 
-@pytest.fixture
-def lake(settings) -> Lake:
-    lake = Lake(settings.warehouse)
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory) -> Lake:
+    """One answer, for all tests that only read."""
+    lake = Lake(tmp_path_factory.mktemp("lake"))
     row = {
         "run_id": "m@@t",
         "model": "m",
@@ -37,6 +40,12 @@ def lake(settings) -> Lake:
     lake.append("answers", pl.DataFrame([row]))
     write_catalog(lake)
     return lake
+
+
+@pytest.fixture
+def settings(lake, request) -> Settings:
+    read = request.getfixturevalue("history") if "history" in request.fixturenames else lake
+    return replace(Settings.from_environment(), warehouse=read.folder)
 
 
 @pytest.fixture
@@ -130,10 +139,10 @@ def test_a_parameter_needs_a_name_and_a_value(parameter, ask):
         ask("select 1", parameter)
 
 
-@pytest.fixture
-def history(settings):
+@pytest.fixture(scope="module")
+def history(tmp_path_factory) -> Lake:
     """Two models, two judges, three questions."""
-    lake, created = Lake(settings.warehouse), {"created_at": datetime(2026, 7, 1, tzinfo=UTC)}
+    lake, created = Lake(tmp_path_factory.mktemp("history")), {"created_at": datetime(2026, 7, 1, tzinfo=UTC)}
     answers, judgements, metrics, calls, runs = [], [], [], [], []
     for model in ("one", "two"):
         run = {"run_id": f"{model}@@t", "model": model, "run_tag": "t", **created}
@@ -175,6 +184,7 @@ def history(settings):
         "scores", pl.DataFrame(judgements).drop("superseded", "judge_output").with_columns(pipeline=pl.lit("baseline"))
     )
     lake.append("calls", pl.DataFrame(calls).with_columns(base_url=pl.lit("u"), status=pl.lit("ok")))
+    write_catalog(lake)
     return lake
 
 

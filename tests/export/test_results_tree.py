@@ -30,6 +30,7 @@ from tests.legacy.caches import baseline, ensemble, failed, response, result, wr
 from tests.legacy.trees import LegacyTree, rows_of
 from tests.results_tree import SCHEMAS, assert_valid_tree, documents, problems
 from tests.runs import ask, own_engine, stored_run
+from tests.sizes import size
 
 pytestmark = pytest.mark.integration
 
@@ -711,6 +712,7 @@ def test_results_of_an_earlier_state_are_not_exported(workspace, mock, root):
     assert not is_exported(workspace.lake, spec.run_id, root)
 
 
+@pytest.mark.acceptance
 def test_writers_of_one_run_take_turns_and_readers_always_find_whole_files(workspace, mock, root):
     spec = evaluated(workspace, mock)
     exported(workspace, spec, root)
@@ -720,7 +722,7 @@ def test_writers_of_one_run_take_turns_and_readers_always_find_whole_files(works
 
     def write_often(compact):
         try:
-            for turn in range(6):
+            for turn in range(size(2, 6)):
                 environment = {"X": str(turn)}
                 export_run(
                     workspace.lake.__class__(workspace.lake.folder),
@@ -733,7 +735,7 @@ def test_writers_of_one_run_take_turns_and_readers_always_find_whole_files(works
             wrong.append(error)
 
     def read_often():
-        while not ended.is_set():
+        while not ended.wait(0.01):
             for path, schema in ((manifest, "manifest"), (metrics, "metrics")):
                 wrong.extend(problems(schema, json.loads(path.read_bytes())))
 
