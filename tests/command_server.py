@@ -1,7 +1,7 @@
 """Commands without the seconds that imports take: this process has made them and forks for each command.
 
 A command so still is a process of its own, with its own environment, working directory, outputs and exit code. Requests
-are lines of JSON on stdin, answers are exit codes on stdout.
+are lines of JSON on stdin: to start a command, which is answered with its process id, or to tell its exit code.
 """
 
 import importlib
@@ -42,11 +42,14 @@ def main() -> None:
     make_engines_once()
     for line in sys.stdin:
         request = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
-            _become(modules[request["command"]], request)
-        _, status = os.waitpid(pid, 0)
-        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
+        if "pid" in request:
+            ended, status = os.waitpid(request["pid"], 0 if request["wait"] else os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if ended else None
+        else:
+            answer = os.fork()
+            if answer == 0:
+                _become(modules[request["command"]], request)
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 def _become(module: Any, request: dict[str, Any]) -> NoReturn:
