@@ -245,14 +245,14 @@ def _describe_views(connection: duckdb.DuckDBPyConnection) -> None:
     """Give the public views and their columns the comments that a reader of the file sees."""
     from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
 
-    for path in view_files():
-        connection.execute(f"comment on {_kind(path)} {view_name(path)} is {_sql_string(describe_sql(path))}")
     documented = {(name, column.name): column.description for name, table in TABLES.items() for column in table.columns}
-    for view, column in connection.execute(
+    columns = connection.execute(
         "select table_name, column_name from duckdb_columns() where schema_name = 'main' and not internal"
-    ).fetchall():
-        if description := documented.get((view, column)):
-            connection.execute(f"comment on column {view}.{column} is {_sql_string(description)}")
+    ).fetchall()
+    comments = {f"{_kind(path)} {view_name(path)}": describe_sql(path) for path in view_files()}
+    comments |= {f"column {view}.{column}": documented.get((view, column), "") for view, column in columns}
+    # All at once: one by one they take twice as long.
+    connection.execute("".join(f"comment on {one} is {_sql_string(text)};" for one, text in comments.items() if text))
 
 
 def view_files() -> list[Path]:
