@@ -5,6 +5,7 @@ The schemas are one contract for the Delta tables, the SQL views and the column 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -53,10 +54,15 @@ class Table:
     columns: tuple[Column, ...]
     partition_by: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def schema(self) -> pl.Schema:
         """Column names and types."""
         return pl.Schema({column.name: column.type for column in self.columns})
+
+    @cached_property
+    def empty(self) -> pl.LazyFrame:
+        """No rows."""
+        return pl.LazyFrame(schema=self.schema)
 
 
 _TEXT = pl.String()

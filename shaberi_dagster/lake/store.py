@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 from urllib.parse import unquote
@@ -198,7 +198,7 @@ class Lake:
         schema, partitions = TABLES[table].schema, TABLES[table].partition_by
         files = self.delta(table).file_uris() if self.exists(table) else []
         if not files:
-            frame = pl.LazyFrame(schema=schema)
+            frame = TABLES[table].empty
         elif len(files) <= _FEW_FILES:
             frame = pl.scan_parquet(
                 files,
@@ -334,14 +334,16 @@ def _content(frame: pl.DataFrame) -> pl.Series:
     return frame.drop("created_at").hash_rows().sort()
 
 
+@cache
 def arrow_schema(table: Table) -> pa.Schema:
     """The table's columns as Arrow and Delta know them."""
-    arrow = pl.DataFrame(schema=table.schema).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    arrow = table.empty.collect().to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     return pa.schema(
         arrow.field(column.name).with_metadata({"comment": column.description}) for column in table.columns
     )
 
 
+@cache
 def _delta_schema(table: Table) -> Schema:
     return Schema.from_arrow(arrow_schema(table))
 
