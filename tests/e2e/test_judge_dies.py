@@ -63,7 +63,7 @@ def test_the_rest_is_scored_and_one_command_finishes_the_run(mock: MockEndpoint,
     arguments = [
         *("--model", "m", "--base-url", mock.base_url, "--judge-model", "judge"),
         *("--judge-base-url", f"http://127.0.0.1:{port}/v1", "--benchmark", "elyza,rakuda"),
-        *("--limit", "2", "--concurrency", "1"),
+        *("--limit", "2", "--concurrency", "2"),  # the last two wait together for the judge to come back
     ]
     with _judge_at(port, latency=0.4) as judge, started("run-evals", *arguments) as command:
         command.wait_until(lambda: _stats(port)["answered"] >= 2)
