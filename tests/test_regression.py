@@ -1,10 +1,8 @@
 import collections
 import csv
 import importlib.util
-import multiprocessing
 import re
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import dagster as dg
@@ -20,7 +18,6 @@ from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
-from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.regression import (
     Tally,
     baselines,
@@ -34,6 +31,7 @@ from shaberi_dagster.regression import (
 from shaberi_dagster.runs.planning import load_questions
 from shaberi_dagster.stages.result import stages_of
 from shaberi_dagster.statistics.significance import fisher_lower_tail, holm, mcnemar_exact
+from tests.commands import started
 from tests.judged_ensembles import judged_ensemble
 from tests.runs import ask, own_engine, stored_run
 from tests.sizes import size
@@ -236,21 +234,11 @@ def test_a_name_is_given_once(workspace):
 @integration
 def test_of_two_processes_one_takes_the_name(workspace):
     runs = [judged_ensemble(workspace, {"gsm8k": same(count)}, tag=f"t{count}") for count in (3, 12)]
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for attempt in range(3):
-            name = f"main{attempt}"
-            found = list(pool.map(_promoted, [(workspace.settings.warehouse, run.run_id, name) for run in runs]))
-            assert sorted(found) == [False, True]
-            assert workspace.lake.read("baselines", {"name": name})["run_id"].n_unique() == 1
-
-
-def _promoted(task):
-    warehouse, run_id, name = task
-    try:
-        promote(Lake(warehouse), run_id, name)
-    except ConfigurationError:
-        return False
-    return True
+    for attempt in range(3):
+        promoting = ("shaberi", "baseline", "promote", f"main{attempt}")
+        with started(*promoting, runs[0].run_id) as one, started(*promoting, runs[1].run_id) as other:
+            assert sorted(command.finished().code for command in (one, other)) == [0, 2]
+        assert workspace.lake.read("baselines", {"name": promoting[-1]})["run_id"].n_unique() == 1
 
 
 @integration
