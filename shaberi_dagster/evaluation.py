@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.benchmarks.registry import RULE, get_benchmark
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
 from shaberi_dagster.export.results_tree import is_exported
 from shaberi_dagster.lake.store import Lake
@@ -22,7 +22,7 @@ from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import measure, set_status
 from shaberi_dagster.stages.pass_outputs import PassOutputs
-from shaberi_dagster.stages.result import StageResult, stages_of
+from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.stages.scores import score
 
 
@@ -69,10 +69,8 @@ def materialize(
         record_prompts(workspace.lake, prompts_of(spec, own, stage, workspace, judges))
         if stage in DERIVED:
             results = DERIVED[stage](spec, own, workspace)
-        elif reprocess and stage == "judgements" and not spec.ensemble:
-            results = Judgements(RunPlan(spec, own, workspace)).reparse()
-        elif stage == "consensus" and not spec.ensemble:
-            results = []
+        elif reprocess and stage == "judgements":
+            results = _read_again(RunPlan(spec, own, workspace))
         else:
             results = stage_of(stage, RunPlan(spec, own, workspace), judges=judges).materialize()
     except PartitionBusyError:
@@ -87,6 +85,14 @@ def materialize(
         raise
     changed(run_id, workspace)
     return results
+
+
+def _read_again(plan: RunPlan) -> list[StageResult]:
+    """Read what judges said by today's parser, and ask the rules again."""
+    ruled = [name for name in plan.names if get_benchmark(name).grader.startswith(RULE)]
+    judged = [name for name in plan.names if name not in ruled]
+    results = Judgements(RunPlan(plan.spec, judged, plan.workspace)).reparse() if judged else []
+    return results + (Judgements(RunPlan(plan.spec, ruled, plan.workspace)).materialize() if ruled else [])
 
 
 CALLING_STAGES = ("answers", "consensus", "judgements", "pass_outputs")
@@ -127,8 +133,8 @@ def is_up_to_date(spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str
         workspace: Where to read; nothing is written and nobody is called.
     """
     lake, folder = workspace.lake, workspace.settings.results
-    rows = lake.read("runs", {"run_id": spec.run_id}, ["spec_hash", "status_by_benchmark"]).rows()
-    if [spec_hash for spec_hash, _ in rows] != [spec.spec_hash]:
+    rows = lake.read("runs", {"run_id": spec.run_id}, ["spec", "status_by_benchmark"]).rows()
+    if not rows or RunSpec.read(rows[0][0]) != spec:
         return False
     states = orjson.loads(rows[0][1] or "{}")
     if "metrics" in stages and any(states.get(name) != "complete" for name in benchmarks):
@@ -144,11 +150,10 @@ def is_up_to_date(spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str
 
 
 def _is_done(stage: str, spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> bool:
-    own = [name for name in benchmarks if stage in stages_of(get_benchmark(name))]
     if stage not in DERIVED:
-        return not own or stage_of(stage, RunPlan(spec, own, workspace)).survey().is_done
+        return stage_of(stage, RunPlan(spec, benchmarks, workspace)).survey().is_done
     try:
-        DERIVED[stage](spec, own, _Rehearsal(workspace.settings, workspace.environment))
+        DERIVED[stage](spec, benchmarks, _Rehearsal(workspace.settings, workspace.environment))
     except _SomethingToDoError:
         return False
     return True
@@ -175,13 +180,13 @@ class _UnwrittenLake(Lake):
         raise _SomethingToDoError
 
 
-def check_endpoints(spec: RunSpec, workspace: Workspace, *, answers: bool, judges: Sequence[str]) -> None:
+def check_endpoints(spec: RunSpec, workspace: Workspace, *, answers: Sequence[str], judges: Sequence[str]) -> None:
     """Find an endpoint that cannot work before anything is paid for.
 
     Args:
         spec: The run.
         workspace: Where keys are read from.
-        answers: Whether the model's own endpoint is needed.
+        answers: The benchmarks whose answers may have to be made.
         judges: The judges that are needed.
 
     Raises:
@@ -189,10 +194,9 @@ def check_endpoints(spec: RunSpec, workspace: Workspace, *, answers: bool, judge
         ConfigurationError: A key is missing, or a price that the budget needs.
     """
     needed = {(judge.endpoint, judge.model) for judge in spec.judges if judge.name in judges}
-    if answers:
-        members = spec.ensemble.members if spec.ensemble else ()
-        own = () if spec.ensemble and spec.ensemble.single == "first" else (spec,)
-        needed |= {(one.endpoint, one.model) for one in (*members, *own)}
+    for name in answers:
+        models = [spec.sampled(name, index) for index in range(spec.benchmarks[name].samples)]
+        needed |= {(one.endpoint, one.model) for one in models}
     thread = workspace.engine_thread()
     for endpoint, model in sorted(needed, key=lambda pair: pair[1]):
         workspace.budget.check(model, endpoint.base_url)

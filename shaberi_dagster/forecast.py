@@ -148,7 +148,7 @@ def forecast(
         rows = _Foreseen(workspace)
         plan = RunPlan(spec, benchmarks, workspace)
         for name in (one for one in CALLING_STAGES if one in stages):
-            if (name == "consensus" and not spec.ensemble) or (name == "pass_outputs" and not spec.passes):
+            if (name == "consensus" and not spec.has_consensus) or (name == "pass_outputs" and not spec.passes):
                 continue
             stage = stage_of(name, plan, rows, judges)
             if stage.asks:
@@ -230,8 +230,8 @@ class _Replay:
 
     def prefetch(self, requests: Iterable[ChatRequest]) -> None:
         """Look many requests up at once."""
-        wanted = [name for one in requests if (name := one.request_hash) not in self._journal | self._found.keys()]
-        wanted = [name for name in wanted if name not in self._of_no_use]
+        known = self._journal.keys() | self._found.keys() | self._of_no_use
+        wanted = [name for one in requests for name in one.request_hashes if name not in known]
         if self._paid is None:
             self._found |= self._workspace.paid_calls(self._run_id, wanted)
         else:
@@ -240,7 +240,8 @@ class _Replay:
     async def __call__(self, request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:  # noqa: ARG002
         if lookup:
             self.prefetch([request])
-        call = self._journal.get(request.request_hash) or self._found.get(request.request_hash)
+        calls = (self._journal.get(name) or self._found.get(name) for name in request.request_hashes)
+        call = next(filter(None, calls), None)
         if call is None:
             self.needed.append(request)
             await asyncio.get_running_loop().create_future()

@@ -14,7 +14,7 @@ import orjson
 import polars as pl
 from pydantic import ValidationError
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark, get_benchmark
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, RULE, Benchmark, get_benchmark
 from shaberi_dagster.consensus.prompts import template_names
 from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError
@@ -34,7 +34,7 @@ from shaberi_dagster.prompting import (
     judge_prompt_hash,
     judge_templates,
 )
-from shaberi_dagster.runs.spec import RULE, RunSpec
+from shaberi_dagster.runs.spec import SINGLE, RunSpec
 
 GENERATION, PRIMARY, FALLBACK, GRADING = "generation", "judging primary", "judging fallback", "grading"
 """Purposes; the others are `strategy:NAME` and `pass:NAME`."""
@@ -104,13 +104,16 @@ def prompts_of(
         made = ((entry, _generation(library, entry)) for entry in entries)
         # A run refuses other generation prompts than its own.
         used = (one for entry, one in made if one.prompt_hash == spec.benchmarks[entry.name].prompt_hash)
-    elif stage == "consensus" and spec.ensemble:
-        used = _of_strategies(library, spec.ensemble.strategies)
+    elif stage == "consensus":
+        used = _of_strategies(library, [name for name in spec.strategies if name != SINGLE])
     elif stage == "judgements":
-        asked = [judge.prompt for judge in spec.judges if judge.name in (judges or [judge.name])]
-        used = (one for variant in asked for entry in entries for one in _of_judge(library, entry, variant))
-        if spec.ensemble and spec.ensemble.grader:
-            used = (_grading(library, entry) for entry in entries)
+        asked = (
+            (entry, judge.prompt)
+            for entry in entries
+            for name in spec.chosen_judges(entry.name, judges)
+            if (judge := spec.judge(name))
+        )
+        used = (one for entry, variant in asked for one in _of_judge(library, entry, variant))
     elif stage == "pass_outputs":
         passes = (make_pass(one.name, one.config) for pipeline in spec.passes for one in pipeline)
         used = (_of_pass(library, one) for one in passes if one.asks)
@@ -185,16 +188,16 @@ def _past_fallbacks(lake: Lake, library: PromptLibrary, configs: set[str]) -> se
     found = set()
     for text in lake.read("runs", columns=["spec"])["spec"]:
         try:
-            spec = RunSpec.model_validate_json(text)
+            spec = RunSpec.read(text)
         except ValidationError:
             continue  # imported: nothing is known of its prompts
         for judge in spec.judges:
             for name in spec.benchmarks:
                 with suppress(ConfigurationError):
                     entry, prompts = get_benchmark(name), library.variant(judge.prompt)
-                    fallback = fallback_prompt_hash(prompts, entry)
-                    if judge.config_hash(judge_prompt_hash(prompts, entry), fallback) in configs:
-                        found.add(fallback)
+                    hashes = judge_prompt_hash(prompts, entry), fallback_prompt_hash(prompts, entry)
+                    if configs.intersection((judge.config_hash(*hashes), *judge.former_config_hashes(*hashes))):
+                        found.add(hashes[1])
     return found
 
 
@@ -202,15 +205,11 @@ def _generation(library: PromptLibrary, entry: Benchmark) -> UsedPrompt:
     return _used(library, GENERATION, generation_templates(entry))
 
 
-def _grading(library: PromptLibrary, entry: Benchmark) -> UsedPrompt:
-    return _used(library, GRADING, (entry.judging.primary_template,))
-
-
 def _of_judge(library: PromptLibrary, entry: Benchmark, variant: str | None) -> Iterator[UsedPrompt]:
-    if entry.grader.startswith(RULE):
-        yield _grading(library, entry)
-        return
     prompts = library.variant(variant)
+    if entry.grader.startswith(RULE):
+        yield _used(prompts, GRADING, (entry.judging.primary_template,), variant)
+        return
     yield _used(prompts, PRIMARY, judge_templates(entry), variant)
     yield _used(prompts, FALLBACK, (entry.judging.fallback_template,), variant)
 

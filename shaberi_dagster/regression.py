@@ -22,7 +22,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import check_run_tag, sha256_json
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query, write_catalog
@@ -399,10 +399,15 @@ def _run(catalog: duckdb.DuckDBPyConnection, run_id: str) -> tuple[dict[str, Any
     (run,) = found
     if orjson.loads(run["spec"]).get("kind") == LEGACY_KIND:
         raise ConfigurationError(f"run {run_id} was imported: it has no strategies to compare")
-    spec = RunSpec.model_validate_json(run["spec"])
-    if spec.ensemble is None:
-        raise ConfigurationError(f"run {run_id} has no strategies to compare: the gate is for runs of an ensemble")
+    spec = RunSpec.read(run["spec"])
+    if not _graded(spec):
+        raise ConfigurationError(f"run {run_id} has no strategies whose answers a rule grades, so nothing to compare")
     return run, spec
+
+
+def _graded(spec: RunSpec) -> list[str]:
+    """The benchmarks of a run with strategies whose answers a rule grades as right or wrong."""
+    return [name for name, one in spec.benchmarks.items() if one.has_consensus and one.judges[0].startswith(RULE)]
 
 
 def _verdicts(catalog: duckdb.DuckDBPyConnection, spec: RunSpec, judges: Mapping[str, str]) -> pl.DataFrame:
@@ -417,15 +422,15 @@ def _verdicts(catalog: duckdb.DuckDBPyConnection, spec: RunSpec, judges: Mapping
     Returns:
         Columns of `baselines` from benchmark to answer_hash, settings and settings_hash.
     """
-    names = list(spec.benchmarks)
-    own = {name: spec.judge_names(get_benchmark(name).grader) for name in names}
+    names = _graded(spec)
+    own = {name: spec.benchmarks[name].judges for name in names}
     frame = pl.DataFrame(
         _rows(
             catalog,
             _VERDICTS,
             run_id=spec.run_id,
             benchmarks=names,
-            sha256s=[one.question_set_sha256 for one in spec.benchmarks.values()],
+            sha256s=[spec.benchmarks[name].question_set_sha256 for name in names],
             n_questions=[spec.n_questions(name) for name in names],
             judges=[judges[name] if judges.get(name) in own[name] else own[name][-1] for name in names],
             strategies=list(spec.strategies),
@@ -443,12 +448,14 @@ def _verdicts(catalog: duckdb.DuckDBPyConnection, spec: RunSpec, judges: Mapping
 
 def _settings(spec: RunSpec, benchmark: str, strategy: str, **of_strategy: Any) -> dict[str, Any]:
     """How the answers of a strategy were made, as far as it can change what they say."""
-    one, ensemble = spec.benchmarks[benchmark], spec.ensemble
+    one = spec.benchmarks[benchmark]
     sampling = one.model_dump(include={"temperature", "max_tokens", "frequency_penalty", "prompt_hash"})
-    if ensemble is None or strategy == SINGLE:
+    if strategy == SINGLE:
         return {"model": spec.model} | sampling
-    shared = {"models": [member.model for member in ensemble.members], "samples": ensemble.size}
-    return {"model": spec.model} | sampling | shared | {"consensus_model": ensemble.consensus.model} | of_strategy
+    members = [member.model for member in spec.members or (spec.itself,)]
+    shared = {"models": members, "samples": len(one.shared)}
+    consensus = {"consensus_model": (spec.consensus or spec.itself).model}
+    return {"model": spec.model} | sampling | shared | consensus | of_strategy
 
 
 # --- a check ---------------------------------------------------------------------------------------------------------

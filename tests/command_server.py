@@ -1,7 +1,7 @@
 """Commands without the seconds that imports take: this process has made them and forks for each command.
 
 A command so still is a process of its own, with its own environment, working directory, outputs and exit code. Requests
-are lines of JSON on stdin, answers are exit codes on stdout.
+are lines of JSON on stdin: to start a command, which is answered with its process id, or to tell its exit code.
 """
 
 import importlib
@@ -11,12 +11,24 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
-from tests.migrations import read_migrations_once
+from tests.migrations import make_engines_once, read_migrations_once
 
 COMMANDS = {"run-evals": "run_evals", "view-scores": "view_scores", "quick-eval": "quick_eval", "shaberi": "shaberi"}
 _HEAVY = (
-    *("shaberi_dagster.cli.evaluation", "shaberi_dagster.definitions", "shaberi_dagster.llm.engine"),
-    *("dagster._core.instance.factory", "dagster._daemon.controller", "structlog", "upath", "httpcore2", "vl_convert"),
+    *(
+        "shaberi_dagster.cli.evaluation",
+        "shaberi_dagster.definitions",
+        "shaberi_dagster.llm.engine",
+        "genai_prices.data",
+    ),
+    *("dagster._daemon.controller", "dagster._core.execution.execute_in_process", "dagster._core.executor.in_process"),
+    *(
+        "dagster._core.instance.factory",
+        "dagster._core.instance.runs.run_domain",
+        "dagster._core.storage.sqlite_storage",
+    ),
+    *("dagster._core.storage.root", "dagster._core.storage.local_compute_log_manager", "dagster._core.secrets.loader"),
+    *("structlog", "upath.implementations.local", "httpcore2", "pyarrow.compute", "rich._emoji_codes"),
 )
 
 
@@ -27,13 +39,17 @@ def main() -> None:
     for module in _HEAVY:
         importlib.import_module(module)
     read_migrations_once()
+    make_engines_once()
     for line in sys.stdin:
         request = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
-            _become(modules[request["command"]], request)
-        _, status = os.waitpid(pid, 0)
-        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
+        if "pid" in request:
+            ended, status = os.waitpid(request["pid"], 0 if request["wait"] else os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if ended else None
+        else:
+            answer = os.fork()
+            if answer == 0:
+                _become(modules[request["command"]], request)
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 def _become(module: Any, request: dict[str, Any]) -> NoReturn:

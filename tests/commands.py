@@ -3,13 +3,17 @@
 import atexit
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 SCRIPTS = Path(sys.executable).parent
 _ROOT = Path(__file__).resolve().parents[1]
@@ -42,9 +46,79 @@ class Finished:
         return self.err.removeprefix("error: ").rstrip("\n")
 
 
+@dataclass
+class Started:
+    """A command at work.
+
+    Attributes:
+        pid: Its process.
+    """
+
+    pid: int
+    _out: Path
+    _err: Path
+    _code: int | None = None
+
+    @property
+    def err(self) -> str:
+        """What it has said on stderr so far."""
+        return self._err.read_text(encoding="utf-8")
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal, unless it has ended."""
+        if not self._has_ended():
+            os.kill(self.pid, number)
+
+    def wait_until(self, condition: Callable[[], object]) -> None:
+        """Wait for something that comes while it is at work."""
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while not condition():
+            assert not self._has_ended(), self.err
+            assert time.monotonic() < end, self.err
+            time.sleep(0.02)
+
+    def wait_until_it_says(self, words: str) -> None:
+        """Wait until it has said something on stderr."""
+        self.wait_until(lambda: words in self.err)
+
+    def finished(self) -> Finished:
+        """Wait for its end."""
+        self._has_ended(wait=True)
+        assert self._code is not None
+        return Finished(self._code, self._out.read_text(encoding="utf-8"), self.err)
+
+    def _has_ended(self, *, wait: bool = False) -> bool:
+        if self._code is None:
+            self._code = _server().ask(pid=self.pid, wait=wait)
+        return self._code is not None
+
+
+@contextmanager
+def started(
+    command: str, *arguments: str | Path, environment: Mapping[str, str | Path] | None = None
+) -> Iterator[Started]:
+    """One of the project's commands, in a process that has its imports behind it; with the context it is killed."""
+    with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
+        pid = _server().ask(
+            command=command,
+            arguments=[str(one) for one in arguments],
+            environment=_environment(environment),
+            folder=str(Path.cwd()),
+            out=out.name,
+            err=err.name,
+        )
+        process = Started(pid, Path(out.name), Path(err.name))
+        try:
+            yield process
+        finally:
+            process.send(signal.SIGKILL)
+            process.finished()
+
+
 def run(command: str, *arguments: str | Path, environment: Mapping[str, str | Path] | None = None) -> Finished:
     """Run one of the project's commands to its end, in a process that has its imports behind it."""
-    return _server().run(command, [str(one) for one in arguments], _environment(environment))
+    with started(command, *arguments, environment=environment) as process:
+        return process.finished()
 
 
 def run_anew(command: str, *arguments: str | Path, environment: Mapping[str, str | Path] | None = None) -> Finished:
@@ -78,23 +152,14 @@ class _Server:
         )
         atexit.register(self._close)
 
-    def run(self, command: str, arguments: list[str], environment: dict[str, str]) -> Finished:
+    def ask(self, **request: Any) -> Any:
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None
         assert answers is not None
-        with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
-            request = {
-                "command": command,
-                "arguments": arguments,
-                "environment": environment,
-                "folder": str(Path.cwd()),
-                "out": out.name,
-                "err": err.name,
-            }
-            print(json.dumps(request), file=requests, flush=True)
-            code = answers.readline()
-            assert code, f"the server of commands has died with {self._process.poll()}"
-            return Finished(int(code), *(Path(file.name).read_text(encoding="utf-8") for file in (out, err)))
+        print(json.dumps(request), file=requests, flush=True)
+        answer = answers.readline()
+        assert answer, f"the server of commands has died with {self._process.poll()}"
+        return json.loads(answer)
 
     def _close(self) -> None:
         self._process.communicate()

@@ -6,10 +6,11 @@ from typing import Any
 
 from shaberi_dagster.benchmarks.questions import Question, load_question_set
 from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.result import StageResult, stages_of
+from shaberi_dagster.stages.result import STAGES, StageResult
 from tests.mock_endpoint import MockEndpoint, Scripted
 from tests.runs import ask
 
@@ -55,7 +56,9 @@ def ask_ensemble(mock: MockEndpoint, **values: Any) -> RunRequest:
         "model": MODEL,
         "judge_models": None,
         "benchmarks": ["gsm8k"],
-        "ensemble": 5,
+        "samples": 5,
+        "single": "own",
+        "strategies": list(DEFAULT_STRATEGIES),
         "consensus_model": DECIDER,
         "sample": 3,
     }
@@ -65,7 +68,4 @@ def ask_ensemble(mock: MockEndpoint, **values: Any) -> RunRequest:
 def ensemble_stages(spec: RunSpec, workspace: Workspace, *stages: str) -> dict[str, StageResult]:
     """The outcomes of the stages (all, if none is named) for the run's first benchmark."""
     (name, *_) = spec.benchmarks
-    return {
-        stage: materialize(stage, spec.run_id, [name], workspace)[0]
-        for stage in stages or stages_of(get_benchmark(name))
-    }
+    return {stage: materialize(stage, spec.run_id, [name], workspace)[0] for stage in stages or STAGES}

@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.runs.planning import load_questions, plan_run, store_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -32,7 +31,8 @@ def judged_ensemble(workspace: Workspace, verdicts: Mapping[str, Verdicts], **re
         "model": "m",
         "base_url": "http://127.0.0.1:9/v1",
         "benchmarks": list(verdicts),
-        "ensemble": 3,
+        "samples": 3,
+        "single": "own",
         "strategies": strategies,
         "questions": str(folder),
     }
@@ -50,7 +50,7 @@ def _score(workspace: Workspace, spec: RunSpec, verdicts: Mapping[str, Verdicts]
     rows = []
     for name, of_dataset in verdicts.items():
         questions = load_questions(spec, name, workspace)
-        for judge in spec.judge_names(get_benchmark(name).grader):
+        for judge in spec.benchmarks[name].judges:
             own = {"run_id": spec.run_id, "model": spec.model, "run_tag": spec.run_tag, "benchmark": name}
             own |= {"question_set": questions.name, "judge": judge, "judge_config_hash": f"settings of {judge}"}
             own |= {"sample_index": 0, "pipeline": "baseline", "created_at": datetime.now(UTC)}

@@ -1,14 +1,39 @@
 """Lakes as older programs left them."""
 
+import json
 import shutil
 
+import polars as pl
 from deltalake import write_deltalake
 
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import FORMAT_NAME, LOCKS_FOLDER
+from shaberi_dagster.runs.plan import RunPlan
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.stages.judgements import Judgements
 
 _SINCE_2 = {"runs": "created_by", "judgements": "superseded_at"}
+
+
+def as_format_2(lake: Lake, spec: RunSpec) -> None:
+    """Make the lake what it would be if it had been written while addresses were part of the settings of judges.
+
+    Args:
+        lake: Has the judgements of a run.
+        spec: The run.
+    """
+    plan = RunPlan(spec, list(spec.benchmarks), Workspace(Settings.from_environment(), environment={}))
+    former = {now: before for before, now in Judgements(plan).formerly()["judge_config_hash"].items()}
+    for table in ("judgements", "scores", "metrics"):
+        rows = lake.read(table, {"run_id": spec.run_id}).with_columns(
+            pl.col("judge_config_hash").replace_strict(former)
+        )
+        lake.replace(table, rows, {"run_id": spec.run_id})
+    shutil.rmtree(lake.path("judge_configs"), ignore_errors=True)
+    (lake.folder / FORMAT_NAME).write_text(json.dumps({"format": 2}), encoding="utf-8")
 
 
 def as_format_1(lake: Lake) -> Lake:
@@ -22,7 +47,8 @@ def as_format_1(lake: Lake) -> Lake:
             rows = lake.read(table).drop(column)
             shutil.rmtree(lake.path(table))
             write_deltalake(lake.path(table), rows.to_arrow(), partition_by=list(TABLES[table].partition_by) or None)
-    shutil.rmtree(lake.path("prompts"), ignore_errors=True)
+    for table in ("prompts", "judge_configs"):
+        shutil.rmtree(lake.path(table), ignore_errors=True)
     shutil.rmtree(lake.folder / LOCKS_FOLDER, ignore_errors=True)
     for name in (FORMAT_NAME, "catalog.duckdb"):
         (lake.folder / name).unlink(missing_ok=True)

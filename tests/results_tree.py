@@ -92,22 +92,27 @@ def _assert_belongs(place: str, number: int, document: dict[str, Any]) -> None:
 def _assert_complete(manifest: Path) -> None:
     """What the manifest counts is in the files, and pointers point to what they say."""
     content = json.loads(manifest.read_text(encoding="utf-8"))
-    root = manifest.parent / content["artifacts"]
+    for folder in {one["artifacts"] for one in content["benchmarks"].values()}:
+        own = {name: one for name, one in content["benchmarks"].items() if one["artifacts"] == folder}
+        _assert_folder(manifest.parent / folder, own)
+
+
+def _assert_folder(root: Path, benchmarks: dict[str, Any]) -> None:
     normalized = {
         name: [row for _, row in documents(root / "normalized" / f"{name}.jsonl")] for name in ("answers", "judgements")
     }
-    for name, benchmark in content["benchmarks"].items():
+    for name, benchmark in benchmarks.items():
         counts = benchmark["answers"]
         rows = [row for row in normalized["answers"] if row["benchmark"] == name]
-        assert len(rows) == counts["ok"] + counts["excluded"] + counts["failed"], f"{manifest}: answers of {name}"
+        assert len(rows) == counts["ok"] + counts["excluded"] + counts["failed"], f"{root}: answers of {name}"
         for judge, judged in benchmark["judgements"].items():
             own = [row for row in normalized["judgements"] if (row["benchmark"], row["judge"]) == (name, judge)]
-            assert len(own) == judged["ok"] + judged["excluded"] + judged["failed"], f"{manifest}: {judge} of {name}"
+            assert len(own) == judged["ok"] + judged["excluded"] + judged["failed"], f"{root}: {judge} of {name}"
     files = {row["judge_output_pointer"].partition("#")[0] for row in normalized["judgements"]}
     lines = {file: dict(documents(root / file)) for file in files}
     for row in normalized["judgements"]:
         file, _, line = row["judge_output_pointer"].partition("#")
         there = lines[file][int(line)]
         same = ("question_id", "sample_index", "judge", "reasoning")
-        assert [there[key] for key in same] == [row[key] for key in same], f"{manifest}: {row['judge_output_pointer']}"
+        assert [there[key] for key in same] == [row[key] for key in same], f"{root}: {row['judge_output_pointer']}"
         assert row["judge_output"] in (None, there["judge_output"])

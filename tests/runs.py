@@ -3,10 +3,12 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
+import polars as pl
 import pytest
 
 from shaberi_dagster.evaluation import materialize, stage_of
@@ -50,6 +52,14 @@ def stored_run(workspace: Workspace, request: RunRequest) -> RunSpec:
     spec = plan_run(request, workspace)
     store_run(spec, workspace)
     return spec
+
+
+def frozen(spec: RunSpec, workspace: Workspace) -> None:
+    """Give a run an answer, by which its settings are frozen."""
+    (benchmark, *_) = spec.benchmarks
+    sample = {"question_set": spec.benchmarks[benchmark].question_set, "question_id": "q", "sample_index": 0}
+    run = {"run_id": spec.run_id, "model": spec.model, "run_tag": spec.run_tag, "benchmark": benchmark}
+    workspace.lake.append("answers", pl.DataFrame([run | sample | {"status": "ok", "created_at": datetime.now(UTC)}]))
 
 
 def materialized(

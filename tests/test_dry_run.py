@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.evaluation import CALLING_STAGES
 from shaberi_dagster.forecast import Estimate, forecast
 from shaberi_dagster.runs.planning import judged_anew, plan_run, store_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.result import STAGES, stages_of
+from shaberi_dagster.stages.result import STAGES
 from tests.ensembles import DECIDER, GRADER, ask_ensemble, prompt_of
 from tests.mock_endpoint import MockEndpoint, Scripted, content_for, running_mock
 from tests.runs import ask, own_engine, stages_made
@@ -58,7 +57,7 @@ def _check(found: list[Estimate], spec: RunSpec, workspace: Workspace) -> None:
         counted = stages_made(spec, workspace, stage)
         low, high = sum(one.calls for one in own), sum(one.calls_most for one in own)
         assert low <= counted <= high, stage
-        if stage in {"answers", "judgements"} and not spec.ensemble:
+        if stage in {"answers", "judgements"} and not spec.has_consensus:
             assert counted == low, stage
 
 
@@ -91,7 +90,7 @@ def _made(request: RunRequest, workspace: Workspace, *stages: str) -> RunSpec:
 
 
 def _stages_of(spec: RunSpec) -> set[str]:
-    return {stage for name in spec.benchmarks for stage in stages_of(get_benchmark(name))}
+    return {stage for name in spec.benchmarks for stage in STAGES}
 
 
 def test_a_pass_that_asks_a_model_about_answers_that_are_there_is_exact(

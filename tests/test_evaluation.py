@@ -5,7 +5,6 @@ from contextlib import nullcontext
 import polars as pl
 import pytest
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError, EndpointError, PartitionBusyError
 from shaberi_dagster.evaluation import check_endpoints, materialize, stored_spec
 from shaberi_dagster.lake.catalog import open_catalog, run_query
@@ -13,7 +12,7 @@ from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.publishing import publish
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
-from shaberi_dagster.stages.result import CHECKS, STAGES, stages_of
+from shaberi_dagster.stages.result import CHECKS, STAGES
 from tests.ensembles import ask_ensemble, scripted
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.results_tree import assert_valid_tree, problems
@@ -30,7 +29,7 @@ def engine() -> Iterator[None]:
 
 def test_a_run_goes_from_its_spec_to_a_leaderboard_that_sql_shows(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(workspace, ask(mock, benchmarks=["all"], judge_models=["judge-a", "judge-b"]))
-    for stage in stages_of(get_benchmark("elyza")):
+    for stage in STAGES:
         outcomes = materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
         assert [outcome.benchmark for outcome in outcomes] == ["elyza", "tengu", "mt_bench", "rakuda"]
         for outcome in outcomes:
@@ -120,16 +119,16 @@ def test_a_busy_run_keeps_its_state(workspace: Workspace, mock: MockEndpoint) ->
 def test_endpoints_are_checked_before_anything_is_paid(workspace: Workspace) -> None:
     with running_mock(key="secret") as guarded, running_mock() as open_to_all:
         spec = stored_run(workspace, ask(open_to_all, judge_base_url=guarded.base_url))
-        check_endpoints(spec, workspace, answers=True, judges=[])
+        check_endpoints(spec, workspace, answers=[*spec.benchmarks], judges=[])
         with pytest.raises(EndpointError, match=guarded.base_url):
-            check_endpoints(spec, workspace, answers=False, judges=["judge-a"])
+            check_endpoints(spec, workspace, answers=[], judges=["judge-a"])
         assert open_to_all.stats()["requests"] == guarded.stats()["requests"] == 0
 
 
 def test_a_key_variable_that_was_named_must_be_set(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(workspace, ask(mock, api_key_variable="MY_OWN_KEY"))
     with pytest.raises(ConfigurationError, match="set MY_OWN_KEY to the API key for"):
-        check_endpoints(spec, workspace, answers=True, judges=[])
+        check_endpoints(spec, workspace, answers=[*spec.benchmarks], judges=[])
 
 
 def test_progress_is_told_for_every_benchmark_and_judge(workspace: Workspace, mock: MockEndpoint) -> None:
@@ -163,8 +162,9 @@ def _told(workspace: Workspace) -> tuple[str, list[str]]:
 def test_the_manifest_says_after_every_stage_what_is_missing(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(workspace, ask(mock, passes=["lang_mixing", "repetition"]))
     passes = ["passes lang_mixing", "passes repetition"]
-    missing = {"answers": ["judgements judge-a", *passes], "judgements": passes}
-    for stage in stages_of(get_benchmark("tengu")):
+    unjudged = ["judgements judge-a", *passes]
+    missing = {"answers": unjudged, "consensus": unjudged, "judgements": passes}
+    for stage in STAGES:
         materialize(stage, spec.run_id, ["tengu"], workspace)
         assert _told(workspace) == ("running", missing.get(stage, []))
     publish(workspace)
@@ -175,11 +175,12 @@ def test_the_manifest_says_after_every_stage_what_is_missing(workspace: Workspac
 
 def test_the_manifest_of_an_ensemble_is_valid_after_every_stage(workspace: Workspace) -> None:
     with running_mock(script=scripted()) as mock:
-        spec = stored_run(workspace, ask_ensemble(mock, ensemble=2, strategies=["standard", "elo", "plurality"]))
-        for stage in stages_of(get_benchmark("gsm8k")):
+        spec = stored_run(workspace, ask_ensemble(mock, samples=2, strategies=["standard", "elo", "plurality"]))
+        for stage in STAGES:
             materialize(stage, spec.run_id, ["gsm8k"], workspace)
             # Two samples are too few for elo.
-            assert _told(workspace) == ("running", [] if stage == "answers" else ["consensus elo"])
+            failed = [] if stage == "answers" else ["consensus elo"]
+            assert _told(workspace) == ("running", [*failed, "judgements rule:numeric"])
     publish(workspace)
     counts = assert_valid_tree(workspace.settings.results)
     assert (counts["answer"], counts["consensus"], counts["judgement"]) == (9, 12, 9 + 12)
@@ -200,9 +201,8 @@ def test_the_models_of_an_ensemble_and_the_run_itself_are_checked_before_anythin
         for single, refused in (("own", True), ("first", False)):
             asked = ask_ensemble(guarded, tag=single, single=single, strategies=["plurality"])
             spec = stored_run(workspace, asked)
-            assert spec.ensemble is not None
-            member = spec.ensemble.members[0].endpoint.model_copy(update={"base_url": open_to_all.base_url})
-            members = (spec.ensemble.members[0].model_copy(update={"endpoint": member}),)
-            elsewhere = spec.model_copy(update={"ensemble": spec.ensemble.model_copy(update={"members": members})})
+            member = spec.endpoint.model_copy(update={"base_url": open_to_all.base_url})
+            members = (spec.itself.model_copy(update={"endpoint": member}),)
+            elsewhere = spec.model_copy(update={"members": members})
             with pytest.raises(EndpointError) if refused else nullcontext():
-                check_endpoints(elsewhere, workspace, answers=True, judges=[])
+                check_endpoints(elsewhere, workspace, answers=["gsm8k"], judges=[])

@@ -1,12 +1,18 @@
 import re
 import shutil
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.types import Call, Usage
+from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.runs.planning import (
     add_pipeline,
     judged_anew,
@@ -21,7 +27,7 @@ from shaberi_dagster.runs.planning import (
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint
-from tests.runs import ask, stored_run, write_questions
+from tests.runs import ask, frozen, stored_run, write_questions
 
 pytestmark = pytest.mark.integration
 
@@ -37,6 +43,13 @@ def _ask(**values: Any) -> RunRequest:
 def _stored(workspace: Workspace, **values: Any) -> RunSpec:
     spec = plan_run(_ask(**values), workspace)
     store_run(spec, workspace)
+    return spec
+
+
+def _begun(workspace: Workspace, request: RunRequest) -> RunSpec:
+    """A stored run whose settings are frozen."""
+    spec = stored_run(workspace, request)
+    frozen(spec, workspace)
     return spec
 
 
@@ -106,14 +119,13 @@ def test_a_stored_run_keeps_its_questions_when_none_are_asked_for(workspace: Wor
         ({"temperature": 0.5}, ["temperature 0.2, not 0.5"]),
         ({"max_tokens": 5}, ["max tokens 6000, not 5"]),
         ({"frequency_penalty": 1.0}, ["frequency penalty 0.0, not 1.0"]),
-        ({"base_url": "http://127.0.0.1:8/v1"}, [f"base url {_URL}, not http://127.0.0.1:8/v1"]),
         ({"temperature": 0.5, "max_tokens": 5}, ["temperature 0.2, not 0.5", "max tokens 6000, not 5"]),
     ],
 )
 def test_a_contradiction_is_refused_with_both_values_and_what_to_do(
     asked: dict[str, Any], named: list[str], workspace: Workspace
 ) -> None:
-    spec = _stored(workspace)
+    spec = _begun(workspace, _ask())
     with pytest.raises(ConfigurationError) as refusal:
         plan_run(_ask(**asked), workspace)
     for text in [*named, "--tag", spec.run_id]:
@@ -122,13 +134,12 @@ def test_a_contradiction_is_refused_with_both_values_and_what_to_do(
 
 
 def test_other_questions_under_the_same_tag_are_refused_naming_both_sets(workspace: Workspace, tmp_path: Path) -> None:
-    _stored(workspace)
+    _begun(workspace, _ask())
     elsewhere = _with(workspace, datasets=write_questions(tmp_path / "own", 3))
     with pytest.raises(ConfigurationError, match=r"question set rakuda@5, not rakuda@3-[0-9a-f]{8}.*--tag"):
         plan_run(_ask(), elsewhere)
-    other = plan_run(_ask(tag="other"), elsewhere)
+    other = _begun(elsewhere, _ask(tag="other"))
     assert other.benchmarks["rakuda"].n_questions == 3
-    store_run(other, elsewhere)
     with pytest.raises(ConfigurationError, match=r"question set rakuda@3-[0-9a-f]{8}, not rakuda@5.*--tag"):
         plan_run(_ask(tag="other", questions="starter"), elsewhere)
 
@@ -136,7 +147,7 @@ def test_other_questions_under_the_same_tag_are_refused_naming_both_sets(workspa
 def test_a_question_file_that_was_edited_is_another_set(workspace: Workspace, tmp_path: Path) -> None:
     folder = write_questions(tmp_path / "own", 3)
     elsewhere = _with(workspace, datasets=folder)
-    _stored(elsewhere)
+    _begun(elsewhere, _ask())
     file = folder / "rakuda.jsonl"
     file.write_text(file.read_text(encoding="utf-8").replace("質問1", "質問１"), encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"question set rakuda@3-\w+, not rakuda@3-\w+"):
@@ -144,7 +155,7 @@ def test_a_question_file_that_was_edited_is_another_set(workspace: Workspace, tm
 
 
 def test_a_changed_generation_prompt_is_refused(workspace: Workspace, prompts: Path) -> None:
-    _stored(workspace)
+    _begun(workspace, _ask())
     (prompts / "generation" / "system.jinja").write_text("別の指示です。\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"rakuda prompt hash [0-9a-f]{12}, not [0-9a-f]{12}.*--tag"):
         plan_run(_ask(), _with(workspace, prompts=prompts))
@@ -177,6 +188,65 @@ def test_the_key_of_a_judge_is_never_sent_to_its_new_address(workspace: Workspac
     _stored(workspace, judge_models=["gpt-5.1"], judge_base_url=None)
     moved = plan_run(_ask(judge_models=["gpt-5.1"]), workspace)
     assert (moved.judges[0].endpoint.base_url, moved.judges[0].endpoint.api_key_variable) == (_URL, "SHABERI_API_KEY")
+
+
+def test_servers_that_moved_are_where_they_are_now_and_their_addresses_are_remembered(workspace: Workspace) -> None:
+    passes = {"passes": ["safety_check"], "pass_options": ["safety_check.model=guard"]}
+    first = _begun(workspace, _ask(judge_models=["j", "k"], **passes))
+    notes: list[str] = []
+    listening = Workspace(workspace.settings, environment={}, default_reporter=LogReporter(notes.append))
+
+    moved = stored_run(listening, _ask(judge_models=["j"], base_url=_OTHER, judge_base_url=_OTHER))
+
+    (pipeline,) = moved.passes
+    endpoints = [moved.endpoint, moved.judges[0].endpoint, pipeline[0].endpoint]
+    assert [(one.base_url, one.earlier) for one in endpoints if one] == [(_OTHER, (_URL,))] * 3
+    assert moved.judges[1] == first.judges[1], "a judge that nobody named"
+    changed = f"changed from {_URL} to {_OTHER}"
+    assert notes == [
+        f"run m@@default: the address of {who} {changed}" for who in ("model m", "judge j", "pass safety_check")
+    ]
+    back = stored_run(workspace, _ask(judge_models=["j"], **passes))
+    assert (back.endpoint.base_url, back.endpoint.earlier) == (_URL, (_OTHER,))
+    assert plan_run(_ask(**passes), workspace) == back
+    assert _begun(workspace, _ask(tag="other")).model_dump_json().count("earlier") == 0
+
+
+def test_models_of_an_ensemble_move_with_their_server(workspace: Workspace) -> None:
+    asked = {"sample_models": ["a", "m"], "consensus_model": "c", "grader_model": "g"}
+    _begun(workspace, _ask_ensemble(**asked))
+    spec = plan_run(_ask_ensemble(base_url=_OTHER, **asked), workspace)
+    assert spec.consensus is not None
+    for one in (spec, *spec.members, spec.consensus, *spec.judges):
+        assert (one.endpoint.base_url, one.endpoint.earlier) == (_OTHER, (_URL,))
+
+
+def test_until_a_call_has_succeeded_the_settings_of_a_run_are_replaced(workspace: Workspace) -> None:
+    first = _stored(workspace, benchmarks=["rakuda", "tengu"], temperature=0.3, limit=4)
+    keys = {"run_id": first.run_id, "model": "m", "run_tag": "default", "benchmark": "tengu", "question_set": "tengu@5"}
+    failed = keys | {"question_id": "q", "sample_index": 0, "status": "error", "created_at": datetime.now(UTC)}
+    workspace.lake.append("answers", pl.DataFrame([failed]))
+
+    second = _stored(workspace, temperature=0.5)
+
+    rakuda = second.benchmarks["rakuda"]
+    assert (list(second.benchmarks), rakuda.temperature, second.limit) == (["rakuda"], 0.5, None)
+    assert load_run(workspace.lake, first.run_id) == second
+    assert workspace.lake.read("answers").is_empty(), "the failures of what is not asked any more"
+    _begun(workspace, _ask())
+    with pytest.raises(ConfigurationError, match=r"temperature 0\.5, not 0\.9"):
+        plan_run(_ask(temperature=0.9), workspace)
+
+
+def test_a_call_in_the_journal_freezes_a_run(workspace: Workspace) -> None:
+    spec = _stored(workspace)
+    endpoint = spec.endpoint.to_endpoint()
+    usage, now = Usage(), datetime.now(UTC)
+    call = Call("h", "m", endpoint.base_url, "ok", None, None, "text", None, "stop", usage, 1, 0.1, now)
+    with Journal.open(workspace.journal_path(spec.run_id, "answers"), spec.run_id, "answers") as journal:
+        journal.append(call, {"benchmark": "rakuda"})
+    with pytest.raises(ConfigurationError, match="give another --tag"):
+        plan_run(_ask(temperature=0.9), workspace)
 
 
 def test_an_embedded_judge_stays_embedded_beside_others(workspace: Workspace) -> None:
@@ -349,7 +419,7 @@ def test_another_judge_of_the_same_name_is_refused(with_variants: Workspace, wor
         ({"judge_prompt": "../variants/strict"}, "no prompt variant '../variants/strict'"),
         ({"judge_prompt": "tengu-only"}, "'tengu-only' changes nothing that a judge of rakuda is told"),
         ({"judge_prompt": "strict", "judge_models": ["x" * 199]}, "must have 1 to 200 characters"),
-        ({"judge_prompt": "strict", "benchmarks": ["gsm8k"], "ensemble": 2}, "an ensemble has no judge"),
+        ({"judge_prompt": "lenient", "benchmarks": ["gsm8k"], "judge_models": None}, "a prompt variant is of a judge"),
     ],
 )
 def test_a_variant_that_cannot_make_a_difference_is_refused(
@@ -367,7 +437,8 @@ def test_a_run_with_a_variants_judge_goes_on_in_benchmarks_that_the_variant_leav
 
 
 def _ask_ensemble(**values: Any) -> RunRequest:
-    settings = {"model": "m", "base_url": _URL, "benchmarks": ["gsm8k"], "ensemble": 3}
+    settings = {"model": "m", "base_url": _URL, "benchmarks": ["gsm8k"], "samples": 3, "single": "own"}
+    settings["strategies"] = list(DEFAULT_STRATEGIES)
     return RunRequest.model_validate(settings | values)
 
 
@@ -379,53 +450,47 @@ def _stored_ensemble(workspace: Workspace, **values: Any) -> RunSpec:
 
 def test_an_ensemble_has_the_models_that_are_named_where_the_model_is(workspace: Workspace) -> None:
     spec = plan_run(
-        _ask_ensemble(ensemble_models=["a", "m"], consensus_model="c", grader_model="g", judge_base_url=_OTHER),
+        _ask_ensemble(sample_models=["a", "m"], consensus_model="c", grader_model="g", judge_base_url=_OTHER),
         workspace,
     )
-    ensemble = spec.ensemble
-    assert ensemble is not None
-    assert [(one.model, one.endpoint.base_url) for one in ensemble.members] == [("a", _URL), ("m", _URL)]
-    assert (ensemble.consensus.model, ensemble.consensus.endpoint.base_url) == ("c", _URL)
-    assert ensemble.grader is not None
-    assert (ensemble.grader.model, ensemble.grader.endpoint.base_url) == ("g", _OTHER)
-    assert (spec.judges, spec.strategies) == (
-        (),
-        ("single", "standard", "majority", "elo", "council", "plurality"),
-    )
+    assert [(one.model, one.endpoint.base_url) for one in spec.members] == [("a", _URL), ("m", _URL)]
+    assert spec.consensus is not None
+    assert (spec.consensus.model, spec.consensus.endpoint.base_url) == ("c", _URL)
+    assert [(one.name, one.endpoint.base_url) for one in spec.judges] == [("g", _OTHER)]
+    assert spec.benchmarks["gsm8k"].judges == ("rule:numeric", "rule:numeric+g")
+    assert spec.strategies == ["single", "standard", "majority", "elo", "council", "plurality"]
     assert spec.benchmarks["gsm8k"].samples == 4
     assert plan_run(_ask_ensemble(single="first"), workspace).benchmarks["gsm8k"].samples == 3
 
 
 def test_an_ensemble_that_is_asked_for_again_is_where_it_was(workspace: Workspace) -> None:
-    asked = {"ensemble_models": ["a", "m"], "consensus_model": "c", "grader_model": "g"}
+    asked = {"sample_models": ["a", "m"], "consensus_model": "c", "grader_model": "g"}
     spec = _stored_ensemble(workspace, judge_base_url=_OTHER, api_key_variable="MY_KEY", **asked)
     assert plan_run(_ask_ensemble(base_url=None, **asked), workspace) == spec
     elsewhere = plan_run(_ask_ensemble(judge_base_url=_OTHER, api_key_variable="OTHER_KEY", **asked), workspace)
-    assert elsewhere.ensemble is not None
-    assert {one.endpoint.api_key_variable for one in elsewhere.ensemble.members} == {"OTHER_KEY"}
+    assert {one.endpoint.api_key_variable for one in elsewhere.members} == {"OTHER_KEY"}
 
 
 def test_strategies_of_an_ensemble_are_added(workspace: Workspace) -> None:
     _stored_ensemble(workspace, strategies=["plurality"])
     wider = plan_run(_ask_ensemble(strategies=["standard", "plurality"]), workspace)
-    assert wider.strategies == ("single", "plurality", "standard")
+    assert wider.strategies == ["single", "plurality", "standard"]
 
 
 @pytest.mark.parametrize(
     ("asked", "named"),
     [
-        ({"ensemble": 5}, "ensemble size 3, not 5"),
-        ({"single": "first"}, "ensemble single own, not first"),
-        ({"ensemble_models": ["m", "n"]}, f"ensemble models m at {_URL}, not m at {_URL}, n at {_URL}"),
-        ({"consensus_model": "c"}, f"ensemble consensus model m at {_URL}, not c at {_URL}"),
-        ({"grader_model": "g"}, f"ensemble grader model None, not g at {_URL}"),
-        ({"ensemble": None, "benchmarks": ["rakuda"]}, "an ensemble: give another --tag"),
+        ({"samples": 5}, "gsm8k samples 4, not 6"),
+        ({"single": "first"}, "gsm8k single own, not first"),
+        ({"sample_models": ["m", "n"]}, "samples of m, not m, n"),
+        ({"consensus_model": "c"}, "consensus model m, not c"),
+        ({"samples": 1, "single": None, "strategies": None}, "a consensus on gsm8k takes 2 or more samples"),
     ],
 )
 def test_another_ensemble_under_the_same_tag_is_refused_by_name(
     asked: dict[str, Any], named: str, workspace: Workspace
 ) -> None:
-    _stored_ensemble(workspace)
+    _begun(workspace, _ask_ensemble())
     with pytest.raises(ConfigurationError, match=re.escape(named)):
         plan_run(_ask_ensemble(**asked), workspace)
 
@@ -433,14 +498,12 @@ def test_another_ensemble_under_the_same_tag_is_refused_by_name(
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"benchmarks": ["gsm8k", "rakuda"]}, "benchmarks of both evaluations cannot be in one run"),
-        ({"ensemble": None}, "gsm8k are evaluated with an ensemble: use quick-eval"),
-        ({"benchmarks": ["rakuda", "tengu"]}, "rakuda, tengu take no ensemble"),
+        ({"samples": 1}, "a consensus on gsm8k takes 2 or more samples: add --samples"),
+        ({"benchmarks": ["tengu"], "judge_models": []}, "tengu is judged by an LLM: name one with --judge-model"),
         ({"strategies": ["telepathy"]}, "strategy 'telepathy' is not one of standard"),
         ({"strategies": ["elo", "elo"]}, "a strategy is named twice"),
-        ({"passes": ["lang_mixing"]}, "an ensemble takes no passes"),
-        ({"grader_model": "../g"}, "model name"),
-        ({"ensemble_models": ["unknown"], "base_url": None, "model": "gpt-5.1"}, "no known endpoint serves"),
+        ({"grader_model": "../g"}, "judge name"),
+        ({"sample_models": ["unknown"], "base_url": None, "model": "gpt-5.1"}, "no known endpoint serves"),
     ],
 )
 def test_an_ensemble_that_cannot_work_is_refused(asked: dict[str, Any], message: str, workspace: Workspace) -> None:
@@ -448,10 +511,54 @@ def test_an_ensemble_that_cannot_work_is_refused(asked: dict[str, Any], message:
         plan_run(_ask_ensemble(**asked), workspace)
 
 
-def test_a_run_without_an_ensemble_does_not_become_one(workspace: Workspace) -> None:
-    _stored(workspace)
-    with pytest.raises(ConfigurationError, match="was made with no ensemble"):
+def test_a_run_of_one_answer_to_each_question_does_not_get_more(workspace: Workspace) -> None:
+    _begun(workspace, _ask_ensemble(samples=1, single=None, strategies=None))
+    with pytest.raises(ConfigurationError, match="was made with gsm8k samples 1, not 4; gsm8k single first, not own"):
         plan_run(_ask_ensemble(), workspace)
+
+
+def test_any_benchmark_takes_samples_strategies_and_judges(workspace: Workspace) -> None:
+    judges = {"judge_models": ["j"], "judge_base_url": _URL}
+    spec = plan_run(_ask(benchmarks=["rakuda", "gsm8k"], **judges), workspace)
+    assert {name: one.judges for name, one in spec.benchmarks.items()} == {
+        "rakuda": ("j",),
+        "gsm8k": ("rule:numeric", "rule:numeric+j"),
+    }
+    assert {(one.samples, one.single, one.strategies) for one in spec.benchmarks.values()} == {(1, None, ())}
+
+    spec = plan_run(_ask(tag="n", samples=3, **judges), workspace)
+    assert (spec.benchmarks["rakuda"].samples, spec.benchmarks["rakuda"].strategies) == (3, ())
+    spec = plan_run(_ask(tag="n", samples=3, strategies=["plurality"], **judges), workspace)
+    own = spec.benchmarks["rakuda"]
+    assert (own.samples, own.single, own.strategies, own.judges) == (3, "first", ("single", "plurality"), ("j",))
+
+
+def test_a_benchmark_joins_a_run_of_others_with_its_own_samples_and_judges(workspace: Workspace) -> None:
+    _stored_ensemble(workspace, grader_model="g", strategies=["plurality"])
+    spec = plan_run(_ask(benchmarks=["rakuda"], judge_models=["j"], judge_base_url=_URL), workspace)
+    assert [judge.name for judge in spec.judges] == ["g", "j"]
+    assert (spec.benchmarks["rakuda"].samples, spec.benchmarks["rakuda"].judges) == (1, ("j",))
+    assert (spec.benchmarks["gsm8k"].samples, spec.benchmarks["gsm8k"].judges[-1]) == (4, "rule:numeric+g")
+
+
+def test_a_consensus_is_added_to_samples_that_had_none(workspace: Workspace) -> None:
+    _stored_ensemble(workspace, samples=3, single=None, strategies=None)
+    spec = plan_run(_ask_ensemble(single=None, strategies=["plurality"]), workspace)
+    assert (spec.benchmarks["gsm8k"].single, spec.benchmarks["gsm8k"].samples) == ("first", 3)
+
+
+def test_another_seed_is_another_sample(workspace: Workspace, tmp_path: Path) -> None:
+    folder = str(write_questions(tmp_path / "own", 12))
+    one, same, other = (
+        plan_run(_ask(questions=folder, sample=4, sample_seed=seed), workspace).benchmarks["rakuda"]
+        for seed in (None, 42, 7)
+    )
+    assert one == same
+    assert other.question_set_sha256 != one.question_set_sha256
+    spec = _begun(workspace, _ask(questions=folder, sample=4, sample_seed=7))
+    assert plan_run(_ask(sample=4), workspace).benchmarks == spec.benchmarks == {"rakuda": other}
+    with pytest.raises(ConfigurationError, match="question set"):
+        plan_run(_ask(questions=folder, sample=4, sample_seed=8), workspace)
 
 
 def test_a_sample_is_a_set_of_its_own_that_comes_back_without_its_source(workspace: Workspace, tmp_path: Path) -> None:
@@ -483,7 +590,7 @@ def test_a_sample_is_drawn_again_from_its_source_until_it_is_stored(workspace: W
 
 def test_another_sample_under_the_same_tag_is_refused(workspace: Workspace, tmp_path: Path) -> None:
     folder = str(write_questions(tmp_path / "own", 12))
-    _stored(workspace, questions=folder, sample=4)
+    _begun(workspace, _ask(questions=folder, sample=4))
     for asked in ({"sample": 5}, {"sample": 4, "sample_order": "mulberry32"}):
         with pytest.raises(ConfigurationError, match=r"question set rakuda@4-\w+, not rakuda@"):
             plan_run(_ask(questions=folder, **asked), workspace)
@@ -553,7 +660,6 @@ def test_a_stored_run_is_given_one_more_pipeline(workspace: Workspace) -> None:
         ("m@@default", ["lang_mixing"], ["lang_mixing.nothing=1"], "pass lang_mixing: nothing"),
         ("m@@default", ["lang_mixing", "lang_mixing"], [], "each may be there once"),
         ("x@@y", ["lang_mixing"], [], "run x@@y has no RunSpec"),
-        ("m@@e", ["lang_mixing"], [], "run m@@e is of an ensemble, which takes no passes"),
     ],
 )
 def test_a_pipeline_that_cannot_be_is_refused(

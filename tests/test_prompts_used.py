@@ -120,7 +120,9 @@ def test_recorded_texts_make_the_very_same_requests_again(edited: Workspace, tmp
     fallback = edited.lake.read("prompts").filter(purpose="judging fallback")["prompt_hash"]
     restored = _restored(edited, tmp_path / "judging", [*judgements["judge_prompt_hash"], *fallback])
     plain = [judge.model_copy(update={"prompt": None}) for judge in spec.judges]
-    items = items_of("judgements", spec.model_copy(update={"judges": tuple(plain)}), restored)
+    settings = spec.benchmarks["tengu"].model_copy(update={"judges": ("judge-a",)})
+    same = spec.model_copy(update={"judges": tuple(plain), "benchmarks": {"tengu": settings}})
+    items = items_of("judgements", same, restored)
     assert {item.request.request_hash for item in items if item.request} == set(judgements["request_hash"])
     assert {item.judge.prompt_hash for item in items} == set(judgements["judge_prompt_hash"])
 
@@ -178,7 +180,7 @@ def test_a_variant_is_recorded_as_its_own_and_what_it_leaves_alone_is_not(
 
 def test_an_ensembles_strategies_and_its_grading_are_recorded(workspace: Workspace, mock: MockEndpoint) -> None:
     request = ask_ensemble(
-        mock, benchmarks=["simpleqa"], ensemble=2, sample=1, grader_model=GRADER, strategies=["elo", "majority"]
+        mock, benchmarks=["simpleqa"], samples=2, sample=1, grader_model=GRADER, strategies=["elo", "majority"]
     )
     spec = stored_run(workspace, request)
     ensemble_stages(spec, workspace, "answers", "consensus", "judgements")
@@ -306,7 +308,7 @@ def test_old_rows_of_a_variant_of_a_pass_and_of_strategies_get_their_texts(
     )
     materialized(judged, edited, "answers", "judgements", "pass_outputs")
     request = ask_ensemble(
-        mock, benchmarks=["simpleqa"], ensemble=2, sample=1, grader_model=GRADER, strategies=["standard"], tag="e"
+        mock, benchmarks=["simpleqa"], samples=2, sample=1, grader_model=GRADER, strategies=["standard"], tag="e"
     )
     ensemble = stored_run(edited, request)
     ensemble_stages(ensemble, edited, "answers", "consensus", "judgements")

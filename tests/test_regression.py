@@ -1,10 +1,8 @@
 import collections
 import csv
 import importlib.util
-import multiprocessing
 import re
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import dagster as dg
@@ -13,14 +11,12 @@ import pytest
 from rich.console import Console
 from scipy.stats import binom
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.definitions import defs, run_job
-from shaberi_dagster.defs.jobs import EVALUATE_ENSEMBLE
+from shaberi_dagster.defs.jobs import EVALUATE
 from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
-from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.regression import (
     Tally,
     baselines,
@@ -32,8 +28,9 @@ from shaberi_dagster.regression import (
     weighted_holm,
 )
 from shaberi_dagster.runs.planning import load_questions
-from shaberi_dagster.stages.result import stages_of
+from shaberi_dagster.stages.result import STAGES
 from shaberi_dagster.statistics.significance import fisher_lower_tail, holm, mcnemar_exact
+from tests.commands import started
 from tests.judged_ensembles import judged_ensemble
 from tests.runs import ask, own_engine, stored_run
 from tests.sizes import size
@@ -236,21 +233,11 @@ def test_a_name_is_given_once(workspace):
 @integration
 def test_of_two_processes_one_takes_the_name(workspace):
     runs = [judged_ensemble(workspace, {"gsm8k": same(count)}, tag=f"t{count}") for count in (3, 12)]
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for attempt in range(3):
-            name = f"main{attempt}"
-            found = list(pool.map(_promoted, [(workspace.settings.warehouse, run.run_id, name) for run in runs]))
-            assert sorted(found) == [False, True]
-            assert workspace.lake.read("baselines", {"name": name})["run_id"].n_unique() == 1
-
-
-def _promoted(task):
-    warehouse, run_id, name = task
-    try:
-        promote(Lake(warehouse), run_id, name)
-    except ConfigurationError:
-        return False
-    return True
+    for attempt in range(3):
+        promoting = ("shaberi", "baseline", "promote", f"main{attempt}")
+        with started(*promoting, runs[0].run_id) as one, started(*promoting, runs[1].run_id) as other:
+            assert sorted(command.finished().code for command in (one, other)) == [0, 2]
+        assert workspace.lake.read("baselines", {"name": promoting[-1]})["run_id"].n_unique() == 1
 
 
 @integration
@@ -286,7 +273,7 @@ def test_only_runs_with_strategies_and_verdicts_can_be_promoted(workspace, mock)
     with pytest.raises(ConfigurationError, match="no run 'm@@x'"):
         promote(workspace.lake, "m@@x", "main")
     judged = stored_run(workspace, ask(mock))
-    with pytest.raises(ConfigurationError, match="has no strategies to compare"):
+    with pytest.raises(ConfigurationError, match="has no strategies whose answers a rule grades"):
         promote(workspace.lake, judged.run_id, "main", allow_partial=True)
     empty = judged_ensemble(workspace, {"gsm8k": {"single": [None] * 5, "elo": [None] * 5}}, tag="empty")
     with pytest.raises(ConfigurationError, match="has no verdicts"):
@@ -484,7 +471,7 @@ def test_two_real_runs_are_compared_question_by_question(workspace, mock, catalo
     specs = {}
     with own_engine({}):
         for tag, offset in (("base", 0), ("now", 1)):
-            request = ask(mock, tag=tag, benchmarks=["gsm8k"], judge_models=None, ensemble=3, strategies=["plurality"])
+            request = ask(mock, tag=tag, benchmarks=["gsm8k"], judge_models=None, samples=3, strategies=["plurality"])
             spec = specs[tag] = stored_run(workspace, request.model_copy(update={"temperature": 0.5 + offset}))
             references = {
                 one.question: int(one.reference) for one in load_questions(spec, "gsm8k", workspace).questions
@@ -494,7 +481,7 @@ def test_two_real_runs_are_compared_question_by_question(workspace, mock, catalo
                 for question, reference in known.items()
                 if question in body["messages"][-1]["content"]
             )
-            for stage in stages_of(get_benchmark("gsm8k")):
+            for stage in STAGES:
                 materialize(stage, spec.run_id, ["gsm8k"], workspace)
     promote(workspace.lake, specs["base"].run_id, "base")
 
@@ -515,7 +502,7 @@ def test_two_real_runs_are_compared_question_by_question(workspace, mock, catalo
 
 
 @unit
-def test_only_metrics_of_ensembles_have_the_check():
+def test_only_metrics_of_what_rules_grade_have_the_check():
     graph = defs.resolve_asset_graph()
     having = {key.asset_key.to_user_string() for key in graph.asset_check_keys if key.name == "no_regression"}
     assert "metrics/gsm8k" in having
@@ -550,7 +537,7 @@ def test_materialized_metrics_carry_the_check_and_a_regression_does_not_stop_the
         found = {}
         for baseline in (None, "base"):
             result = run_job(
-                EVALUATE_ENSEMBLE,
+                EVALUATE,
                 instance,
                 ops={"metrics": {"config": {"baseline": baseline}}} if baseline else {},
                 partition_key=now.run_id,

@@ -1,10 +1,11 @@
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
 from shaberi_dagster.runs.spec import (
     BenchmarkSpec,
     EndpointSpec,
-    EnsembleSpec,
     JudgeSpec,
     ModelSpec,
     PassSpec,
@@ -22,7 +23,7 @@ def _judge(**values: object) -> JudgeSpec:
     return JudgeSpec.model_validate(settings | values)
 
 
-def _spec(tag: str = "t", **values: object) -> RunSpec:
+def _spec(tag: str = "t", of_benchmark: dict[str, Any] | None = None, **values: object) -> RunSpec:
     benchmark = BenchmarkSpec(
         question_set="tengu@5",
         question_set_sha256="a" * 64,
@@ -33,7 +34,7 @@ def _spec(tag: str = "t", **values: object) -> RunSpec:
         temperature=0.2,
         max_tokens=10,
         frequency_penalty=0.0,
-        samples=2,
+        **{"samples": 2, "judges": ["j"]} | (of_benchmark or {}),
     )
     return RunSpec.model_validate(
         {"model": "m", "run_tag": tag, "endpoint": _ENDPOINT, "benchmarks": {"tengu": benchmark}, "judges": [_judge()]}
@@ -61,7 +62,7 @@ def test_the_number_of_a_multi_run_is_read_from_its_tag(tag: str, base: str, num
 
 def test_a_spec_survives_json_with_its_hash() -> None:
     spec = _spec(limit=3)
-    again = RunSpec.model_validate_json(spec.model_dump_json())
+    again = RunSpec.read(spec.model_dump_json())
     assert again == spec
     assert again.spec_hash == spec.spec_hash
 
@@ -80,6 +81,26 @@ def test_a_spec_is_frozen_and_knows_its_fields() -> None:
         _spec().model = "other"
     with pytest.raises(ValidationError, match="unknown"):
         _spec(unknown=1)
+
+
+def test_the_judges_config_hash_is_the_same_at_any_address_and_knows_what_it_was_at_each() -> None:
+    base = _judge().config_hash("p", "f")
+    there = EndpointSpec(name="openai", base_url="https://api.openai.com/v1", api_key_variable=None)
+    moved = there.moved_from(_ENDPOINT)
+    assert moved.earlier == (_ENDPOINT.base_url,)
+    assert (
+        base
+        == _judge(endpoint=moved).config_hash("p", "f")
+        == "64223998ad3a8550ff086656a6857f9c9abe1405d425ef2522594a2b14c70e3e"
+    )
+    (former,) = _judge().former_config_hashes("p", "f")
+    assert former == "0d8e615d3ef43767c755c19900c953ced34a0c3aebb14f8a0f57609e5f88c8df", (
+        "what rows of older programs have"
+    )
+    (at_openai,) = _judge(endpoint=there).former_config_hashes("p", "f")
+    assert _judge(endpoint=moved).former_config_hashes("p", "f") == [at_openai, former]
+    back = _ENDPOINT.moved_from(moved)
+    assert _judge(endpoint=back).former_config_hashes("p", "f") == [former, at_openai]
 
 
 def test_the_judges_config_hash_changes_with_settings_and_prompts_but_not_with_rounds() -> None:
@@ -115,8 +136,7 @@ def test_a_request_with_a_senseless_setting_is_refused(values: dict[str, object]
 def test_a_judge_is_named_by_its_model_and_the_variant_of_its_prompt() -> None:
     strict = _judge(prompt="strict")
     assert (strict.name, strict.model, _judge().name) == ("j+strict", "j", "j")
-    assert _spec(judges=[_judge(), strict]).judge_names("llm_judge") == ["j", "j+strict"]
-    assert RunSpec.model_validate_json(_spec(judges=[strict]).model_dump_json()).judges == (strict,)
+    assert RunSpec.read(_spec(judges=[strict]).model_dump_json()).judges == (strict,)
 
 
 def test_a_judge_without_a_variant_is_written_and_hashed_as_before_there_were_any() -> None:
@@ -129,29 +149,63 @@ def _model(name: str) -> ModelSpec:
     return ModelSpec(model=name, endpoint=_ENDPOINT)
 
 
-def _ensemble(**values: object) -> EnsembleSpec:
-    settings = {"size": 5, "single": "own", "members": [_model("a"), _model("b")], "strategies": ["elo"]}
-    return EnsembleSpec.model_validate(settings | {"consensus": _model("c"), "grader": None} | values)
-
-
 @pytest.mark.parametrize(
-    ("single", "members"),
-    [("own", [None, "a", "b", "a", "b", "a"]), ("first", ["a", "b", "a", "b", "a", None])],
+    ("single", "models"),
+    [("own", ["m", "a", "b", "a", "b", "a"]), ("first", ["a", "b", "a", "b", "a", "b"])],
 )
-def test_samples_of_an_ensemble_come_from_its_models_in_turn(single: str, members: list[str | None]) -> None:
-    ensemble = _ensemble(single=single)
-    found = [ensemble.member(index) for index in range(6)]
-    assert [one and one.model for one in found] == members
-    assert len(ensemble.shared) == 5
+def test_samples_come_from_the_models_in_turn(single: str, models: list[str]) -> None:
+    spec = _spec(of_benchmark={"samples": 6, "single": single}, members=[_model("a"), _model("b")])
+    assert [spec.sampled("tengu", index).model for index in range(6)] == models
+    assert len(spec.benchmarks["tengu"].shared) == (5 if single == "own" else 6)
+    assert {_spec().sampled("tengu", index) for index in range(2)} == {_model("m")}
 
 
-def test_a_run_of_an_ensemble_is_judged_by_the_rule_and_by_the_rule_with_its_grading_model() -> None:
-    plain, graded = (_spec(ensemble=_ensemble(grader=grader)) for grader in (None, _model("g")))
-    assert plain.judge_names("rule:numeric") == ["rule:numeric"]
-    assert graded.judge_names("rule:numeric") == ["rule:numeric", "rule:numeric+g"]
-    assert _spec().judge_names("llm_judge") == ["j"]
-    assert (_spec().strategies, graded.strategies) == ((), ("single", "elo"))
-    assert RunSpec.model_validate_json(graded.model_dump_json()) == graded
+def test_a_judge_is_chosen_by_its_name_or_by_the_model_that_a_rule_leaves_something_to() -> None:
+    judges = ["rule:numeric", "rule:numeric+g", "rule:numeric+j+strict"]
+    spec = _spec(of_benchmark={"judges": judges}, judges=[_judge(model="g"), _judge(prompt="strict")])
+    assert spec.chosen_judges("tengu", []) == judges
+    assert spec.chosen_judges("tengu", ["g"]) == ["rule:numeric+g"]
+    assert spec.chosen_judges("tengu", ["rule:numeric", "j+strict"]) == [judges[0], judges[2]]
+    assert [judge and judge.name for judge in map(spec.judge, judges)] == [None, "g", "j+strict"]
+
+
+def _version_1(**values: Any) -> dict[str, Any]:
+    """A run of GSM8K as specs were before benchmarks had judges and strategies of their own."""
+    endpoint = _ENDPOINT.model_dump()
+    settings = _spec().benchmarks["tengu"].model_dump(exclude={"single", "strategies", "judges"})
+    spec = {"model": "m", "run_tag": "t", "endpoint": endpoint, "passes": [], "limit": None, "ensemble": None}
+    return spec | {"benchmarks": {"gsm8k": settings, "tengu": settings}, "judges": []} | values
+
+
+def _version_1_ensemble(**values: Any) -> dict[str, Any]:
+    own = {"model": "m", "endpoint": _ENDPOINT.model_dump()}
+    ensemble = {"size": 5, "single": "own", "members": [own], "strategies": ["elo"], "consensus": own, "grader": None}
+    return _version_1(ensemble=ensemble | values)
+
+
+def test_a_spec_of_the_first_version_says_the_same_in_new_words() -> None:
+    judged = RunSpec.read(_version_1(judges=[_judge().model_dump(), _judge(prompt="strict").model_dump()]))
+    assert judged.benchmarks["tengu"].judges == ("j", "j+strict")
+    assert judged.benchmarks["gsm8k"].judges == ("rule:numeric", "rule:numeric+j", "rule:numeric+j+strict")
+    assert (judged.has_consensus, judged.members, judged.consensus) == (False, (), None)
+
+    plain = RunSpec.read(_version_1_ensemble())
+    assert (plain.strategies, plain.benchmarks["gsm8k"].single) == (["single", "elo"], "own")
+    assert (plain.benchmarks["gsm8k"].judges, plain.judges) == (("rule:numeric",), ())
+    assert (plain.members, plain.consensus) == ((), None)
+
+    others = {name: {"model": name, "endpoint": _ENDPOINT.model_dump()} for name in "abcg"}
+    mixed = RunSpec.read(
+        _version_1_ensemble(members=[others["a"], others["b"]], consensus=others["c"], grader=others["g"])
+    )
+    assert [one.model for one in (*mixed.members, *[mixed.consensus or mixed.itself])] == ["a", "b", "c"]
+    assert mixed.benchmarks["gsm8k"].judges == ("rule:numeric", "rule:numeric+g")
+    assert mixed.judge("rule:numeric+g") == _judge(model="g", max_tokens=4096)
+
+
+def test_an_imported_run_has_no_such_spec() -> None:
+    with pytest.raises(ValidationError):
+        RunSpec.read({"kind": "legacy", "model": "m"})
 
 
 def test_strategies_answer_each_question_once_and_samples_as_often_as_there_are() -> None:
@@ -162,11 +216,21 @@ def test_strategies_answer_each_question_once_and_samples_as_often_as_there_are(
 def test_pipelines_survive_json() -> None:
     passes = [[PassSpec(name="lang_mixing", config={"curve": [[0.0, 0.1]]})], [PassSpec(name="x", config={})]]
     spec = _spec(passes=passes)
-    assert RunSpec.model_validate_json(spec.model_dump_json()) == spec
+    assert RunSpec.read(spec.model_dump_json()) == spec
     assert spec.spec_hash != _spec().spec_hash
 
 
-@pytest.mark.parametrize("values", [{"ensemble": 1}, {"sample": 0}, {"single": "last"}, {"sample_order": "random"}])
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"samples": 0},
+        {"ensemble": 3},
+        {"sample": 0},
+        {"sample_seed": -1},
+        {"single": "last"},
+        {"sample_order": "random"},
+    ],
+)
 def test_an_ensemble_with_a_senseless_setting_is_refused(values: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         RunRequest(model="m", **values)

@@ -11,8 +11,9 @@ from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.publishing import publish
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.settings import project_folder
+from shaberi_dagster.settings import Settings, project_folder
 from shaberi_dagster.stages.result import STAGES
+from tests.commands import lake_of
 from tests.ensembles import ask_ensemble, scripted
 from tests.mock_endpoint import running_mock
 from tests.runs import ask, own_engine, stored_run
@@ -44,11 +45,28 @@ def again(workspace, request, stages=STAGES):
     return found
 
 
-@pytest.fixture
-def asked(workspace, mock):
-    """A request that was fulfilled."""
+@pytest.fixture(scope="module")
+def mock():
+    """One endpoint, since its address is part of the request."""
+    with running_mock() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def fulfilled(mock, tmp_path_factory):
+    """A request that was fulfilled, and where."""
+    folder = tmp_path_factory.mktemp("fulfilled")
     request = ask(mock, judge_models=["judge-a", "judge-b"], passes=["lang_mixing", "repetition"])
-    bring_up_to_date(workspace, request)
+    with own_engine({}):
+        bring_up_to_date(Workspace(Settings.from_environment(lake_of(folder)), environment={}), request)
+    return request, folder
+
+
+@pytest.fixture
+def asked(fulfilled, tmp_path):
+    """A request that was fulfilled."""
+    request, folder = fulfilled
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     return request
 
 
@@ -162,7 +180,7 @@ def test_a_run_that_somebody_works_on_is_not(workspace, asked):
 
 def test_an_ensemble_is_until_something_of_it_is_missing(workspace):
     with running_mock(script=scripted()) as mock:
-        request = ask_ensemble(mock, ensemble=2, strategies=["standard", "plurality"], grader_model="grader")
+        request = ask_ensemble(mock, samples=2, strategies=["standard", "plurality"], grader_model="grader")
         for done in range(len(STAGES)):
             bring_up_to_date(workspace, request, STAGES[:done])
             assert not again(workspace, request)

@@ -11,10 +11,15 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.types import Sampling
 
 Field = Literal["question", "reference", "criteria", "category", "upstream_id"]
-System = Literal["shaberi", "ensemble"]
 AnswerType = Literal["free", "numeric", "mcq", "math", "text", "yes_no"]
 GraderKind = Literal["llm_judge", "rule:numeric", "rule:mcq", "rule:math", "rule:match", "rule:yes_no"]
 LegacyScoreForm = Literal["tengu_points", "elyza_number", "double_brackets", "rakuda_brackets", "rakuda_mean_of_tenths"]
+
+RULE = "rule:"
+"""How the names of graders begin that are rules."""
+
+DEFAULT_SEED = 42
+"""Of samples of question sets."""
 
 _GENERATION_SAMPLING = Sampling(temperature=0.2, max_tokens=6000)
 _JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=4096)
@@ -93,7 +98,8 @@ class Benchmark:
         reported_multiplier: Factor from the judge's scale to the published one.
         generation: How answers are asked for.
         grader: What turns an answer into a score: an LLM judge, or rules that leave to one what they cannot tell.
-        system: The evaluation that it belongs to.
+        samples: Answers to each question, unless a run says otherwise.
+        strategies: Which make a consensus of them, unless a run says otherwise.
         answer_type: What an answer is: a free text to be judged, a number, an option's letter, an expression, a
             short text, or yes or no.
         read_row: Reads a row of the dataset as its publisher has it. A row with a `reference` is ours, and has our
@@ -113,7 +119,8 @@ class Benchmark:
     reported_multiplier: float = 1.0
     generation: GenerationDefaults = GenerationDefaults()
     grader: GraderKind = "llm_judge"
-    system: System = "shaberi"
+    samples: int = 1
+    strategies: tuple[str, ...] = ()
     answer_type: AnswerType = "free"
     read_row: RowReader | None = None
     files: tuple[str, ...] = ()
@@ -230,7 +237,6 @@ def _ensemble(
         required=frozenset({"reference"}),
         generation=GenerationDefaults(_ENSEMBLE_SAMPLING, system_template=None),
         grader=_GRADERS[answer_type],
-        system="ensemble",
         answer_type=answer_type,
         read_row=read_row,
         files=files,
@@ -340,7 +346,7 @@ ALL_BENCHMARKS = _by_name(*BENCHMARKS.values(), *_ENSEMBLE)
 
 
 def get_benchmark(name: str) -> Benchmark:
-    """The benchmark of that name, of either system.
+    """The benchmark of that name.
 
     Raises:
         ConfigurationError: There is none; the message lists the known ones.
@@ -351,15 +357,14 @@ def get_benchmark(name: str) -> Benchmark:
         raise ConfigurationError(f"unknown benchmark {name!r}; known: {', '.join(ALL_BENCHMARKS)}") from None
 
 
-def parse_benchmarks(text: str, all_of: Mapping[str, Benchmark] = BENCHMARKS) -> tuple[Benchmark, ...]:
+def parse_benchmarks(text: str) -> tuple[Benchmark, ...]:
     """The benchmarks of `all` or of a comma-separated list, in the list's order, each once.
 
     >>> [benchmark.name for benchmark in parse_benchmarks("rakuda, elyza,rakuda")]
     ['rakuda', 'elyza']
 
     Args:
-        text: Names, or `all`.
-        all_of: What `all` means; a list may name others.
+        text: Names, or `all`, which are `BENCHMARKS`.
 
     Raises:
         ConfigurationError: A name is unknown, or the list is empty.
@@ -368,5 +373,5 @@ def parse_benchmarks(text: str, all_of: Mapping[str, Benchmark] = BENCHMARKS) ->
     if not names:
         raise ConfigurationError(f"no benchmark named; use 'all' or some of: {', '.join(ALL_BENCHMARKS)}")
     if names == ["all"]:
-        return tuple(all_of.values())
+        return tuple(BENCHMARKS.values())
     return tuple(get_benchmark(name) for name in dict.fromkeys(names))

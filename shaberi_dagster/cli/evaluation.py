@@ -10,7 +10,7 @@ from functools import partial
 import orjson
 from rich.console import Console
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS, get_benchmark, parse_benchmarks
+from shaberi_dagster.benchmarks.registry import RULE, get_benchmark, parse_benchmarks
 from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.cli.plan import write_plan
 from shaberi_dagster.cli.view_scores import Selection, show
@@ -63,8 +63,7 @@ class Evaluation:
         self._rejudge, self._reprocess = rejudge, reprocess
         self._pipeline = ",".join(requests[0].passes or []) or BASELINE
         self._judges_asked = named_judges(requests[0], self._workspace)
-        all_of = ENSEMBLE_BENCHMARKS if requests[0].ensemble else BENCHMARKS
-        self._benchmarks = [one.name for one in parse_benchmarks(",".join(requests[0].benchmarks), all_of)]
+        self._benchmarks = [one.name for one in parse_benchmarks(",".join(requests[0].benchmarks))]
         self._specs = [self._judged_anew(one) if rejudge else plan_run(one, self._workspace) for one in requests]
 
     @property
@@ -117,9 +116,8 @@ class Evaluation:
         workspace = self._workspace
         if not self._reprocess and any(not self._is_complete(spec) for spec in self._specs):
             stages = self._stages()
-            judges = self._judges() or [judge.name for judge in self._specs[0].judges]
-            answers = "answers" in stages and not self._samples_are_there()
-            check_endpoints(self._specs[0], workspace, answers=answers, judges=judges)
+            answers = self._benchmarks if "answers" in stages and not self._samples_are_there() else []
+            check_endpoints(self._specs[0], workspace, answers=answers, judges=self._llm_judges())
         self._announce(reporter.note)
         instance = open_instance(workspace.settings.dagster_home)
         close_dead_runs(instance)
@@ -148,10 +146,12 @@ class Evaluation:
 
     def show_scores(self, *, as_json: bool) -> None:
         """Print the table of these runs."""
+        asked = self._judges_asked
+        judges = (name for one in self._benchmarks for name in self.spec.chosen_judges(one, asked)) if asked else ()
         selection = Selection(
             models=[self._specs[0].model],
             tags=[spec.run_tag for spec in self._specs],
-            judges=self._judges_asked,
+            judges=list(dict.fromkeys(judges)),
             pipeline=self._pipeline,
             runs=len(self._specs) if len(self._specs) > 1 else None,
         )
@@ -178,7 +178,10 @@ class Evaluation:
         return judged_anew(spec, [name for name in asked if name in old], self._benchmarks)
 
     def _stages(self) -> list[str]:
-        without = set() if self._specs[0].passes else {"pass_outputs"}
+        spec = self._specs[0]
+        without = set() if spec.passes else {"pass_outputs"}
+        if not any(spec.benchmarks[name].has_consensus for name in self._benchmarks):
+            without.add("consensus")
         if self._rejudge or self._reprocess:
             without.add("answers")
         return [stage for stage in self._only or STAGES if stage not in without]
@@ -188,10 +191,18 @@ class Evaluation:
         return self._judges_asked if self._rejudge else []
 
     def _samples_are_there(self) -> bool:
-        """Whether an ensemble's samples are stored or paid for, so that its endpoint is not needed for them."""
-        if self.spec.ensemble is None:
+        """Whether several samples are stored or paid for, so that their endpoint is not needed for them."""
+        if not self._is_sampled():
             return False
         return not answers_missing(self.spec, self._benchmarks, self._workspace)
+
+    def _is_sampled(self) -> bool:
+        return any(self.spec.benchmarks[name].samples > 1 for name in self._benchmarks)
+
+    def _llm_judges(self) -> list[str]:
+        """The judges that are asked about everything; those that rules leave something to may not be asked at all."""
+        judged = [name for name in self._benchmarks if not get_benchmark(name).grader.startswith(RULE)]
+        return [judge for name in judged for judge in self.spec.chosen_judges(name, self._judges())]
 
     def _is_up_to_date(self) -> bool:
         """Whether there is nothing to do, which is found out without Dagster."""
@@ -201,8 +212,7 @@ class Evaluation:
         return all(is_up_to_date(spec, self._benchmarks, stages, self._workspace) for spec in self._specs)
 
     def _is_complete(self, spec: RunSpec) -> bool:
-        stored = self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["spec_hash"])["spec_hash"].to_list()
-        return stored == [spec.spec_hash] and self._state(spec) == "complete"
+        return load_run(self._workspace.lake, spec.run_id) == spec and self._state(spec) == "complete"
 
     def _n_calls(self) -> Counter[str]:
         """Calls that are the runs' own, by stage."""
@@ -220,13 +230,19 @@ class Evaluation:
         for name in self._benchmarks:
             settings = spec.benchmarks[name]
             note(f"{name}: {settings.question_set} ({settings.n_questions} questions, from {settings.source})")
-        if spec.ensemble:
+        if self._is_sampled():
             planned = sum(map(spec.n_planned, self._benchmarks))
             missing = answers_missing(spec, self._benchmarks, self._workspace)
             note(f"samples: {planned - missing} of {planned} are there or paid for, {missing} calls to make")
-        if spec.ensemble and "judgements" in self._stages():
-            grader = spec.ensemble.grader
-            note(f"graded by rules; what they cannot tell by {grader.model if grader else 'nobody, so it is wrong'}")
+        ruled = [name for name in self._benchmarks if get_benchmark(name).grader.startswith(RULE)]
+        if ruled and "judgements" in self._stages():
+            graders = {
+                judge.name for name in ruled for one in spec.benchmarks[name].judges if (judge := spec.judge(one))
+            }
+            note(
+                f"{', '.join(ruled)}: graded by rules; what they cannot tell by "
+                f"{', '.join(sorted(graders)) or 'nobody, so it is wrong'}"
+            )
         prompts = self._workspace.prompts
         for judge in spec.judges:
             if judge.prompt and judge.name in (self._judges() or [judge.name]):
@@ -234,7 +250,7 @@ class Evaluation:
                 alike = [name for name in self._benchmarks if judges_alike(prompts, variant, get_benchmark(name))]
                 if alike:
                     note(f"judge {judge.name} is told what {judge.model} is told in {', '.join(alike)}")
-        if any(judge.model == DEFAULT_MODEL for judge in spec.judges):
+        if DEFAULT_MODEL in self._llm_judges():
             note(
                 f"judge {DEFAULT_MODEL} is a tiny model that shows the pipeline at work; its scores mean little. "
                 "Name a real one with --judge-model."

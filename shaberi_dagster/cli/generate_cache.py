@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from shaberi_dagster.benchmarks.registry import DEFAULT_SEED
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, INTERRUPTED, Debug
 from shaberi_dagster.cli.quick_eval import (
     BaseUrl,
@@ -20,6 +21,7 @@ from shaberi_dagster.cli.quick_eval import (
     Questions,
     QuestionSet,
     Samples,
+    Seed,
     Single,
     Temperature,
     names_of,
@@ -51,6 +53,7 @@ def generate_cache(  # noqa: PLR0917
     max_tokens: MaxTokens = None,
     single: Single = "own",
     sample_order: Order = "pinned",
+    sample_seed: Seed = DEFAULT_SEED,
     base_url: BaseUrl = None,
     api_key_variable: KeyVariable = None,
     tag: Annotated[str | None, typer.Option(help="Run tag. Default: made of the settings.")] = None,
@@ -69,8 +72,10 @@ def generate_cache(  # noqa: PLR0917
         ensemble=ensemble,
         samples=samples,
         sample=sample,
+        sample_seed=sample_seed,
         tag=tag,
         prefix="cache",
+        grades=False,
         benchmarks=names_of(datasets),
         strategies=[],
         temperature=temperature,

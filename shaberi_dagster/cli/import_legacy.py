@@ -12,6 +12,7 @@ from rich.text import Text
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.cli.text import json_safe, printable
+from shaberi_dagster.lake.compaction import surplus_files
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.importing import named_trees, reconcile_lake
 from shaberi_dagster.legacy.reconcile import Reconciliation
@@ -19,6 +20,7 @@ from shaberi_dagster.runs.workspace import reporting_to
 from shaberi_dagster.settings import Settings
 
 _MOST_LINES_SHOWN = 20
+_MANY_FILES = 100  # over a thousand small ones a leaderboard takes ten times as long
 _COUNTS = ("files", "lines", "blank", "imported", "repeated", "quarantined")
 
 
@@ -52,6 +54,8 @@ def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str
         except KeyboardInterrupt:
             reporter.note("interrupted; what is in the lake stays, the same command goes on")
             raise
+        if (surplus := surplus_files(Lake(settings.warehouse))) >= _MANY_FILES:
+            reporter.note(f"the lake has {surplus:,} files more than it needs: `shaberi compact` puts them together")
 
 
 def show_report(settings: Settings, tag: str, *, full: bool, as_json: bool) -> int:

@@ -4,8 +4,7 @@ import csv
 import re
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -18,73 +17,14 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
+from shaberi_dagster.cli.named_queries import NamedQuery, named_queries
 from shaberi_dagster.cli.text import json_safe, printable
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import (
-    default_parameters,
-    describe_sql,
-    open_catalog,
-    run_query,
-    view_files,
-    view_name,
-)
+from shaberi_dagster.lake.catalog import describe_sql, open_catalog, run_query, view_files, view_name
 from shaberi_dagster.settings import Settings
 
 FORMATS = ("table", "csv", "json", "parquet")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-
-
-@dataclass(frozen=True)
-class NamedQuery:
-    """A file of `sql/queries`.
-
-    Attributes:
-        name: Its name without `.sql`.
-        description: The comment on top.
-        sql: One SELECT.
-        parameters: Its `$parameters`, those without a default first.
-        defaults: What parameters are when nothing is given; None is null.
-    """
-
-    name: str
-    description: str
-    sql: str
-    parameters: Sequence[str]
-    defaults: Mapping[str, str | None]
-
-    @property
-    def signature(self) -> str:
-        """Its parameters with their defaults, as `--param` takes them."""
-        defaults = {name: "null" if value is None else value for name, value in self.defaults.items()}
-        return ", ".join(f"{name}={defaults[name]}" if name in defaults else name for name in self.parameters)
-
-    def bound(self, given: Mapping[str, object]) -> dict[str, object]:
-        """The values of all parameters.
-
-        Raises:
-            ConfigurationError: One has no value, or is not a parameter of this query.
-        """
-        if unknown := given.keys() - set(self.parameters):
-            raise ConfigurationError(
-                f"query {self.name} has no parameter {min(unknown)}; parameters: {self.signature or 'none'}"
-            )
-        values = {**self.defaults, **given}
-        if missing := [name for name in self.parameters if name not in values]:
-            needed = " ".join(f"--param {name}=…" for name in missing)
-            raise ConfigurationError(f"query {self.name} needs {needed}; parameters: {self.signature}")
-        return values
-
-
-def named_queries(settings: Settings) -> dict[str, NamedQuery]:
-    """The queries of `sql/queries` by name."""
-    return {path.stem: _named_query(path) for path in sorted((settings.sql / "queries").glob("*.sql"))}
-
-
-def _named_query(path: Path) -> NamedQuery:
-    sql, defaults = path.read_text(encoding="utf-8"), default_parameters(path)
-    names = duckdb.extract_statements(sql)[0].named_parameters
-    parameters = [*sorted(names - defaults.keys()), *defaults]
-    return NamedQuery(path.stem, describe_sql(path), sql, parameters, defaults)
 
 
 def run_sql(
@@ -114,9 +54,13 @@ def run_sql(
     parquet = output if output_format == "parquet" and not explain else None
     if output_format == "parquet" and parquet is None:
         raise ConfigurationError("--format parquet needs --output FILE and is no format of a plan")
-    text, bound = _text_and_values(settings, query, _bound(parameters))
+    given = _given(parameters)
+    named = _named(settings, query)
+    text, values = (query, given) if named is None else (named.sql, named.bound(given))
     with open_catalog(settings.warehouse) as connection:
-        result = run_query(connection, f"explain analyze {text}" if explain else text, bound)
+        if named is not None:
+            named.check_known(connection, given)
+        result = run_query(connection, f"explain analyze {text}" if explain else text, dict(values))
         try:
             if parquet is not None:
                 _write_parquet(result, parquet)
@@ -151,25 +95,30 @@ def _first_sentence(text: str) -> str:
     return text.partition(". ")[0].removesuffix(".") + "."
 
 
-def _text_and_values(settings: Settings, query: str, given: dict[str, object]) -> tuple[str, dict[str, object]]:
+def _named(settings: Settings, query: str) -> NamedQuery | None:
+    """The named query, or all of the view; None for a statement.
+
+    Raises:
+        ConfigurationError: It looks like a name, and there is no such query or view.
+    """
     if not _NAME.fullmatch(query):
-        return query, given
+        return None
     queries = named_queries(settings)
     if query in queries:
-        return queries[query].sql, queries[query].bound(given)
+        return queries[query]
     if query in map(view_name, view_files()):
-        return f"from {query}", given
+        return NamedQuery(query, "", f"from {query}", [], {})
     raise ConfigurationError(f"no query {query!r}; known: {', '.join(queries)}; `shaberi sql` lists views too")
 
 
-def _bound(parameters: Sequence[str]) -> dict[str, object]:
-    bound: dict[str, object] = {}
+def _given(parameters: Sequence[str]) -> dict[str, str]:
+    given = {}
     for parameter in parameters:
         name, equals, value = parameter.partition("=")
         if not equals or not name:
             raise ConfigurationError(f"--param {parameter!r} must be NAME=VALUE")
-        bound[name] = value
-    return bound
+        given[name] = value
+    return given
 
 
 def _with_maps_as_columns(

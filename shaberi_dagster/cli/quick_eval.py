@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from shaberi_dagster.benchmarks.registry import DEFAULT_SEED, ENSEMBLE_BENCHMARKS
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INTERRUPTED, Debug, run_command
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
-from shaberi_dagster.runs.spec import SINGLE, CallOptions, RunRequest
+from shaberi_dagster.runs.spec import CallOptions, RunRequest
 
 if TYPE_CHECKING:  # Dagster and polars cost start-up time that --help and usage errors need not pay
     import duckdb
@@ -51,6 +52,7 @@ Single = Annotated[
 Order = Annotated[
     Literal["pinned", "mulberry32"], typer.Option(help="How --sample chooses: pinned, or the original's seeded order.")
 ]
+Seed = Annotated[int, typer.Option(min=0, help="Which sample; another seed is another question set.")]
 BaseUrl = Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint of the model, up to /v1.")]
 KeyVariable = Annotated[str | None, typer.Option(help="Environment variable with the key for --base-url.")]
 Temperature = Annotated[float, typer.Option(min=0, max=2, help="Of samples.")]
@@ -89,10 +91,17 @@ def quick_eval(  # noqa: PLR0917
     ] = None,
     judge_model: Annotated[
         str | None,
-        typer.Option(help="Grades what the rules cannot tell. Default: the model, unless embedded; none: rules alone."),
+        typer.Option(
+            help="Judges what no rule grades, and what the rules cannot tell. Default: of the latter the model, unless "
+            "embedded; none: rules alone."
+        ),
+    ] = None,
+    judge_prompt: Annotated[
+        str | None, typer.Option(help="Variant of the judge prompt: a judge of its own, named MODEL+VARIANT.")
     ] = None,
     single: Single = "own",
     sample_order: Order = "pinned",
+    sample_seed: Seed = DEFAULT_SEED,
     base_url: BaseUrl = None,
     judge_base_url: Annotated[str | None, typer.Option(help="Endpoint of the judge. Default: the model's.")] = None,
     api_key_variable: KeyVariable = None,
@@ -137,14 +146,16 @@ def quick_eval(  # noqa: PLR0917
         ensemble=ensemble,
         samples=samples,
         sample=sample,
+        sample_seed=sample_seed,
         tag=tag,
         prefix="quick",
         benchmarks=names_of(datasets),
-        strategies=None if strategy == _ALL else names_of(strategy),
+        strategies=names_of(strategy),
         temperature=temperature,
         max_tokens=max_tokens,
         consensus_model=consensus_model,
-        grader_model=_grader(model, judge_model),
+        judge_model=judge_model,
+        judge_prompt=judge_prompt,
         single=single,
         sample_order=sample_order,
         base_url=base_url,
@@ -181,13 +192,6 @@ def quick_eval(  # noqa: PLR0917
     if not passed:
         return GATE_FAILED
     return FINE if status == "complete" else FAILED_PARTS
-
-
-def _grader(model: str, judge_model: str | None) -> str | None:
-    """Who grades what the rules cannot tell; the embedded model only if named: half its verdicts have no end."""
-    if judge_model is None:
-        return None if model == DEFAULT_MODEL else model
-    return None if judge_model == _NOBODY else judge_model
 
 
 class _Gate:
@@ -261,7 +265,7 @@ def _show(
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
 
     spec = evaluation.spec
-    strategies = request.strategies or [one for one in spec.strategies if one != SINGLE]
+    strategies = request.strategies or []
     verdict, objection = None, None
     with open_catalog(evaluation.workspace.settings.warehouse) as catalog:
         report = quick_report.read_report(
@@ -294,10 +298,15 @@ def request_of(
     ensemble: str,
     samples: int | None,
     sample: str,
+    sample_seed: int = DEFAULT_SEED,
     tag: str | None,
     prefix: str,
+    benchmarks: list[str],
+    strategies: list[str],
     temperature: float,
     questions: str | None,
+    grades: bool = True,
+    judge_model: str | None = None,
     **others: Any,
 ) -> RunRequest:
     """The request that the options of a command stand for.
@@ -307,29 +316,52 @@ def request_of(
         ensemble: A number, or models.
         samples: The number where `ensemble` names models.
         sample: A number of questions, or `all`.
+        sample_seed: Which of them.
         tag: The run's tag; None makes one of the settings, so that other settings are another run.
         prefix: Its first part.
+        benchmarks: Names; `all` are those that rules grade.
+        strategies: Names; `all` are the default ones.
         temperature: Of samples.
         questions: Where they are from.
+        grades: Whether answers are graded at all.
+        judge_model: As the option has it.
         others: Further fields of the request.
 
     Raises:
         ConfigurationError: An option cannot be understood.
     """
+    from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES  # noqa: PLC0415  (only when it is needed)
+
     size, models = _ensemble_of(ensemble, samples)
     n = None if sample == _ALL else _count("--sample", sample, least=1, other="a number of questions or all")
+    # The embedded model grades only if it is named: half its verdicts have no end.
+    grader = model if grades and judge_model is None and model != DEFAULT_MODEL else None
+    judges = None if judge_model is None else [] if judge_model == _NOBODY else [judge_model]
     if tag is None:
         tag = "-".join([prefix, *([f"n{n}"] if n else []), f"{size}x", f"t{temperature:g}"])
-        if unusual := _unusual(model, others | {"ensemble_models": models, "questions": _source(questions)}):
+        named = {
+            "grader_model": ((judges or [_NOBODY])[0] if judges is not None else grader or _NOBODY) if grades else None,
+            "ensemble_models": models,
+            "sample_seed": None if sample_seed == DEFAULT_SEED else sample_seed,
+            "questions": _source(questions),
+        }
+        if unusual := _unusual(model, others | named):
             tag = f"{tag}-{sha256_json(unusual)[:8]}"
+    others["judge_base_url"] = others.get("judge_base_url") or others.get("base_url")
+    others["judge_api_key_variable"] = others.get("judge_api_key_variable") or others.get("api_key_variable")
     return RunRequest(
         model=model,
         tag=tag,
-        ensemble=size,
-        ensemble_models=models,
+        benchmarks=list(ENSEMBLE_BENCHMARKS) if benchmarks == [_ALL] else benchmarks,
+        samples=size,
+        sample_models=models,
+        strategies=list(DEFAULT_STRATEGIES) if strategies == [_ALL] else strategies,
         sample=n,
+        sample_seed=sample_seed,
         temperature=temperature,
         questions=questions,
+        judge_models=judges,
+        grader_model=grader,
         **others,
     )
 
@@ -337,9 +369,8 @@ def request_of(
 def _unusual(model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that are not as they would be without a word, apart from those that a run can take more of."""
     usual = {"single": "own", "sample_order": "pinned", "consensus_model": model, "grader_model": model}
-    free = {"benchmarks", "strategies", "api_key_variable", "judge_api_key_variable"}
-    judged_by_nobody = {"grader_model": _NOBODY} if settings.get("grader_model", model) is None else {}
-    return judged_by_nobody | {
+    free = {"api_key_variable", "judge_api_key_variable"}
+    return {
         name: value
         for name, value in settings.items()
         if name not in free and value is not None and value != usual.get(name)

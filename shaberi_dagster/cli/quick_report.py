@@ -15,9 +15,10 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from shaberi_dagster.benchmarks.registry import RULE, get_benchmark
 from shaberi_dagster.cli.text import json_safe, printable, width_of
 from shaberi_dagster.lake.catalog import run_query
-from shaberi_dagster.runs.spec import SINGLE, RunSpec
+from shaberi_dagster.runs.spec import SINGLE, BenchmarkSpec, RunSpec
 from shaberi_dagster.statistics.intervals import (
     Estimate,
     Interval,
@@ -196,15 +197,43 @@ class BenchmarkReport:
 
 
 @dataclass(frozen=True)
+class JudgedResult:
+    """One strategy on one benchmark that LLMs judge.
+
+    Attributes:
+        benchmark: Its name.
+        question_set: Its set.
+        judge: Who judged.
+        strategy: Its name; `samples` are all samples, the single answer included.
+        score: Mean on the reported scale, of the answers with a score; None without any.
+        n_planned: Answers planned.
+        n_scored: Answers with a score.
+        n_failed: Answers without one, since a call failed.
+        n_excluded: Answers that are empty.
+    """
+
+    benchmark: str
+    question_set: str
+    judge: str
+    strategy: str
+    score: float | None
+    n_planned: int
+    n_scored: int
+    n_failed: int
+    n_excluded: int
+
+
+@dataclass(frozen=True)
 class QuickReport:
     """What one run says.
 
     Attributes:
         spec: The run.
         status: `complete`, or what its first other benchmark is.
-        benchmarks: One for each.
+        benchmarks: One for each that rules grade.
         pooled: All their questions together.
-        means: The benchmarks with the same weight each.
+        means: Those benchmarks with the same weight each.
+        judged: The benchmarks that LLMs judge.
         calls_made: Calls that this command made, by stage.
     """
 
@@ -213,6 +242,7 @@ class QuickReport:
     benchmarks: tuple[BenchmarkReport, ...]
     pooled: BenchmarkReport
     means: tuple[MeanResult, ...]
+    judged: tuple[JudgedResult, ...]
     calls_made: Mapping[str, int]
 
 
@@ -239,10 +269,12 @@ def read_report(
         calls_made: Calls that were made for it now, by stage.
     """
     reader = _Reader(catalog, spec, [SINGLE, *strategies])
-    reports = [reader.benchmark(name) for name in benchmarks]
-    pooled = _pooled(reports, [share for name in benchmarks for share in reader.shares(name)])
+    graded = [name for name in benchmarks if get_benchmark(name).grader.startswith(RULE)]
+    reports = [reader.benchmark(name) for name in graded]
+    pooled = _pooled(reports, [share for name in graded for share in reader.shares(name)])
     means = tuple(_mean(name.strategy, reports, reader) for name in pooled.results)
-    return QuickReport(spec, status, tuple(reports), pooled, means, dict(calls_made))
+    judged = [result for name in benchmarks if name not in graded for result in reader.judged(name)]
+    return QuickReport(spec, status, tuple(reports), pooled, means, tuple(judged), dict(calls_made))
 
 
 class _Reader:
@@ -266,6 +298,20 @@ class _Reader:
             agreement=_agreement(self._rows("agreement", name)),
             pairs=_pairs(row for row in self._rows("complementarity", name) if self._is_asked_for(row)),
         )
+
+    def judged(self, name: str) -> list[JudgedResult]:
+        """What each judge says of each strategy, and of the samples."""
+        sql = """
+            select benchmark, question_set, judge, coalesce(strategy, $samples) as strategy, score,
+                n_planned, n_scored, n_failed, n_excluded
+            from leaderboard
+            where run_id = $run_id and benchmark = $benchmark and pipeline = 'baseline'
+        """
+        of_run: dict[str, object] = {"run_id": self._spec.run_id, "benchmark": name, "samples": SAMPLES}
+        found = [JudgedResult(*row) for row in run_query(self._catalog, sql, of_run).fetchall()]
+        order = [*self._strategies, SAMPLES]
+        shown = [one for one in found if one.strategy in order]
+        return sorted(shown, key=lambda one: (one.judge, order.index(one.strategy)))
 
     def shares(self, name: str) -> list[tuple[int, int]]:
         """For each question how many of its shared samples are right, and how many there are."""
@@ -430,8 +476,8 @@ def as_document(report: QuickReport, gate: Mapping[str, Any] | None = None) -> d
         report: The report.
         gate: What the regression gate found; None when it was not asked.
     """
-    spec, ensemble = report.spec, report.spec.ensemble
-    assert ensemble is not None  # noqa: S101 - `quick-eval` makes no other runs
+    spec = report.spec
+    graders = _graders(report)
     return {
         "format": FORMAT,
         "run_id": spec.run_id,
@@ -440,11 +486,11 @@ def as_document(report: QuickReport, gate: Mapping[str, Any] | None = None) -> d
         "status": report.status,
         "policy": POLICY,
         "settings": {
-            "ensemble": ensemble.size,
-            "members": [member.model for member in ensemble.members],
-            "single": ensemble.single,
-            "consensus_model": ensemble.consensus.model,
-            "judge_model": ensemble.grader.model if ensemble.grader else None,
+            "ensemble": len(_settings(report).shared),
+            "members": [member.model for member in spec.members or (spec.itself,)],
+            "single": _settings(report).single,
+            "consensus_model": (spec.consensus or spec.itself).model,
+            "judge_model": graders[0] if graders else None,
             "base_url": spec.endpoint.base_url,
         },
         "calls_made": dict(report.calls_made),
@@ -454,8 +500,23 @@ def as_document(report: QuickReport, gate: Mapping[str, Any] | None = None) -> d
             "pooled": _facts_document(report.pooled),
             "mean_of_benchmarks": [asdict(one) for one in report.means],
         },
+        "judged": [asdict(one) for one in report.judged],
         "gate": dict(gate) if gate is not None else None,
     }
+
+
+def _settings(report: QuickReport) -> BenchmarkSpec:
+    """How the samples of its benchmarks were made; a run may have others that were made otherwise."""
+    graded, judged = ([one.benchmark for one in some if one.benchmark] for some in (report.benchmarks, report.judged))
+    return report.spec.benchmarks[[*graded, *judged][0]]
+
+
+def _graders(report: QuickReport) -> list[str]:
+    """Who decides what rules cannot tell."""
+    names = dict.fromkeys(
+        name for one in report.benchmarks for name in report.spec.benchmarks[one.benchmark or ""].judges
+    )
+    return list(dict.fromkeys(judge.name for name in names if (judge := report.spec.judge(name))))
 
 
 def as_json(document: Mapping[str, Any]) -> str:
@@ -499,16 +560,45 @@ def write_report(report: QuickReport, console: Console) -> None:
 
 
 def _parts(report: QuickReport) -> Iterator[RenderableType]:
-    spec, ensemble = report.spec, report.spec.ensemble
-    assert ensemble is not None  # noqa: S101 - `quick-eval` makes no other runs
-    members = ", ".join(dict.fromkeys(member.model for member in ensemble.members))
+    spec, settings = report.spec, _settings(report)
+    members = ", ".join(dict.fromkeys(member.model for member in spec.members or (spec.itself,)))
     yield _line(f"{spec.model} ({spec.run_tag})", "bold")
     yield _line(
-        f"{ensemble.size} shared samples of {members}; the single answer is "
-        f"{'a sample of its own' if ensemble.single == 'own' else 'the first of them'}; "
-        f"consensus by {ensemble.consensus.model}; graded by rules"
-        + (f", and by {ensemble.grader.model} what they cannot tell" if ensemble.grader else " alone")
+        f"{len(settings.shared)} shared samples of {members}; the single answer is "
+        f"{'a sample of its own' if settings.single == 'own' else 'the first of them'}; "
+        f"consensus by {(spec.consensus or spec.itself).model}"
     )
+    if report.benchmarks:
+        yield from _graded_parts(report)
+    if report.judged:
+        yield Text()
+        yield _line("Judged by LLMs: mean score on the reported scale; failures and empty answers are left out.")
+        yield Text()
+        yield _judged_table(report.judged)
+    yield Text()
+    graded_sets = [one.question_set or "" for one in report.benchmarks]
+    sets = dict.fromkeys([*graded_sets, *(one.question_set for one in report.judged)])
+    yield _line(f"Question sets: {', '.join(sets)}", "dim")
+    made = ", ".join(f"{n:,} {stage}" for stage, n in report.calls_made.items() if n)
+    yield _line(f"Calls made now: {made or 'none'}; everything else was there.", "dim")
+
+
+def _judged_table(results: Sequence[JudgedResult]) -> Table:
+    titles = ("benchmark", "judge", "strategy", "score", "scored", "failed", "excluded")
+    rows = [
+        (
+            *(one.benchmark, one.judge, one.strategy, _NOTHING if one.score is None else f"{one.score:.2f}"),
+            *(f"{one.n_scored}/{one.n_planned}", str(one.n_failed), str(one.n_excluded)),
+        )
+        for one in results
+    ]
+    return _table(titles, rows, left={0, 1, 2})
+
+
+def _graded_parts(report: QuickReport) -> Iterator[RenderableType]:
+    graders = _graders(report)
+    by_whom = f", and by {', '.join(graders)} what they cannot tell" if graders else " alone"
+    yield _line(f"Graded by rules{by_whom}.")
     yield _line("A failure or an abstention counts as wrong in the accuracy; the column scored leaves both out.")
     yield Text()
     yield _results_table(report)
@@ -536,10 +626,6 @@ def _parts(report: QuickReport) -> Iterator[RenderableType]:
             yield Text()
             yield _line(f"{title} in pairs: questions that both, one, or neither gets right", "bold")
             yield _pairs_table(pairs)
-    yield Text()
-    yield _line(f"Question sets: {', '.join(one.question_set or '' for one in report.benchmarks)}", "dim")
-    made = ", ".join(f"{n:,} {stage}" for stage, n in report.calls_made.items() if n)
-    yield _line(f"Calls made now: {made or 'none'}; everything else was there.", "dim")
 
 
 _RESULT_TITLES = (

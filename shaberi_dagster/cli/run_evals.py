@@ -28,6 +28,8 @@ _EPILOG = """Examples:
   run-evals --model my-model --tag july --passes lang_mixing,repetition
   run-evals --model my-model --tag july --reprocess
   run-evals --model my-model --benchmark elyza,tengu --limit 10 --questions hub
+  run-evals --model my-model --benchmark tengu --samples 5 --strategy plurality,council --judge-model gpt-5.1
+  run-evals --model my-model --benchmark tengu,gsm8k --sample 30 --judge-model gpt-5.1
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --dry-run
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --max-cost 5
 
@@ -51,6 +53,13 @@ def run_evals(  # noqa: PLR0917
     pass_option: Annotated[
         list[str] | None, typer.Option(help="NAME.SETTING=VALUE for one of the passes; repeat for several.")
     ] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="Answers to each question (default 1).")] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            "--strategy", "--strategies", help="Strategies that make a consensus of the samples, comma-separated."
+        ),
+    ] = None,
     rejudge: Annotated[
         bool, typer.Option("--rejudge", help="Judge the stored answers anew; ask the model nothing.")
     ] = False,
@@ -65,7 +74,9 @@ def run_evals(  # noqa: PLR0917
     judge_api_key_variable: Annotated[
         str | None, typer.Option(help="Environment variable with the key for --judge-base-url.")
     ] = None,
-    temperature: Annotated[float | None, typer.Option(min=0, max=2, help="Of answers (default 0.2).")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, max=2, help="Of answers (default 0.2; where rules grade 0.7).")
+    ] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Of an answer (default 6000).")] = None,
     frequency_penalty: Annotated[
         float | None, typer.Option("--frequency-penalty", "-fp", min=-2, max=2, help="Of answers (default 0).")
@@ -73,6 +84,12 @@ def run_evals(  # noqa: PLR0917
     judge_max_tokens: Annotated[int | None, typer.Option(min=1, help="Of a judgement (default 4096).")] = None,
     score_rounding: Annotated[
         str | None, typer.Option(help="none keeps decimals (default); legacy rounds half to even.")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Only a seeded sample of so many questions of each benchmark.")
+    ] = None,
+    sample_seed: Annotated[
+        int | None, typer.Option(min=0, help="Which sample (default 42); another seed is another question set.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions of each benchmark.")] = None,
     questions: Annotated[
@@ -114,6 +131,10 @@ def run_evals(  # noqa: PLR0917
         model=model,
         tag=tag,
         benchmarks=benchmark.split(","),
+        samples=samples,
+        strategies=[name.strip() for name in strategy.split(",")] if strategy else None,
+        sample=sample,
+        sample_seed=sample_seed,
         judge_models=judge_model or None,
         judge_prompt=judge_prompt,
         passes=passes.split(",") if passes else None,

@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pydantic
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark, get_benchmark
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.metadata import column_schema, materialize_result, question_set_metadata
 from shaberi_dagster.defs.options import config_class, part_of
@@ -21,14 +21,14 @@ from shaberi_dagster.passes.registry import make_pipeline
 from shaberi_dagster.regression import regression_checks
 from shaberi_dagster.runs.planning import add_pipeline, load_source, store_question_set
 from shaberi_dagster.runs.spec import CallOptions
-from shaberi_dagster.stages.result import Check, StageResult, checks_of, stages_of
+from shaberi_dagster.stages.result import Check, StageResult, checks_of
 
 OWNERS = ["team:evaluation"]
 _UPSTREAM = {
     "answers": ["questions"],
     "consensus": ["answers"],
-    "judgements": ["answers"],
-    "pass_outputs": ["answers"],
+    "judgements": ["answers", "consensus"],
+    "pass_outputs": ["answers", "consensus"],
     "scores": ["judgements", "pass_outputs"],
     "metrics": ["scores"],
 }
@@ -70,23 +70,12 @@ MetricsConfig = config_class("MetricsConfig", "What to compare the run with.", _
 PassesConfig = config_class("PassesConfig", "Which passes to add, and how to make calls.", _Passes, CallOptions)
 
 
-def benchmarks_of(stage: str) -> dict[str, Benchmark]:
-    """The benchmarks that a stage, or the questions, have assets for."""
-    return {name: one for name, one in ALL_BENCHMARKS.items() if stage in ("questions", *stages_of(one))}
-
-
-def _upstream_of(stage: str, benchmark: Benchmark) -> list[str]:
-    """The stages before it; an ensemble's judgements are of its consensus too."""
-    upstream = [one for one in _UPSTREAM.get(stage, []) if one == "questions" or benchmark.name in benchmarks_of(one)]
-    return [*upstream, "consensus"] if stage == "judgements" and benchmark.system == "ensemble" else upstream
-
-
 def specs_of(stage: str) -> list[dg.AssetSpec]:
     """One asset for each benchmark."""
     return [
         dg.AssetSpec(
             [stage, name],
-            deps=[[upstream, name] for upstream in _upstream_of(stage, benchmark)],
+            deps=[[upstream, name] for upstream in _UPSTREAM.get(stage, [])],
             description=f"{benchmark.title}: {TABLES[stage].meaning}.",
             group_name=stage,
             kinds=_KINDS[stage],
@@ -99,14 +88,14 @@ def specs_of(stage: str) -> list[dg.AssetSpec]:
                 "scale": f"{benchmark.scale_minimum} to {benchmark.scale_maximum}",
             },
         )
-        for name, benchmark in benchmarks_of(stage).items()
+        for name, benchmark in ALL_BENCHMARKS.items()
     ]
 
 
 def _checks_of(stage: str) -> list[dg.AssetCheckSpec]:
     return [
         dg.AssetCheckSpec(check, asset=dg.AssetKey([stage, name]), description=description, partitions_def=runs)
-        for name, benchmark in benchmarks_of(stage).items()
+        for name, benchmark in ALL_BENCHMARKS.items()
         for check, description in checks_of(stage, benchmark).items()
     ]
 
@@ -120,12 +109,7 @@ def _bring_up_to_date(
     gate = _Gate(**part_of(config, _Gate)) if config else _Gate()
     # Stages, and runs of one command, have one budget.
     workspace = resource.workspace(context.log, options, context.run.tags.get(COMMAND_TAG, context.run.run_id))
-    selected = [
-        key
-        for key in (dg.AssetKey([stage, name]) for name in benchmarks_of(stage))
-        if key in context.selected_asset_keys
-    ]
-    names = [key.path[-1] for key in selected]
+    names = [name for name in ALL_BENCHMARKS if dg.AssetKey([stage, name]) in context.selected_asset_keys]
     imported = imported_among(context.partition_keys, workspace.lake)
     outcomes = []
     with canceled_when_interrupted(context):
@@ -138,20 +122,21 @@ def _bring_up_to_date(
         if imported:
             pipelines = [make_pipeline(asked.passes, asked.pass_options)] if asked.passes else []
             outcomes += reprocess_imported(stage, imported, names, workspace, pipelines)
-    for key in selected:
-        own = [outcome for outcome in outcomes if outcome.benchmark == key.path[-1]]
-        yield materialize_result(key, own, list(checks_of(stage, get_benchmark(key.path[-1]))))
+    for name in names:
+        own = [outcome for outcome in outcomes if outcome.benchmark == name]
+        yield materialize_result(dg.AssetKey([stage, name]), own, list(checks_of(stage, get_benchmark(name))))
 
 
 def _gated(outcomes: list[StageResult], baseline: str | None, warehouse: Path) -> list[StageResult]:
-    """The outcomes of one run; metrics of an ensemble with the check `no_regression`."""
-    if not all("no_regression" in checks_of(one.stage, get_benchmark(one.benchmark)) for one in outcomes):
-        return outcomes
-    names = [one.benchmark for one in outcomes]
+    """The outcomes of one run; metrics of benchmarks that rules grade with the check `no_regression`."""
+    names = [one.benchmark for one in outcomes if "no_regression" in checks_of(one.stage, get_benchmark(one.benchmark))]
     checks = dict.fromkeys(names, Check("no_regression", passed=True, description="no baseline was named"))
-    if baseline is not None and outcomes:
+    if baseline is not None and names:
         checks = regression_checks(warehouse, outcomes[0].run_id, baseline, names)
-    return [replace(one, checks=(*one.checks, checks[one.benchmark])) for one in outcomes]
+    return [
+        replace(one, checks=(*one.checks, checks[one.benchmark])) if one.benchmark in checks else one
+        for one in outcomes
+    ]
 
 
 def _stage_asset(stage: str) -> Callable[[Callable[..., Results]], dg.AssetsDefinition]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS, get_benchmark
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.assets import ASSETS
 from shaberi_dagster.defs.execution import execute
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
@@ -16,33 +16,21 @@ from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.runs.planning import plan_run, store_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.result import STAGES, stages_of
+from shaberi_dagster.stages.result import STAGES
 
-EVALUATE, EVALUATE_ENSEMBLE = "evaluate", "evaluate_ensemble"
+EVALUATE = "evaluate"
 
 
 def asset_keys(benchmarks: Iterable[str], stages: Sequence[str] = STAGES) -> list[dg.AssetKey]:
-    """The assets of these stages that the benchmarks have."""
-    return [
-        dg.AssetKey([stage, name]) for stage in stages for name in benchmarks if stage in stages_of(get_benchmark(name))
-    ]
+    """The assets of these stages and benchmarks."""
+    return [dg.AssetKey([stage, name]) for stage in stages for name in benchmarks]
 
 
-def _evaluating(job: str, benchmarks: Iterable[str], kind: str) -> Any:  # Dagster's type has no public name
-    return dg.define_asset_job(
-        job,
-        selection=dg.AssetSelection.assets(*asset_keys(benchmarks)),
-        description=f"Bring all stages of a registered {kind} up to date. Choose the run as the partition.",
-    )
-
-
-evaluate = _evaluating(EVALUATE, BENCHMARKS, "run")
-evaluate_ensemble = _evaluating(EVALUATE_ENSEMBLE, ENSEMBLE_BENCHMARKS, "run of an ensemble")
-
-
-def evaluating_job(benchmarks: Sequence[str]) -> str:
-    """The job that evaluates these benchmarks, which are of one system."""
-    return EVALUATE_ENSEMBLE if set(benchmarks) <= set(ENSEMBLE_BENCHMARKS) else EVALUATE
+evaluate: Any = dg.define_asset_job(  # Dagster's type has no public name
+    EVALUATE,
+    selection=dg.AssetSelection.assets(*asset_keys(ALL_BENCHMARKS)),
+    description="Bring all stages of a registered run up to date. Choose the run as the partition.",
+)
 
 
 @cache
@@ -50,7 +38,7 @@ def _evaluating_definitions() -> dg.Definitions:
     """What evaluating takes, for those who evaluate in their own process: commands, and jobs that start such runs."""
     return dg.Definitions(
         assets=ASSETS,
-        jobs=[evaluate, evaluate_ensemble],
+        jobs=[evaluate],
         resources={"workspace": WorkspaceResource()},
         executor=dg.in_process_executor,
     )
@@ -84,7 +72,7 @@ def run_in_process(
     """
     keys = asset_keys(benchmarks, stages)
     execute(
-        _evaluating_definitions().resolve_job_def(evaluating_job(benchmarks)),
+        _evaluating_definitions().resolve_job_def(EVALUATE),
         instance,
         ops=stage_config(options or CallOptions(), {key.path[0] for key in keys}, judges, reprocess=reprocess),
         tags=tags,
@@ -147,4 +135,4 @@ nightly_compaction = dg.ScheduleDefinition(
     description="Compacts the lake every night at 4.",
     default_status=dg.DefaultScheduleStatus.RUNNING,
 )
-JOBS: list[Any] = [evaluate, evaluate_ensemble, new_run, compact]
+JOBS: list[Any] = [evaluate, new_run, compact]

@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 import orjson
 
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.metadata import question_set_metadata
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.planning import LEGACY_KIND
@@ -14,6 +15,7 @@ from shaberi_dagster.runs.spec import RunSpec
 RUNS_NAME = "runs"
 runs = dg.DynamicPartitionsDefinition(name=RUNS_NAME)
 """A key is `{model_safe}@@{run_tag}`; it is registered when a RunSpec is stored."""
+_NOT_ASKED = "No run asks them yet; they are read when one does."
 
 
 def add_partition(spec: RunSpec, instance: dg.DagsterInstance) -> None:
@@ -37,15 +39,31 @@ def add_partitions(specs: Mapping[str, Mapping[str, Any]], instance: dg.DagsterI
     sets: dict[str, Mapping[str, Any]] = {}
     for spec in specs.values():
         sets = {**spec["benchmarks"], **sets}  # the first run's
-    for name, own in sorted(sets.items()):
-        key = dg.AssetKey(["questions", name])
-        # Without any materialization the UI would warn that the upstream of the answers is missing.
-        if instance.get_latest_materialization_event(key) is None:
+    _make_known(sets, instance)
+    return len(new)
+
+
+def _make_known(sets: Mapping[str, Mapping[str, Any]], instance: dg.DagsterInstance) -> None:
+    """Give the questions of every benchmark a materialization: without any the UI warns that they are missing.
+
+    Args:
+        sets: By benchmark, the question set that a run asks.
+        instance: Where the materializations are.
+    """
+    keys = {name: dg.AssetKey(["questions", name]) for name in (*ALL_BENCHMARKS, *sets)}
+    records = [record.asset_entry for record in instance.get_asset_records(list(keys.values()))]
+    known = {
+        one.asset_key: one.last_materialization.asset_materialization for one in records if one.last_materialization
+    }
+    for name, key in sorted(keys.items()):
+        own, last = sets.get(name), known.get(key)
+        if own and (last is None or "sha256" not in last.metadata):
             facts = question_set_metadata(
                 own["question_set"], own["question_set_sha256"], own["n_questions"], own.get("source", "legacy tree")
             )
             instance.report_runless_asset_event(dg.AssetMaterialization(key, metadata=facts))
-    return len(new)
+        elif last is None:
+            instance.report_runless_asset_event(dg.AssetMaterialization(key, description=_NOT_ASKED))
 
 
 def add_missing_partitions(lake: Lake, instance: dg.DagsterInstance) -> int:

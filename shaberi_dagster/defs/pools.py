@@ -40,14 +40,13 @@ def pools_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[str]
         spec: The run.
         judges: For `judgements`: only these; none named means all of the run's.
     """
-    ensemble = spec.ensemble
     if stage == "answers":
-        endpoints = [spec.endpoint, *(one.endpoint for one in (ensemble.members if ensemble else ()))]
-    elif ensemble:
-        asked = {"consensus": ensemble.consensus, "judgements": ensemble.grader}.get(stage)
-        endpoints = [asked.endpoint] if asked else []
+        endpoints = [spec.endpoint, *(one.endpoint for one in spec.members)]
+    elif stage == "consensus":
+        endpoints = [(spec.consensus or spec.itself).endpoint] if spec.has_consensus else []
     elif stage == "judgements":
-        endpoints = [judge.endpoint for judge in spec.judges if not judges or judge.name in judges]
+        names = {name for benchmark in spec.benchmarks for name in spec.chosen_judges(benchmark, judges)}
+        endpoints = [judge.endpoint for name in names if (judge := spec.judge(name))]
     elif stage == "pass_outputs":
         endpoints = [one.endpoint for pipeline in spec.passes for one in pipeline if one.endpoint]
     else:

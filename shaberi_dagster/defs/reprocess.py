@@ -76,7 +76,7 @@ def reprocess_runs(
         for run_id in (one for one in chosen if one not in imported):
             spec = stored_spec(run_id, place)
             add_partition(spec, context.instance)
-            if config.passes and spec.ensemble is None:
+            if config.passes:
                 add_pipeline(run_id, config.passes, config.pass_options, place)
             run_in_process(
                 run_id,

@@ -8,7 +8,7 @@ import dagster as dg
 import yaml
 from pydantic import ValidationError
 
-from shaberi_dagster.defs.jobs import asset_keys, evaluate, evaluate_ensemble, evaluating_job, register
+from shaberi_dagster.defs.jobs import EVALUATE, asset_keys, evaluate, register
 from shaberi_dagster.defs.options import stage_config
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
@@ -37,7 +37,7 @@ def read_request(path: Path) -> tuple[RunRequest, CallOptions]:
 
 
 @dg.sensor(
-    jobs=[evaluate, evaluate_ensemble],
+    job=evaluate,
     minimum_interval_seconds=15,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Registers and evaluates each YAML file put into the folder of run specs; each content once.",
@@ -69,7 +69,7 @@ def _requested(path: Path, place: Workspace, context: dg.SensorEvaluationContext
     keys = asset_keys(list(spec.benchmarks))
     return dg.RunRequest(
         run_key=run_key,
-        job_name=evaluating_job(list(spec.benchmarks)),
+        job_name=EVALUATE,
         partition_key=spec.run_id,
         asset_selection=keys,
         run_config={"ops": stage_config(options, {key.path[0] for key in keys})},

@@ -19,11 +19,13 @@ from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.runs.planning import LEGACY_KIND
-from shaberi_dagster.runs.spec import RunSpec, judge_name
+from shaberi_dagster.runs.spec import RunSpec
 
 FORMAT = "shaberi-results/1"
 STAGES = {"answers": "generation", "judgements": "judging", "pass_outputs": "passes", "consensus": "consensus"}
 """Names of the stages in the manifest by those of the lake."""
+SHABERI, ENSEMBLE = "artifacts/shaberi", "artifacts/ensemble"
+"""Folders of files: of one answer to each question, and of several."""
 RUNNING = "running"
 _KEY_DIGITS = 12
 _SETTINGS = ("temperature", "max_tokens", "frequency_penalty", "samples")
@@ -63,7 +65,7 @@ class Records:
 
     Attributes:
         run: Its row of `runs`.
-        spec: Its RunSpec, or what stands in its place for an imported run, as plain JSON.
+        spec: Its RunSpec as of today's version, or what stands in its place for an imported run, as plain JSON.
         answers: Its rows of `answers`.
         consensus: Its rows of `consensus`.
         judgements: Those of its judgements that are in force.
@@ -72,6 +74,7 @@ class Records:
         metrics: Its rows of `metrics`, in the order of the files.
         calls: Its rows of `calls`.
         questions: The questions of its sets.
+        judge_configs: Today's hashes of judges' settings by their former ones, as in the table.
     """
 
     run: Document
@@ -84,6 +87,7 @@ class Records:
     metrics: pl.DataFrame
     calls: pl.DataFrame
     questions: pl.DataFrame
+    judge_configs: Mapping[str, str]
 
     @property
     def is_imported(self) -> bool:
@@ -91,27 +95,35 @@ class Records:
         return bool(self.spec.get("kind") == LEGACY_KIND)
 
     @cached_property
-    def is_ensemble(self) -> bool:
-        """Whether questions have several samples, or answers are consensuses of samples."""
-        several = any((one.get("samples") or 1) > 1 for one in self.spec["benchmarks"].values())
-        return several or self.spec.get("system") == "ensemble" or not self.consensus.is_empty()
+    def artifacts(self) -> dict[str, str]:
+        """By benchmark, the folder of its files beside the manifest.
 
-    @property
-    def artifacts(self) -> str:
-        """The folder of its files beside the manifest."""
-        return "artifacts/ensemble" if self.is_ensemble else "artifacts/shaberi"
+        It is another where a question has several samples, or answers are consensuses of samples.
+        """
+        merged = (
+            set(self.consensus["benchmark"]) if self.spec.get("system") != "ensemble" else set(self.spec["benchmarks"])
+        )
+        return {
+            name: ENSEMBLE if name in merged or (one.get("samples") or 1) > 1 else SHABERI
+            for name, one in self.spec["benchmarks"].items()
+        }
 
     def n_planned(self, benchmark: str) -> int:
         """Samples planned for a benchmark."""
         if self.is_imported:
             return int(self.spec["benchmarks"][benchmark]["n_planned"])
-        return RunSpec.model_validate(self.spec).n_planned(benchmark)
+        return RunSpec.read(self.spec).n_planned(benchmark)
 
     def judges(self, benchmark: str) -> list[str]:
         """Who judges a benchmark."""
+        return list(self.spec["benchmarks"][benchmark]["judges"])
+
+    def settings_of(self, judge: str) -> Document:
+        """The settings of a judge, as far as they are known; none of a rule alone."""
         if self.is_imported:
-            return list(self.spec["benchmarks"][benchmark]["judges"])
-        return [_name_of(judge) for judge in self.spec["judges"]]
+            return next((one for one in self.spec.get("judges", []) if one["judge"] == judge), {})
+        found = RunSpec.read(self.spec).judge(judge)
+        return found.model_dump(mode="json") if found else {}
 
 
 def read_records(lake: Lake, run_id: str) -> Records:
@@ -130,7 +142,14 @@ def read_records(lake: Lake, run_id: str) -> Records:
         raise ConfigurationError(f'no run {run_id} in the lake: `shaberi sql "select run_id from runs"` lists them')
     row = run.row(0, named=True)
     spec = orjson.loads(row["spec"])
-    read = {table: lake.read(table, keys, list(_COLUMNS[table])) for table in _COLUMNS if table != "questions"}
+    if spec.get("kind") != LEGACY_KIND:
+        spec = RunSpec.read(spec).model_dump(mode="json")
+    judge_configs = dict(lake.read("judge_configs", columns=["former_hash", "judge_config_hash"]).iter_rows())
+    read = {
+        table: as_today(lake.read(table, keys, list(_COLUMNS[table])), judge_configs)
+        for table in _COLUMNS
+        if table != "questions"
+    }
     return Records(
         run=row,
         spec=spec,
@@ -142,7 +161,15 @@ def read_records(lake: Lake, run_id: str) -> Records:
         metrics=read["metrics"].sort(_METRIC_ORDER),
         calls=read["calls"],
         questions=lake.read("questions", question_sets(spec), list(_COLUMNS["questions"])),
+        judge_configs=judge_configs,
     )
+
+
+def as_today(rows: pl.DataFrame, judge_configs: Mapping[str, str]) -> pl.DataFrame:
+    """Rows with today's hashes of judges' settings, as the public views show them."""
+    if "judge_config_hash" not in rows.columns:
+        return rows
+    return rows.with_columns(pl.col("judge_config_hash").replace(judge_configs))
 
 
 def question_sets(spec: Document) -> Keys:
@@ -185,7 +212,7 @@ def manifest_of(records: Records, environment: Mapping[str, str], *, alone: bool
         "tokens": _by_stage(records, _tokens),
         "cost": {"currency": "USD"} | _by_stage(records, _cost),
         "metrics": metric_rows(records.metrics.filter(null_policy="legacy")),
-        "artifacts": records.artifacts,
+        "artifacts": max(records.artifacts.values()),
         "git_commit": run["git_commit"],
         "git_dirty": run["git_dirty"],
         "package_version": run["package_version"],
@@ -241,12 +268,13 @@ def _benchmark(records: Records, name: str) -> Document:
         for judge in records.judges(name)
         for own in [judgements.filter(judge=judge)]
     }
-    passes = _pass_parts(records, name, planned=answers["answer_hash"].count())
+    passes = _pass_parts(records, name, planned=answers["answer_hash"].count() + consensus["answer_hash"].count())
     parts |= {f"consensus {strategy}": part for strategy, part in merged.items()}
     parts |= {f"judgements {judge}": part for judge, part in judged.items()}
     parts |= {f"passes {one}": part for one, part in passes.items()}
     return {
         "status": state,
+        "artifacts": records.artifacts[name],
         "error": error or None,
         "incomplete_parts": [part for part, counts in parts.items() if counts["status"] != "complete"],
         "answers": parts["answers"],
@@ -284,14 +312,8 @@ def _judge_names(records: Records) -> list[str]:
     return list(dict.fromkeys(judge for name in records.spec["benchmarks"] for judge in records.judges(name)))
 
 
-def _name_of(settings: Document) -> str:
-    """The name of a judge by its settings; an imported judge's are written down with it."""
-    return str(settings.get("judge") or judge_name(settings["model"], settings.get("prompt")))
-
-
 def _judge(records: Records, judge: str) -> Document:
-    planned: list[Document] = records.spec.get("judges", [])
-    settings: Document = next((one for one in planned if _name_of(one) == judge), {})
+    settings = records.settings_of(judge)
     own = records.judgements.filter(judge=judge)
     return {
         "name": judge,

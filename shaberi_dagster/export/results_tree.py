@@ -18,11 +18,13 @@ import polars as pl
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.export.folder import Folder, opened_folder
 from shaberi_dagster.export.manifest import (
+    ENSEMBLE,
     FORMAT,
     RUNNING,
     SUPERSEDED,
     Document,
     Records,
+    as_today,
     manifest_of,
     metric_rows,
     pipelines_of,
@@ -268,7 +270,8 @@ def is_exported(lake: Lake, run_id: str, folder: Path) -> bool:
         manifest = orjson.loads((own / MANIFEST).read_bytes())
         told = orjson.loads(_json({name: row[name] for name in _TOLD}))
         current = manifest["status"] != RUNNING and told == {name: manifest[name] for name in _TOLD}
-        files = [own / manifest["artifacts"] / METRICS]
+        folders = {one["artifacts"] for one in manifest["benchmarks"].values()}
+        files = [own / folder / METRICS for folder in folders]
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
         return False
     if row["run_number"] is not None:
@@ -373,35 +376,46 @@ class _Files:
 
     def write(self) -> None:
         """Write them."""
-        ensemble = self._records.is_ensemble
-        answers = self._kept("answers", _ANSWER, self._with_question)
-        consensus = self._kept("consensus", _CONSENSUS, _with_details)
-        judgements = self._kept("judgements", _JUDGEMENT, _judgement)
-        findings = self._kept("pass_outputs", _PASS, _with_effect, self._with_scores())
-        scores = self._kept("scores", _SCORE, self._with_judge_model)
-        self._write_by("responses/{}.jsonl" if ensemble else "answers/{}.jsonl", answers, "benchmark")
-        self._write_by("consensus/{}/{}.jsonl", consensus, "strategy", "benchmark")
-        if ensemble:
-            judged = self._write_by("evaluations/{}.jsonl", judgements, "benchmark")
+        kept = {
+            "answers": self._kept("answers", _ANSWER, self._with_question),
+            "consensus": self._kept("consensus", _CONSENSUS, _with_details),
+            "judgements": self._kept("judgements", _JUDGEMENT, _judgement),
+            "pass_outputs": self._kept("pass_outputs", _PASS, _with_effect, self._with_scores()),
+            "scores": self._kept("scores", _SCORE, self._with_judge_model),
+        }
+        artifacts = self._records.artifacts
+        for folder in sorted(set(artifacts.values())):
+            own = pl.col("benchmark").is_in([name for name, place in artifacts.items() if place == folder])
+            self._write_folder(folder, {table: lines.filter(own) for table, lines in kept.items()})
+            about = {"format": FORMAT} | {name: self._records.run[name] for name in _RUN[:3]}
+            metrics = metric_rows(self._records.metrics.filter(own))
+            self._own.write(f"{folder}/{METRICS}", [_json(about | {"metrics": metrics})])
+
+    def _write_folder(self, folder: str, kept: Mapping[str, pl.DataFrame]) -> None:
+        """Write the files of some benchmarks, but their metrics."""
+        answers, consensus, judgements = kept["answers"], kept["consensus"], kept["judgements"]
+        if folder == ENSEMBLE:
+            self._write_by(f"{folder}/responses/{{}}.jsonl", answers, "benchmark")
+            judged = self._write_by(f"{folder}/evaluations/{{}}.jsonl", judgements, "benchmark")
         else:
-            judged = self._write_by("judgements/judge_{}/{}.jsonl", judgements, "judge", "benchmark")
-        self._write_by("passes/{}/{}.jsonl", findings, "pass", "benchmark")
+            self._write_by(f"{folder}/answers/{{}}.jsonl", answers, "benchmark")
+            judged = self._write_by(f"{folder}/judgements/judge_{{}}/{{}}.jsonl", judgements, "judge", "benchmark")
+        self._write_by(f"{folder}/consensus/{{}}/{{}}.jsonl", consensus, "strategy", "benchmark")
+        self._write_by(f"{folder}/passes/{{}}/{{}}.jsonl", kept["pass_outputs"], "pass", "benchmark")
 
         texts = dict(pl.concat(lines.select("answer_hash", "line") for lines in (answers, consensus)).iter_rows())
         pointed = (
-            self._row(line) | {"judge_output_pointer": f"{file}#{number}"}
+            self._row(line) | {"judge_output_pointer": f"{file.removeprefix(folder)[1:]}#{number}"}
             for file, lines in judged.items()
             for number, line in enumerate(lines, start=1)
         )
         normalized = {
             "answers": (map(self._row, answers["line"]), _NORMALIZED_ANSWER),
             "judgements": (self._with_answers(pointed, texts), _NORMALIZED_JUDGEMENT),
-            "scores": (self._with_answers(map(self._row, scores["line"]), texts), _NORMALIZED_SCORE),
+            "scores": (self._with_answers(map(self._row, kept["scores"]["line"]), texts), _NORMALIZED_SCORE),
         }
         for name, (rows, columns) in normalized.items():
-            self._write(f"normalized/{name}.jsonl", (_line(row, columns) for row in rows))
-        about = {"format": FORMAT} | {name: self._records.run[name] for name in _RUN[:3]}
-        self._write(METRICS, [_json(about | {"metrics": metric_rows(self._records.metrics)})])
+            self._own.write(f"{folder}/normalized/{name}.jsonl", (_line(row, columns) for row in rows))
 
     def _kept(
         self,
@@ -428,6 +442,7 @@ class _Files:
 
         def kept(block: pl.DataFrame) -> pl.DataFrame:
             in_force = block.filter(~SUPERSEDED) if "superseded" in wanted else block
+            in_force = as_today(in_force, self._records.judge_configs)
             rows = prepare(in_force) if prepare else in_force
             lines = [
                 self._scratch.add(_line(edit(row | {"answer_id": row["answer_hash"]}), columns)) for row in _each(rows)
@@ -509,11 +524,8 @@ class _Files:
         parts = lines.partition_by(by, maintain_order=True, as_dict=True).items()
         files = {place.format(*map(safe_name, values)): part["line"] for values, part in parts}
         for file, own in files.items():
-            self._write(file, map(self._scratch.line, own))
+            self._own.write(file, map(self._scratch.line, own))
         return files
-
-    def _write(self, file: str, content: Iterable[bytes]) -> None:
-        self._own.write(f"{self._records.artifacts}/{file}", content)
 
 
 def _each(rows: pl.DataFrame) -> Iterator[Document]:

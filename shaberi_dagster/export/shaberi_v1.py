@@ -343,13 +343,16 @@ class _Source:
             done.not_written.append(Note(where, _NO_NAME, len(rows)))
             return
         notes: dict[str, list[int]] = defaultdict(list)
-        known = [names.split(",") for names in orjson.loads(file["row_columns"] or "{}")]
+        lines_with = orjson.loads(file["column_lines"] or "{}")
+        unusual = {line: [names.split(",")] for names, lines in lines_with.items() for line in lines}
+        # Several where an older import did not record the lines.
+        usual = [names.split(",") for names in orjson.loads(file["row_columns"] or "{}") if names not in lines_with]
         written = []
         for row in sorted(rows, key=lambda row: row["source_line"]):
             # Of two sets of the same questions, the file's own one says what stood in its rows.
             sets = [file["question_set"]] if file["benchmark"] == row["benchmark"] else []
             question = self._questions.get(row, *sets)
-            written.append(_as_imported(row, question, known, notes))
+            written.append(_as_imported(row, question, unusual.get(row["source_line"], usual), notes))
         lines = file["lines"] or len(rows)
         missing = sorted(set(range(1, lines + 1)) - {row["source_line"] for row in rows})
         if missing:
@@ -454,7 +457,7 @@ def _as_imported(row: Row, question: Row, known: Sequence[Sequence[str]], notes:
     Args:
         row: The answer or judgement.
         question: Its question.
-        known: The lists of columns that rows of its file have.
+        known: Its list of columns, or all lists of its file where that is not known.
         notes: Gets its line for everything that is odd about it.
     """
     fields: dict[str, Any] = orjson.loads(row["legacy_fields"] or "{}")

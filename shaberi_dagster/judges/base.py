@@ -1,7 +1,7 @@
 """What a judge is: an answer to a question in, the columns of a judgement out, and all calls through `ask`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,8 @@ class Judge(ABC):
     Attributes:
         name: What its judgements are called by.
         prompt_hash: Version of the prompts that it asks with; None when it asks nobody.
-        config_hash: Identity of everything that makes its verdicts what they are.
+        config_hash: Identity of everything that makes its verdicts what they are; not where it is asked.
+        former_config_hashes: What this was until addresses were left out, at each address of its endpoint.
         round: How often it was asked to judge this benchmark anew.
         model: The model that it asks, where it has another name; else None.
         asks: Where it asks which model; None when it asks nobody.
@@ -48,6 +49,7 @@ class Judge(ABC):
     name: str
     prompt_hash: str | None
     config_hash: str
+    former_config_hashes: Sequence[str] = ()
     round: int = 0
     model: str | None = None
     asks: tuple[Endpoint, str] | None = None

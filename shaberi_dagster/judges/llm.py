@@ -34,7 +34,9 @@ class LLMJudge(Judge):
         self._spec, self._benchmark, self._prompts = spec, benchmark, prompts.variant(spec.prompt)
         self.name, self.model = spec.name, spec.model if spec.prompt else None
         self.prompt_hash = judge_prompt_hash(self._prompts, benchmark)
-        self.config_hash = spec.config_hash(self.prompt_hash, fallback_prompt_hash(self._prompts, benchmark))
+        prompt_hashes = (self.prompt_hash, fallback_prompt_hash(self._prompts, benchmark))
+        self.config_hash = spec.config_hash(*prompt_hashes)
+        self.former_config_hashes = spec.former_config_hashes(*prompt_hashes)
         self.round = spec.rounds.get(benchmark.name, 0)
         self.asks, self.max_tokens = (spec.endpoint.to_endpoint(), spec.model), spec.max_tokens
 

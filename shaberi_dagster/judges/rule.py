@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
-from shaberi_dagster.grading.base import GradedQuestion, Verdict
+from shaberi_dagster.grading.base import GradedQuestion, Grader, Verdict
 from shaberi_dagster.grading.registry import GRADERS
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.judges.base import AskJudge, Case, Judge
@@ -19,7 +19,7 @@ from shaberi_dagster.llm.endpoints import default_max_tokens
 from shaberi_dagster.llm.thinking import split_thinking
 from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling
 from shaberi_dagster.prompting import PromptLibrary, boundary_of
-from shaberi_dagster.runs.spec import ModelSpec
+from shaberi_dagster.runs.spec import JudgeSpec
 
 _MAX_TOKENS = 1024
 _JSON = json.JSONDecoder(strict=False)  # finds the end of an object; orjson does not
@@ -52,20 +52,23 @@ class RuleJudge(Judge):
 
     Args:
         benchmark: What it grades.
-        prompts: The project's prompts.
-        model: Decides where the rule abstains; None leaves it undecided.
+        prompts: The project's prompts; the variant of `model` is taken from them.
+        model: Decides where the rule abstains; None leaves it undecided. Its temperature and limit are the rule's own.
     """
 
-    def __init__(self, benchmark: Benchmark, prompts: PromptLibrary, model: ModelSpec | None = None) -> None:
-        self._benchmark, self._prompts, self._model = benchmark, prompts, model
+    def __init__(self, benchmark: Benchmark, prompts: PromptLibrary, model: JudgeSpec | None = None) -> None:
+        self._benchmark, self._model = benchmark, model
+        self._prompts = prompts = prompts.variant(model.prompt if model else None)
         self._rule = rule = GRADERS[benchmark.grader]
         self.name, self.prompt_hash, self.of_unmade = rule.name, None, CallRange(0, 0)
-        self.config_hash = sha256_json({"rule": rule.name, "version": rule.version})
+        self.config_hash = _hash_of_rule(rule)
         if model:
-            self.name = f"{rule.name}+{model.model}"
+            self.name = f"{rule.name}+{model.name}"
+            self.model = model.model if model.prompt else None
+            self.round = model.rounds.get(benchmark.name, 0)
             self.prompt_hash = prompts.prompt_hash(benchmark.judging.primary_template)
-            identity = model.model_dump(exclude={"endpoint": {"api_key_variable"}})
-            self.config_hash = sha256_json({"rule": self.config_hash, "model": identity, "prompt": self.prompt_hash})
+            self.config_hash = config_hash_of(rule, model, self.prompt_hash)
+            self.former_config_hashes = former_config_hashes_of(rule, model, self.prompt_hash)
             self.asks, self.of_unmade = (model.endpoint.to_endpoint(), model.model), CallRange(0, 1)
             self.max_tokens = default_max_tokens(self.asks[0]) or _MAX_TOKENS
 
@@ -102,7 +105,24 @@ class RuleJudge(Judge):
             boundary=boundary_of(text),
         )
         sampling = Sampling(0.0, self.max_tokens, json_schema=orjson.dumps(_SCHEMA).decode())
-        return ChatRequest(*self.asks, (Message("user", prompt),), sampling)
+        replicate = f"round{self.round}" if self.round else ""
+        return ChatRequest(*self.asks, (Message("user", prompt),), sampling, replicate=replicate)
+
+
+def config_hash_of(rule: Grader, model: JudgeSpec, prompt_hash: str) -> str:
+    """Identity of a rule with a model that decides where it abstains."""
+    return sha256_json({"rule": _hash_of_rule(rule), "model": {"model": model.model}, "prompt": prompt_hash})
+
+
+def former_config_hashes_of(rule: Grader, model: JudgeSpec, prompt_hash: str) -> list[str]:
+    """The same as it was when the address was part of it, at each address of the endpoint."""
+    settings = {"rule": _hash_of_rule(rule), "prompt": prompt_hash}
+    models = ({"model": model.model, "endpoint": place} for place in model.endpoint.places)
+    return [sha256_json(settings | {"model": one}) for one in models]
+
+
+def _hash_of_rule(rule: Grader) -> str:
+    return sha256_json({"rule": rule.name, "version": rule.version})
 
 
 @lru_cache(maxsize=1)  # the rule alone and the rule with a model look at the same answer, one after the other

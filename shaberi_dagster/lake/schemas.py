@@ -5,6 +5,7 @@ The schemas are one contract for the Delta tables, the SQL views and the column 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -53,10 +54,15 @@ class Table:
     columns: tuple[Column, ...]
     partition_by: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def schema(self) -> pl.Schema:
         """Column names and types."""
         return pl.Schema({column.name: column.type for column in self.columns})
+
+    @cached_property
+    def empty(self) -> pl.LazyFrame:
+        """No rows."""
+        return pl.LazyFrame(schema=self.schema)
 
 
 _TEXT = pl.String()
@@ -509,6 +515,13 @@ LEGACY_FILES = Table(
         Column("repeated", _INT, "Rows that another file had said already", "lines", "import"),
         Column("quarantined", _INT, "Lines that could not become rows", "lines", "import"),
         Column("imported_at", _TIME, "When it was imported", "UTC", "clock", required=True),
+        Column(
+            "column_lines",
+            _TEXT,
+            "The lines with each list of columns but the most frequent one; null where there is only one list",
+            "JSON",
+            "legacy tree",
+        ),
     ),
 )
 
@@ -602,8 +615,18 @@ PROMPTS = Table(
     ),
 )
 
+JUDGE_CONFIGS = Table(
+    "judge_configs",
+    "Settings of judges by the hash that rows until format 2 have of them: the address of the endpoint was part of it",
+    (
+        Column("former_hash", _TEXT, "The hash with the address", source="upgrade", required=True),
+        Column("judge_config_hash", _TEXT, "The hash without it", source="upgrade", required=True),
+        _CREATED,
+    ),
+)
+
 _ALL = (
     *(QUESTIONS, RUNS, ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS, SCORES, METRICS, CALLS, PRICES, LIMIT_CHANGES),
-    *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS, BASELINES, PROMPTS),
+    *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS, BASELINES, PROMPTS, JUDGE_CONFIGS),
 )
 TABLES: Mapping[str, Table] = {table.name: table for table in _ALL}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 from urllib.parse import unquote
@@ -23,6 +23,8 @@ from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.upgrades import FORMAT, Step, alone, begin, check_format
 
 WRITER = WriterProperties(compression="ZSTD", compression_level=3)
+FILE_BYTES = 16 << 20
+"""About the size of a file: whoever replaces a run writes the rest of its files anew."""
 # Writers of other runs commit to the same tables; delta-rs says so when both touched the same files.
 retry_conflicts = retry(
     retry=retry_if_exception_type(CommitFailedError),
@@ -32,6 +34,7 @@ retry_conflicts = retry(
 )
 
 _BLOCK_ROWS = 16
+_FEW_FILES = 32  # of more, delta-rs is asked which of them have the rows; that takes 4 ms
 _DISK_TROUBLE = re.compile(r"([A-Z][\w/ -]+) \(os error \d+\)")  # in what delta-rs says
 
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
@@ -175,6 +178,12 @@ class Lake:
             return False  # whoever reads rows will say that it is missing
         return not set(TABLES[table].schema) - set(TABLES[table].partition_by) <= set(oldest)
 
+    def files(self, table: str) -> list[str]:
+        """The paths of a table's active files, below the lake's folder."""
+        delta = self.delta(table)
+        own = unquote(delta.table_uri.removeprefix("file://"))
+        return [f"{TABLES[table].name}/{uri.removeprefix(own).removeprefix('/')}" for uri in delta.file_uris()]
+
     def versions(self) -> dict[str, int]:
         """The committed version of each table that exists."""
         return {name: self.delta(name).version() for name in TABLES if self.exists(name)}
@@ -194,17 +203,24 @@ class Lake:
 
     def scan(self, table: str, keys: Keys | None = None, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """What `read` returns, not yet read."""
-        schema = TABLES[table].schema
-        if not self.exists(table):
-            return pl.LazyFrame(schema=schema).select(columns or pl.all())
-        frame = pl.scan_delta(self.delta(table)).filter(
-            *(pl.col(column).is_in(_values(value)) for column, value in (keys or {}).items())
-        )
-        there = frame.collect_schema().names()
-        return frame.select(
-            pl.col(name) if name in there else pl.lit(None, dtype=schema[name]).alias(name)
-            for name in columns or schema
-        )
+        schema, partitions = TABLES[table].schema, TABLES[table].partition_by
+        files = self.delta(table).file_uris() if self.exists(table) else []
+        if not files:
+            frame = TABLES[table].empty
+        elif len(files) <= _FEW_FILES:
+            frame = pl.scan_parquet(
+                files,
+                glob=False,
+                schema=schema,
+                hive_partitioning=bool(partitions),
+                hive_schema={column: schema[column] for column in partitions} or None,
+                missing_columns="insert",
+            )
+        else:
+            stored = pl.scan_delta(self.delta(table))
+            frame = stored.match_to_schema(schema, missing_columns="insert", extra_columns="ignore")
+        matches = [pl.col(column).is_in(_values(value)) for column, value in (keys or {}).items()]
+        return frame.filter(*matches).select(columns or list(schema))
 
     def blocks(
         self, table: str, keys: Keys | None = None, columns: Sequence[str] | None = None
@@ -231,6 +247,7 @@ class Lake:
             conform(TABLES[table], frame).to_arrow(),
             mode="overwrite",
             predicate=predicate_of(keys),
+            target_file_size=FILE_BYTES,
             writer_properties=WRITER,
         )
 
@@ -261,6 +278,7 @@ class Lake:
             self.to_write(table),
             conform(TABLES[table], frame).to_arrow(),
             mode="append",
+            target_file_size=FILE_BYTES,
             writer_properties=WRITER,
             commit_properties=properties,
         )
@@ -270,7 +288,7 @@ class Lake:
         return self.exists(table) and self.delta(table).transaction_version(transaction) is not None
 
     def compact(self, retention_hours: int = 168) -> dict[str, dict[str, int]]:
-        """Merge small files and delete files that no version younger than the retention needs.
+        """Bring all files to a good size and order, and delete those that no version younger than the retention needs.
 
         Args:
             retention_hours: Older files may still be read by nobody; 0 is only safe without readers.
@@ -283,9 +301,11 @@ class Lake:
 
     @retry_conflicts
     def _compact(self, table: str, retention_hours: int) -> dict[str, int]:
+        from shaberi_dagster.lake.compaction import put_together  # noqa: PLC0415  (it needs this module)
+
+        before = len(self.delta(table).file_uris())
+        put_together(self, table)
         delta = self.delta(table)
-        before = len(delta.file_uris())
-        delta.optimize.compact(writer_properties=WRITER)
         deleted = delta.vacuum(
             retention_hours=retention_hours,
             dry_run=False,
@@ -326,14 +346,16 @@ def _content(frame: pl.DataFrame) -> pl.Series:
     return frame.drop("created_at").hash_rows().sort()
 
 
+@cache
 def arrow_schema(table: Table) -> pa.Schema:
     """The table's columns as Arrow and Delta know them."""
-    arrow = pl.DataFrame(schema=table.schema).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    arrow = table.empty.collect().to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     return pa.schema(
         arrow.field(column.name).with_metadata({"comment": column.description}) for column in table.columns
     )
 
 
+@cache
 def _delta_schema(table: Table) -> Schema:
     return Schema.from_arrow(arrow_schema(table))
 

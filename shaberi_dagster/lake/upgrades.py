@@ -18,9 +18,10 @@ from shaberi_dagster.errors import ConfigurationError
 if TYPE_CHECKING:
     from shaberi_dagster.lake.store import Lake
 
-FORMAT = 2
+FORMAT = 3
 """The format that this program writes. 1: all lakes before there was a number. 2: the table `prompts`,
-`judgements.superseded_at` with replaced failures kept, `runs.created_by`."""
+`judgements.superseded_at` with replaced failures kept, `runs.created_by`. 3: `judge_config_hash` without the address of
+the endpoint, the table `judge_configs`, endpoints with earlier addresses in specs."""
 FORMAT_NAME = "_format.json"
 LOCKS_FOLDER = "_locks"
 _FIRST = 1
@@ -111,6 +112,20 @@ def to_format_2(fill_prompts: Step) -> Step:
         for table in ("runs", "judgements", "prompts"):
             lake.widen(table)
         fill_prompts(lake)
+
+    return step
+
+
+def to_format_3(fill_judge_configs: Step) -> Step:
+    """From format 2: the table `judge_configs`.
+
+    Args:
+        fill_judge_configs: Records the hashes that settings of judges had, as far as they are still the settings.
+    """
+
+    def step(lake: "Lake") -> None:
+        lake.widen("judge_configs")
+        fill_judge_configs(lake)
 
     return step
 

@@ -20,6 +20,7 @@ from deltalake.transaction import AddAction
 
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.store import (
+    FILE_BYTES,
     WRITER,
     Lake,
     arrow_schema,
@@ -37,16 +38,47 @@ _NARROWING = ("run_id", "benchmark", "judge", "question_id")
 
 
 @dataclass(frozen=True)
-class _Part:
-    """The file of one partition."""
+class Part:
+    """A new file of one partition, which no version names yet.
+
+    Attributes:
+        values: Of the partition's columns.
+        name: Its path in the table's folder.
+        writer: Writes it.
+        run_ids: The runs that it has rows of.
+    """
 
     values: dict[str, str]
     name: str
     writer: pq.ParquetWriter
     run_ids: set[str]
 
+    def add(self, rows: pa.Table) -> None:
+        """Write one row group; columns of the partition are not in the file."""
+        own = rows.select(self.writer.schema.names)
+        self.writer.write_table(own.cast(self.writer.schema))
+        if "run_id" in own.column_names:
+            self.run_ids.update(own["run_id"].unique().to_pylist())
 
-_Parts = dict[tuple[Any, ...], _Part]
+    def added(self, folder: Path, *, data_change: bool = True) -> AddAction:
+        """What makes the closed file a part of the table in that folder; new rows are a change of its data."""
+        return AddAction(
+            path=self.name,
+            size=(folder / self.name).stat().st_size,
+            partition_values=self.values,
+            modification_time=time_ns() // 1_000_000,
+            data_change=data_change,
+            stats=_statistics(folder / self.name, self.run_ids),
+        )
+
+    def discard(self, folder: Path) -> None:
+        """Delete the file from that folder."""
+        with suppress(OSError):  # what it says has been said
+            self.writer.close()
+        (folder / self.name).unlink(missing_ok=True)
+
+
+_Parts = dict[tuple[Any, ...], Part]
 
 
 class RowWriter:
@@ -127,24 +159,11 @@ class RowWriter:
                     yield conform(self._table, frame.with_columns(pl.lit(v).alias(k) for k, v in part.values.items()))
 
     def _actions(self) -> list[AddAction]:
-        folder, now = self._lake.path(self._table.name), time_ns() // 1_000_000
-        return [
-            AddAction(
-                path=part.name,
-                size=(folder / part.name).stat().st_size,
-                partition_values=part.values,
-                modification_time=now,
-                data_change=True,
-                stats=_statistics(folder / part.name, part.run_ids),
-            )
-            for part in self._parts.values()
-        ]
+        return [part.added(self._lake.path(self._table.name)) for part in self._parts.values()]
 
     def _discard(self) -> None:
         for part in self._parts.values():
-            with suppress(OSError):  # what it says has been said
-                part.writer.close()
-            (self._lake.path(self._table.name) / part.name).unlink(missing_ok=True)
+            part.discard(self._lake.path(self._table.name))
         self._parts.clear()
 
 
@@ -163,27 +182,26 @@ def write_parts(lake: Lake, table: str, frame: pl.DataFrame, parts: _Parts) -> N
     groups = frame.partition_by(by, as_dict=True, maintain_order=True) if by else {(): frame}
     for values, rows in groups.items():
         if values not in parts:
-            parts[values] = _new_part(lake.path(table), schema, dict(zip(by, values, strict=True)))
-        arrow = rows.drop(by).to_arrow(compat_level=pl.CompatLevel.oldest())
-        parts[values].writer.write_table(arrow.cast(parts[values].writer.schema))
-        parts[values].run_ids.update(rows["run_id"].unique())
+            parts[values] = new_part(lake.path(table), schema, dict(zip(by, values, strict=True)))
+        parts[values].add(rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
-def _new_part(folder: Path, table: Table, values: dict[str, str]) -> _Part:
+def new_part(folder: Path, table: Table, values: dict[str, str]) -> Part:
+    """Begin a file for rows of a table with these values in the columns of its partitions."""
     place = "".join(f"{name}={quote(value, safe='')}/" for name, value in values.items())
     name = f"{place}part-{uuid.uuid4()}.zstd.parquet"
     (folder / place).mkdir(parents=True, exist_ok=True)
     own = pa.schema(field for field in arrow_schema(table) if field.name not in values)
     writer = pq.ParquetWriter(folder / name, own, compression="zstd", compression_level=3)
-    return _Part(values, name, writer, set())
+    return Part(values, name, writer, set())
 
 
 def _statistics(path: Path, run_ids: set[str]) -> str:
     """What lets a reader who looks for another run pass over the file."""
-    rows = pq.read_metadata(path).num_rows
-    return json.dumps(
-        {"numRecords": rows, "minValues": {"run_id": min(run_ids)}, "maxValues": {"run_id": max(run_ids)}}
-    )
+    statistics: dict[str, Any] = {"numRecords": pq.read_metadata(path).num_rows}
+    if run_ids:
+        statistics |= {"minValues": {"run_id": min(run_ids)}, "maxValues": {"run_id": max(run_ids)}}
+    return json.dumps(statistics)
 
 
 @says_disk_trouble
@@ -239,6 +257,7 @@ def replace_rows(
         pa.RecordBatchReader.from_batches(schema, batches),
         mode="overwrite",
         predicate=predicate_of(covered),
+        target_file_size=FILE_BYTES,
         writer_properties=WRITER,
     )
 

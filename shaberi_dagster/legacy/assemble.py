@@ -5,8 +5,8 @@ a time. Nothing is lost on the way: each line of each file that is not a duplica
 source_line) as an answer, a judgement, a repeat or a quarantined line, or is blank.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +34,9 @@ NOT_RECORDED = "settings, tokens, times, finish_reason"
 _NOT_RECORDED_BY_JUDGES = f"{NOT_RECORDED}, judge_output"
 # By generation, judge and sample: the recorded scores with their texts.
 _Said = dict[tuple[int, str, SampleKey], list[tuple[str, str | None]]]
+# Which stored answers there are for a sample.
+_Stored = dict[SampleKey, set[str | None]]
+_LINKS = {"as_stored": "stored", "thinking_stripped": "stored_stripped", "null_as_empty": "stored_null"}
 
 _OK: dict[str, Any] = {"status": "ok", "error_class": None, "error_message": None}
 _DATASET_ORDER = {name: place for place, name in enumerate(DATASETS)}
@@ -139,7 +142,7 @@ class _FileCount:
     file: LegacyFile
     reason: str | None = None
     parts: list[Part] = field(default_factory=list)
-    columns: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    columns: dict[tuple[str, ...], list[int]] = field(default_factory=lambda: defaultdict(list))
     lines: int = 0
     blank: int = 0
     imported: int = 0
@@ -150,13 +153,16 @@ class _FileCount:
         """The row of `LEGACY_FILES`."""
         main = max(self.parts, key=lambda part: len(part.rows), default=None)
         counts = {name: getattr(self, name) for name in ("lines", "blank", "imported", "repeated", "quarantined")}
-        columns = {",".join(names): count for names, count in self.columns.items()}
+        lines = {",".join(names): lines for names, lines in self.columns.items()}
+        usual = max(lines, key=lambda names: len(lines[names]), default=None)
+        others = {names: lines[names] for names in lines if names != usual}
         return _file_row(self.file) | {
             "status": "unreadable" if self.reason else "imported",
             "reason": self.reason,
             "benchmark": main.benchmark if main else None,
             "question_set": main.question_set.name if main else None,
-            "row_columns": orjson.dumps(columns).decode(),
+            "row_columns": orjson.dumps({names: len(each) for names, each in lines.items()}).decode(),
+            "column_lines": _json(others),
             **counts,
         }
 
@@ -216,7 +222,7 @@ class _Model:
                     elif isinstance(line, Quarantined):
                         self._set_aside(count, line)
                     else:
-                        count.columns[line.columns] += 1
+                        count.columns[line.columns].append(line.line)
         except OSError as error:
             # What was read before stands; where reading ended is in the reason.
             count.reason = f"cannot be read after line {count.lines}: {error.strerror or error}"
@@ -243,7 +249,11 @@ class _Model:
 
     def _assemble(self, assigned: Sequence[Assigned]) -> None:
         """Rows of one benchmark, once its generations are complete."""
-        stored = {key for each in assigned for key, sample in each.generation.samples.items() if sample.stored}
+        stored: _Stored = defaultdict(set)
+        for each in assigned:
+            for key, sample in each.generation.samples.items():
+                if sample.stored:
+                    stored[key].add(sample.row.answer)
         said: _Said = defaultdict(list)
         for each in assigned:
             self._answers.extend(self._answer(each, key) for key in each.part.rows if key in each.new)
@@ -256,14 +266,14 @@ class _Model:
             count.imported += len(each.part.rows) - len(repeats)
             self._repeats.extend(self._repeat(each, key) for key in repeats)
 
-    def _judge(self, each: Assigned, judge: LegacyJudge, said: _Said, stored: set[SampleKey]) -> list[SampleKey]:
+    def _judge(self, each: Assigned, judge: LegacyJudge, said: _Said, stored: _Stored) -> list[SampleKey]:
         """Add the rows of a judgement file.
 
         Args:
             each: The file's part.
             judge: Its judge.
             said: What earlier files said of the same samples; later judgements that differ are superseded.
-            stored: The samples that some answer file has.
+            stored: What the answer files have.
 
         Returns:
             The rows that say what had been said.
@@ -281,7 +291,7 @@ class _Model:
                     "judge_round": len(earlier),
                     "superseded": bool(earlier),
                     "backfilled": backfilled and isinstance(row.score, int),
-                    "answer_link": _link(each.generation.samples[key], row, is_stored=key in stored),
+                    "answer_link": _link(each.generation.samples[key], row, stored[key]),
                 }
             )
             earlier.append(content)
@@ -360,13 +370,12 @@ class _Model:
         }
 
 
-def _link(sample: Sample, row: Row, *, is_stored: bool) -> str:
-    """What the judged text is to the stored answers (`answer_link`); `is_stored`: some answer file has the sample."""
-    if not sample.stored:
-        return "differs" if is_stored else "no_stored"
-    if sample.row.answer == row.answer:
-        return "stored"
-    return "stored_null" if sample.row.answer is None else "stored_stripped"
+def _link(sample: Sample, row: Row, stored: Collection[str | None]) -> str:
+    """What the judged text is to the stored answers (`answer_link`): to its own generation's, else to any."""
+    if not stored:
+        return "no_stored"
+    forms = {form_of(raw, row.answer) for raw in ({sample.row.answer} if sample.stored else stored)}
+    return next((link for form, link in _LINKS.items() if form in forms), "differs")
 
 
 def _is_backfilled(part: Part) -> bool:

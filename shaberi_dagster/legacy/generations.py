@@ -72,7 +72,7 @@ class Sample:
         if self.is_judged:
             return judged == self.judged
         raw = self.row.answer
-        return judged == raw or (self.stored and judged is not None and form_of(raw, judged) is not None)
+        return judged == raw or (self.stored and form_of(raw, judged) is not None)
 
 
 @dataclass
@@ -157,7 +157,7 @@ def assign(parts: Iterable[Part], index: QuestionIndex) -> list[Assigned]:
     return assigned
 
 
-def form_of(raw: str | None, judged: str) -> AnswerForm | None:
+def form_of(raw: str | None, judged: str | None) -> AnswerForm | None:
     """How the judged text was made from the stored one; None if it was not.
 
     >>> form_of("<think>hm</think>yes", "yes")

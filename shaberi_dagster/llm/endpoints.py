@@ -77,8 +77,13 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
         base_url = _table()[name].base_url or ""
     else:
         base_url = _checked_url(base_url)
-        name = next((name for name, entry in _table().items() if entry.base_url == base_url), CUSTOM)
+        name = endpoint_name(base_url)
     return Endpoint(name, base_url, api_key_variable or _table()[name].api_key)
+
+
+def endpoint_name(base_url: str) -> str:
+    """The table's entry for an address."""
+    return next((name for name, entry in _table().items() if entry.base_url == base_url), CUSTOM)
 
 
 def _checked_url(base_url: str) -> str:

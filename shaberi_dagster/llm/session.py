@@ -33,15 +33,16 @@ class CallSession:
         self._paid: dict[str, Call] = {}
         self._in_flight: dict[str, asyncio.Future[Call]] = {}
 
-    def prefetch(self, request_hashes: Sequence[str]) -> None:
+    def prefetch(self, requests: Sequence[ChatRequest]) -> None:
         """Look up many paid calls at once; those in the journal are known anyway."""
+        names = [name for request in requests for name in request.request_hashes]
         known = self._journal.calls
-        self._paid.update(self._lookup([name for name in request_hashes if name not in known]))
+        self._paid.update(self._lookup([name for name in names if name not in known]))
 
     def unpaid(self, requests: Sequence[ChatRequest]) -> Iterator[ChatRequest]:
         """Those of the requests that neither the journal nor a prefetch has an answer for."""
         known = self._journal.calls
-        return (one for one in requests if one.request_hash not in known and one.request_hash not in self._paid)
+        return (one for one in requests if not any(name in known or name in self._paid for name in one.request_hashes))
 
     async def call(
         self, request: ChatRequest, labels: Mapping[str, str | None], *, lookup: bool = False
@@ -58,7 +59,8 @@ class CallSession:
             lookup: Also look among the paid calls of the lake, for a request that could not be prefetched.
 
         Returns:
-            The call, and whether no new call was made for it.
+            The call, and whether no new call was made for it. One that was paid for at an earlier address keeps its
+            own request hash.
 
         Raises:
             EndpointError: The endpoint refuses us.
@@ -69,7 +71,7 @@ class CallSession:
             await asyncio.wait([other])
             if not other.cancelled():
                 return other.result(), True
-        paid = self._find_paid(name, lookup=lookup)
+        paid = self._find_paid(request, lookup=lookup)
         if paid is not None:
             return paid, True
         own = self._in_flight[name] = asyncio.get_running_loop().create_future()
@@ -86,9 +88,9 @@ class CallSession:
             del self._in_flight[name]
         return call, False
 
-    def _find_paid(self, name: str, *, lookup: bool) -> Call | None:
-        call = self._journal.calls.get(name) or self._paid.get(name)
-        if call is None and lookup:
-            self._paid.update(self._lookup([name]))
-            call = self._paid.get(name)
-        return call if call is not None and call.status == "ok" else None
+    def _find_paid(self, request: ChatRequest, *, lookup: bool) -> Call | None:
+        if lookup and any(self.unpaid([request])):
+            self.prefetch([request])
+        journaled = self._journal.calls
+        calls = (journaled.get(name) or self._paid.get(name) for name in request.request_hashes)
+        return next((call for call in calls if call is not None and call.status == "ok"), None)

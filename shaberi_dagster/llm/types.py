@@ -1,6 +1,6 @@
 """What goes into a chat call and what comes out of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -71,11 +71,13 @@ class Endpoint:
         base_url: Its address up to and including `/v1` (or what stands for it); the embedded
             endpoint's is the constant `embedded:`, since its port differs in every process.
         api_key_variable: Environment variable with the key, None when no key is sent.
+        earlier: Addresses that it had before; what was paid for there counts. It is the same endpoint without them.
     """
 
     name: str
     base_url: str
     api_key_variable: str | None = None
+    earlier: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -101,13 +103,21 @@ class ChatRequest:
     @cached_property
     def request_hash(self) -> str:
         """sha256 over model, base URL, messages, sampling parameters, sample index and replicate."""
+        return self._hash_at(self.endpoint.base_url)
+
+    @cached_property
+    def request_hashes(self) -> tuple[str, ...]:
+        """`request_hash`, and then what it was at each earlier address: a call by any of them is this one."""
+        return (self.request_hash, *map(self._hash_at, self.endpoint.earlier))
+
+    def _hash_at(self, base_url: str) -> str:
         last_line = self.sampling.last_line
         sampling = vars(self.sampling) | {"last_line": last_line and vars(last_line)}
         if self.sampling.json_schema is None:
             del sampling["json_schema"]  # requests from before there were any have no other hash
         return sha256_json(
             {
-                "base_url": self.endpoint.base_url,
+                "base_url": base_url,
                 "model": self.model,
                 "messages": [vars(message) for message in self.messages],
                 "sampling": sampling,

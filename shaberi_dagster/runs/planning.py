@@ -2,7 +2,7 @@
 
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -14,39 +14,37 @@ import polars as pl
 
 from shaberi_dagster import __version__
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet, load_question_set
-from shaberi_dagster.benchmarks.registry import (
-    BENCHMARKS,
-    ENSEMBLE_BENCHMARKS,
-    Benchmark,
-    JudgingDefaults,
-    get_benchmark,
-    parse_benchmarks,
-)
+from shaberi_dagster.benchmarks.registry import DEFAULT_SEED, RULE, Benchmark, get_benchmark, parse_benchmarks
 from shaberi_dagster.benchmarks.sampling import sample_questions
-from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES, make_strategies
+from shaberi_dagster.consensus.registry import make_strategies
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
+from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import CUSTOM, default_max_tokens, resolve_endpoint
+from shaberi_dagster.llm.journal import finished_calls
 from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.registry import make_pipeline
 from shaberi_dagster.prompting import PromptLibrary, generation_prompt_hash, judges_alike
 from shaberi_dagster.runs.spec import (
+    SINGLE,
     BenchmarkSpec,
     EndpointSpec,
-    EnsembleSpec,
     JudgeSpec,
     ModelSpec,
     PassSpec,
     RunRequest,
     RunSpec,
     SampleSpec,
+    judge_defaults,
     judge_name,
+    judge_names,
 )
 from shaberi_dagster.runs.workspace import Workspace
 
+_OF_BENCHMARKS = ("answers", "consensus", "judgements", "pass_outputs", "scores", "metrics")
 LEGACY_KIND: Literal["legacy"] = "legacy"
 """`kind` in the spec of an imported run; a RunSpec has none."""
 
@@ -60,28 +58,81 @@ def plan_run(request: RunRequest, workspace: Workspace) -> RunSpec:
 
     Raises:
         ConfigurationError: A name, file or endpoint is wrong, or the request contradicts what the run was made with.
+            Until a call has succeeded nothing was made with it, and the request counts.
     """
     check_model_name(request.model)
     check_run_tag(request.tag)
-    benchmarks = parse_benchmarks(",".join(request.benchmarks), ENSEMBLE_BENCHMARKS if request.ensemble else BENCHMARKS)
-    _check_systems(request, benchmarks)
+    benchmarks = parse_benchmarks(",".join(request.benchmarks))
     stored = load_run(workspace.lake, run_id_of(request.model, request.tag))
     endpoint = _endpoint(request, stored)
-    judges = () if request.ensemble else _judges(request, stored, benchmarks, workspace)
+    asked_judges = {one.name: _asked_judges(request, stored, one, workspace.prompts) for one in benchmarks}
+    judges = _judges(request, stored, asked_judges, workspace.prompts)
+    settings = {
+        one.name: _benchmark(request, stored, one, endpoint.to_endpoint(), workspace).model_copy(
+            update={"judges": _judge_names(one, asked_judges[one.name])}
+        )
+        for one in benchmarks
+    }
+    asked_strategies = [name for name in request.strategies or () if name != SINGLE]
+    make_strategies(asked_strategies, workspace.prompts, lambda _: (0, {}))  # says which name is wrong
+    own = ModelSpec(model=request.model, endpoint=endpoint)
+    members, consensus = _members(request, stored, own), _consensus(request, stored, own)
     asked = RunSpec(
         model=request.model,
         run_tag=request.tag,
         endpoint=endpoint,
-        benchmarks={
-            benchmark.name: _benchmark(request, stored, benchmark, endpoint.to_endpoint(), workspace)
-            for benchmark in benchmarks
-        },
+        benchmarks=settings,
         judges=judges,
-        passes=_passes(request, judges),
-        ensemble=_ensemble(request, stored, endpoint, workspace),
+        passes=_passes(request, judges, stored),
+        members=() if members == (own,) else members,
+        consensus=None if consensus == own else consensus,
         limit=request.limit,
     )
-    return merged(stored, asked) if stored else asked
+    if stored is None:
+        return asked
+    replaced = differences(stored, asked) and not _has_begun(stored, workspace)
+    return asked if replaced else merged(stored, asked)
+
+
+def _has_begun(spec: RunSpec, workspace: Workspace) -> bool:
+    """Whether a call of a run has succeeded, or an answer of it was there already."""
+    if finished_calls(workspace.journal_path(spec.run_id, "answers")):
+        return True
+    keys = {"run_id": spec.run_id, "status": "ok"}
+    return any(workspace.lake.read(table, keys, ["run_id"]).height for table in ("answers", "calls"))
+
+
+def _moves(stored: RunSpec, planned: RunSpec) -> list[str]:
+    """Which endpoints have another address now, in words."""
+    before = _addresses(stored)
+    return [
+        f"run {planned.run_id}: the address of {name} changed from {before[name]} to {address}"
+        for name, address in _addresses(planned).items()
+        if before.get(name, address) != address
+    ]
+
+
+def _addresses(spec: RunSpec) -> dict[str, str]:
+    """Who is asked where."""
+    models = [spec.itself, *spec.members, *([spec.consensus] if spec.consensus else [])]
+    passes = [one for pipeline in spec.passes for one in pipeline]
+    return {
+        **{f"model {one.model}": one.endpoint.base_url for one in models},
+        **{f"judge {one.name}": one.endpoint.base_url for one in spec.judges},
+        **{f"pass {one.name}": one.endpoint.base_url for one in passes if one.endpoint},
+    }
+
+
+def differences(stored: RunSpec, asked: RunSpec) -> list[str]:
+    """What of a run cannot change once it has begun, and is asked to be otherwise; in words."""
+    found = []
+    for name in stored.benchmarks.keys() & asked.benchmarks.keys():
+        found += _differences(f"{name} ", _identity(stored.benchmarks[name]), _identity(asked.benchmarks[name]))
+    if any(one.samples > 1 for one in stored.benchmarks.values()):
+        found += _differences("samples ", *({"of": _models(one.members, one)} for one in (stored, asked)))
+    if stored.has_consensus:
+        found += _differences("", *({"consensus_model": _models([one.consensus], one)} for one in (stored, asked)))
+    return found
 
 
 def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
@@ -90,61 +141,53 @@ def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
     Raises:
         ConfigurationError: They differ in something that cannot change; the message names it.
     """
-    # Which variable holds the key is no property of the run.
-    differences = _differences("", *(one.endpoint.model_dump(exclude={"api_key_variable"}) for one in (stored, asked)))
-    for name in stored.benchmarks.keys() & asked.benchmarks.keys():
-        differences += _differences(f"{name} ", _identity(stored.benchmarks[name]), _identity(asked.benchmarks[name]))
-    if stored.ensemble and asked.ensemble:
-        differences += _differences(
-            "ensemble ", _ensemble_identity(stored.ensemble), _ensemble_identity(asked.ensemble)
-        )
-    elif stored.ensemble or asked.ensemble:
-        differences.append("an ensemble" if stored.ensemble else "no ensemble")
-    if differences:
+    if unlike := differences(stored, asked):
         raise ConfigurationError(
-            f"run {stored.run_id} was made with {'; '.join(differences)}: give another --tag, or the same settings"
+            f"run {stored.run_id} was made with {'; '.join(unlike)}: give another --tag, or the same settings"
         )
     judges = {judge.name: judge for judge in (*stored.judges, *asked.judges)}
     # Those that are asked for come last: where the beginning of one has another's name, the later one counts.
     anew = {_names(one) for one in asked.passes}
-    pipelines = (*(one for one in stored.passes if _names(one) not in anew), *asked.passes)
+    kept = (_moved_along(one, asked.judges) for one in stored.passes if _names(one) not in anew)
     limits = (stored.limit, asked.limit)
     return stored.model_copy(
         update={
             "endpoint": asked.endpoint,
-            "benchmarks": asked.benchmarks | stored.benchmarks,
+            "benchmarks": asked.benchmarks
+            | {name: _widened(one, asked.benchmarks.get(name)) for name, one in stored.benchmarks.items()},
             "judges": tuple(judges.values()),
-            "passes": pipelines,
-            "ensemble": _widened(stored.ensemble, asked.ensemble),
+            "passes": (*kept, *asked.passes),
+            "members": asked.members,
+            "consensus": asked.consensus,
             "limit": None if None in limits else max(limit for limit in limits if limit is not None),
         }
     )
 
 
-def _ensemble_identity(ensemble: EnsembleSpec) -> dict[str, Any]:
-    """What of an ensemble cannot change, as a message can show it; not which variables hold keys."""
-
-    def place(one: ModelSpec | None) -> str | None:
-        return f"{one.model} at {one.endpoint.base_url}" if one else None
-
-    return {
-        "size": ensemble.size,
-        "single": ensemble.single,
-        "models": ", ".join(f"{place(one)}" for one in ensemble.members),
-        "consensus_model": place(ensemble.consensus),
-        "grader_model": place(ensemble.grader),
-    }
+def _models(models: Sequence[ModelSpec | None], spec: RunSpec) -> str:
+    """Whose they are, as a message can show it; not where they are served."""
+    return ", ".join(one.model for one in models if one) or spec.model
 
 
-def _widened(stored: EnsembleSpec | None, asked: EnsembleSpec | None) -> EnsembleSpec | None:
-    """The ensemble with the strategies of both."""
-    if stored is None or asked is None:
+def _widened(stored: BenchmarkSpec, asked: BenchmarkSpec | None) -> BenchmarkSpec:
+    """A benchmark of a run with the strategies and judges of both."""
+    if asked is None:
         return stored
-    return asked.model_copy(update={"strategies": tuple(dict.fromkeys((*stored.strategies, *asked.strategies)))})
+    strategies = dict.fromkeys((*stored.strategies, *asked.strategies))
+    judges = dict.fromkeys((*stored.judges, *asked.judges))
+    return stored.model_copy(
+        update={
+            "single": stored.single or asked.single,
+            "strategies": tuple(strategies),
+            "judges": tuple(judges),
+        }
+    )
 
 
 def named_judges(request: RunRequest, workspace: Workspace) -> list[str]:
     """Names of the judges that the request names, by model or prompt; none when it leaves them to the run.
+
+    A rule that leaves something to one of them is not named by itself.
 
     Raises:
         ConfigurationError: As for `plan_run`.
@@ -152,7 +195,10 @@ def named_judges(request: RunRequest, workspace: Workspace) -> list[str]:
     if not request.judge_models and not request.judge_prompt:
         return []
     stored = load_run(workspace.lake, run_id_of(check_model_name(request.model), check_run_tag(request.tag)))
-    return list(_asked_judges(request, stored, workspace.prompts))
+    benchmarks = parse_benchmarks(",".join(request.benchmarks))
+    return list(
+        dict.fromkeys(name for one in benchmarks for name in _asked_judges(request, stored, one, workspace.prompts))
+    )
 
 
 def judged_anew(spec: RunSpec, judges: list[str], benchmarks: list[str]) -> RunSpec:
@@ -169,15 +215,13 @@ def add_pipeline(run_id: str, passes: Sequence[str], options: Sequence[str], wor
     """Give a registered run one more pipeline; its passes ask where the run's judges are.
 
     Raises:
-        ConfigurationError: There is no such run, it is of an ensemble, or there is no such pass or setting.
+        ConfigurationError: There is no such run, or there is no such pass or setting.
     """
     spec = load_run(workspace.lake, run_id)
     if spec is None:
         raise ConfigurationError(f"run {run_id} has no RunSpec: start it with run-evals or the job new_run")
-    if spec.ensemble:
-        raise ConfigurationError(f"run {run_id} is of an ensemble, which takes no passes")
     request = RunRequest(model=spec.model, passes=list(passes), pass_options=list(options))
-    store_run(merged(spec, spec.model_copy(update={"passes": _passes(request, spec.judges)})), workspace)
+    store_run(merged(spec, spec.model_copy(update={"passes": _passes(request, spec.judges, spec)})), workspace)
 
 
 def load_run(lake: Lake, run_id: str) -> RunSpec | None:
@@ -194,17 +238,26 @@ def load_run(lake: Lake, run_id: str) -> RunSpec | None:
             f"run {run_id} was imported and cannot be continued: give another --tag; "
             "passes are applied by `shaberi reprocess`"
         )
-    return RunSpec.model_validate_json(specs[0])
+    return RunSpec.read(specs[0])
 
 
 def store_run(spec: RunSpec, workspace: Workspace) -> None:
-    """Store the spec and the question sets it names; nothing changes when they are already there."""
+    """Store the spec and the question sets it names, and say which addresses changed.
+
+    Nothing changes when they are already there.
+    """
     for name in spec.benchmarks:
         store_question_set(workspace.lake, load_questions(spec, name, workspace))
     now = datetime.now(UTC)
     stored = workspace.lake.read("runs", {"run_id": spec.run_id})
-    if len(stored) and stored["spec_hash"][0] == spec.spec_hash:
+    if len(stored) and RunSpec.read(stored["spec"][0]) == spec:
         return
+    if before := load_run(workspace.lake, spec.run_id):
+        if differences(before, spec) and not _has_begun(before, workspace):
+            for table in _OF_BENCHMARKS:  # failures of what is not asked any more
+                workspace.lake.update(table, TABLES[table].schema.to_frame(), {"run_id": spec.run_id})
+        for move in _moves(before, spec):
+            workspace.reporter.note(move)
     row: dict[str, Any] = {
         "run_id": spec.run_id,
         "model": spec.model,
@@ -327,11 +380,16 @@ def _endpoint_spec(
     endpoint = resolve_endpoint(model, base_url, api_key_variable)
     if before and endpoint.base_url == before.base_url:
         return before.model_copy(update={"api_key_variable": api_key_variable or before.api_key_variable})
-    return EndpointSpec(**vars(endpoint))
+    spec = EndpointSpec(**vars(endpoint))
+    return spec.moved_from(before) if before else spec
 
 
 def _benchmark(
-    request: RunRequest, stored: RunSpec | None, benchmark: Benchmark, endpoint: Endpoint, workspace: Workspace
+    request: RunRequest,
+    stored: RunSpec | None,
+    benchmark: Benchmark,
+    endpoint: Endpoint,
+    workspace: Workspace,
 ) -> BenchmarkSpec:
     before = stored.benchmarks.get(benchmark.name) if stored else None
     questions, sample = _question_set(request, stored, benchmark, workspace)
@@ -353,9 +411,26 @@ def _benchmark(
         temperature=setting("temperature"),
         max_tokens=setting("max_tokens"),
         frequency_penalty=setting("frequency_penalty"),
-        samples=1 if request.ensemble is None else request.ensemble + (request.single == "own"),
         sample=sample,
+        **_samples(request, before, benchmark),
     )
+
+
+def _samples(request: RunRequest, before: BenchmarkSpec | None, benchmark: Benchmark) -> dict[str, Any]:
+    """How many samples there are, and what is made of them."""
+    names = request.strategies
+    if names is None:
+        names = list(before.strategies if before else benchmark.strategies)
+    single = request.single or (before.single if before else None) or ("first" if names else None)
+    strategies = tuple(dict.fromkeys((SINGLE, *names))) if single else ()
+    if request.samples is not None:
+        samples = request.samples + (single == "own")
+    else:
+        samples = before.samples if before else benchmark.samples + (single == "own")
+    shared = samples - (single == "own")
+    if len(strategies) > 1 and shared < 2:  # noqa: PLR2004  (one is no consensus)
+        raise ConfigurationError(f"a consensus on {benchmark.name} takes 2 or more samples: add --samples")
+    return {"samples": samples, "single": single, "strategies": strategies}
 
 
 def _question_set(
@@ -371,7 +446,8 @@ def _question_set(
     whole = known or load_source(benchmark, request.questions, name, workspace)
     if request.sample is None or request.sample >= len(whole.questions):
         return whole, None
-    sample = SampleSpec(of=whole.name, size=request.sample, order=request.sample_order)
+    seed = DEFAULT_SEED if request.sample_seed is None else request.sample_seed
+    sample = SampleSpec(of=whole.name, size=request.sample, order=request.sample_order, seed=seed)
     return _sampled(whole, sample), sample
 
 
@@ -381,20 +457,29 @@ def _is_sample(request: RunRequest, stored: BenchmarkSpec) -> bool:
         return True
     if stored.sample is None:
         return request.sample >= stored.n_questions
-    return (request.sample, request.sample_order) == (stored.sample.size, stored.sample.order)
+    seed = stored.sample.seed if request.sample_seed is None else request.sample_seed
+    return (request.sample, request.sample_order, seed) == (
+        stored.sample.size,
+        stored.sample.order,
+        stored.sample.seed,
+    )
 
 
 def _sampled(whole: QuestionSet, sample: SampleSpec) -> QuestionSet:
-    return sample_questions(whole, sample.size, order=sample.order)
+    return sample_questions(whole, sample.size, sample.seed, sample.order)
 
 
 def _asked_judges(
-    request: RunRequest, stored: RunSpec | None, prompts: PromptLibrary
+    request: RunRequest, stored: RunSpec | None, benchmark: Benchmark, prompts: PromptLibrary
 ) -> dict[str, tuple[str, str | None]]:
-    """Model and prompt variant of the judges that a request is about, by their names."""
+    """Model and prompt variant of the judges that a request is about, by their names.
+
+    On a benchmark that a rule grades they are those that the rule leaves something to.
+    """
     known = {judge.name: (judge.model, judge.prompt) for judge in stored.judges} if stored else {}
+    before = stored.benchmarks.get(benchmark.name) if stored else None
     asked: dict[str, tuple[str, str | None]] = {}
-    for name in request.judge_models or known or [DEFAULT_MODEL]:
+    for name in _names_of_judges(request, stored, before, benchmark):
         model, _, variant = name.rpartition("+")
         if name in known:
             model, prompt = known[name]
@@ -407,17 +492,47 @@ def _asked_judges(
     return asked
 
 
+def _names_of_judges(
+    request: RunRequest, stored: RunSpec | None, before: BenchmarkSpec | None, benchmark: Benchmark
+) -> Sequence[str]:
+    """As the request, the stored run or the benchmark has them."""
+    if request.judge_models is not None:
+        return request.judge_models
+    known = [judge.name for name in before.judges if (judge := stored.judge(name))] if stored and before else []
+    if benchmark.grader.startswith(RULE):
+        return known or ([request.grader_model] if request.grader_model else [])
+    judging = {name for one in stored.benchmarks.values() for name in one.judges} if stored else set()
+    of_others = [judge.name for judge in stored.judges if judge.name in judging] if stored else []
+    return known or of_others or [DEFAULT_MODEL]
+
+
+def _judge_names(benchmark: Benchmark, models: Iterable[str]) -> tuple[str, ...]:
+    names = judge_names(benchmark.name, list(models))
+    if not names:
+        raise ConfigurationError(f"{benchmark.name} is judged by an LLM: name one with --judge-model")
+    return tuple(names)
+
+
 def _judges(
-    request: RunRequest, stored: RunSpec | None, benchmarks: Sequence[Benchmark], workspace: Workspace
+    request: RunRequest,
+    stored: RunSpec | None,
+    asked: Mapping[str, Mapping[str, tuple[str, str | None]]],
+    prompts: PromptLibrary,
 ) -> tuple[JudgeSpec, ...]:
+    """The judges that benchmarks ask for, by benchmark and name."""
     before = stored.judges if stored else ()
-    prompts = workspace.prompts
-    asked = _asked_judges(request, stored, prompts).values()
-    for variant in {prompt for _, prompt in asked} - {judge.prompt for judge in before}:
-        if variant and all(judges_alike(prompts, prompts.variant(variant), benchmark) for benchmark in benchmarks):
-            names = ", ".join(benchmark.name for benchmark in benchmarks)
-            raise ConfigurationError(f"prompt variant {variant!r} changes nothing that a judge of {names} is told")
-    return tuple(_judge(request, model, prompt, before) for model, prompt in asked)
+    if request.judge_prompt and not any(asked.values()):
+        raise ConfigurationError("a prompt variant is of a judge: name one with --judge-model")
+    all_asked = {name: judge for own in asked.values() for name, judge in own.items()}
+    for name, (_, variant) in all_asked.items():
+        if variant is None or variant in {judge.prompt for judge in before}:
+            continue
+        about = [benchmark for benchmark, own in asked.items() if name in own]
+        if all(judges_alike(prompts, prompts.variant(variant), get_benchmark(one)) for one in about):
+            raise ConfigurationError(
+                f"prompt variant {variant!r} changes nothing that a judge of {', '.join(about)} is told"
+            )
+    return tuple(_judge(request, model, prompt, before) for model, prompt in all_asked.values())
 
 
 def _judge(request: RunRequest, model: str, prompt: str | None, stored: Sequence[JudgeSpec]) -> JudgeSpec:
@@ -431,91 +546,77 @@ def _judge(request: RunRequest, model: str, prompt: str | None, stored: Sequence
         "max_tokens": request.judge_max_tokens,
         "score_rounding": request.score_rounding,
     }
-    # An embedded judge beside judges on a given server stays embedded.
-    embedded = model == DEFAULT_MODEL
-    endpoint = _endpoint_spec(
-        model,
-        None if embedded else request.judge_base_url,
-        None if embedded else request.judge_api_key_variable,
-        before=before.endpoint if before else None,
-    )
-    defaults = {
-        "temperature": JudgingDefaults.sampling.temperature,
-        "max_tokens": default_max_tokens(endpoint.to_endpoint()) or JudgingDefaults.sampling.max_tokens,
-        "score_rounding": "none",
-    }
+    where = request.judge_base_url, request.judge_api_key_variable
+    if model == request.grader_model and request.judge_base_url is None:
+        where = request.base_url, request.api_key_variable
+    if model == DEFAULT_MODEL:
+        where = None, None  # beside judges on a given server it stays embedded
+    endpoint = _endpoint_spec(model, *where, before=before.endpoint if before else None)
+    defaults = judge_defaults(endpoint)
     known = before.model_dump(include=set(defaults)) if before else {}
     settings = defaults | known | {name: value for name, value in asked.items() if value is not None}
     return JudgeSpec(model=model, prompt=prompt, endpoint=endpoint, rounds=own.rounds if own else {}, **settings)
 
 
-def _check_systems(request: RunRequest, benchmarks: Sequence[Benchmark]) -> None:
-    """A run is of one system: its benchmarks are judged, or they are sampled and graded."""
-    systems = {benchmark.system for benchmark in benchmarks}
-    if request.ensemble and request.judge_prompt:
-        raise ConfigurationError("an ensemble has no judge that a prompt variant could be for")
-    if request.ensemble and request.passes:
-        raise ConfigurationError("an ensemble takes no passes: its answers are right or wrong")
-    if len(systems) > 1:
-        raise ConfigurationError("benchmarks of both evaluations cannot be in one run: give them different tags")
-    if (systems == {"ensemble"}) != (request.ensemble is not None):
-        names = ", ".join(benchmark.name for benchmark in benchmarks)
-        needs = "are evaluated with an ensemble: use quick-eval" if "ensemble" in systems else "take no ensemble"
-        raise ConfigurationError(f"{names} {needs}")
+def _members(request: RunRequest, stored: RunSpec | None, own: ModelSpec) -> tuple[ModelSpec, ...]:
+    """Whose samples are shared, in turn."""
+    names = request.sample_models
+    if names is None:
+        names = [one.model for one in stored.members] if stored else []
+    return tuple(_served(name, request, stored, own) for name in names)
 
 
-def _ensemble(
-    request: RunRequest, stored: RunSpec | None, endpoint: EndpointSpec, workspace: Workspace
-) -> EnsembleSpec | None:
-    if request.ensemble is None:
-        return None
-    own = ModelSpec(model=request.model, endpoint=endpoint)
-    at_model = (request.base_url, request.api_key_variable)
-    at_judge = (request.judge_base_url, request.judge_api_key_variable) if request.judge_base_url else at_model
-    known = stored.ensemble if stored else None
-    known_models = (*known.members, known.consensus) if known else ()
-    known_graders = (known.grader,) if known else ()
-
-    def served(
-        model: str, at: tuple[str | None, str | None], before: Sequence[ModelSpec | None] = known_models
-    ) -> ModelSpec:
-        if model == own.model and at == at_model:
-            return own
-        # Other models are where they were, else where this one is, unless their names say where they are.
-        where = (None, None) if model == DEFAULT_MODEL else at
-        same = next((one.endpoint for one in before if one and one.model == model), None)
-        return ModelSpec(model=check_model_name(model), endpoint=_endpoint_spec(model, *where, before=same))
-
-    strategies = request.strategies if request.strategies is not None else DEFAULT_STRATEGIES
-    make_strategies(strategies, workspace.prompts, lambda _: (0, {}))  # says which name is wrong
-    return EnsembleSpec(
-        size=request.ensemble,
-        single=request.single,
-        members=tuple(served(model, at_model) for model in request.ensemble_models or [request.model]),
-        strategies=tuple(strategies),
-        consensus=served(request.consensus_model or request.model, at_model),
-        grader=served(request.grader_model, at_judge, known_graders) if request.grader_model else None,
-    )
+def _consensus(request: RunRequest, stored: RunSpec | None, own: ModelSpec) -> ModelSpec | None:
+    """Who makes the strategies' calls."""
+    name = request.consensus_model or (stored.consensus.model if stored and stored.consensus else None)
+    return _served(name, request, stored, own) if name else None
 
 
-def _passes(request: RunRequest, judges: Sequence[JudgeSpec]) -> tuple[tuple[PassSpec, ...], ...]:
+def _served(model: str, request: RunRequest, stored: RunSpec | None, own: ModelSpec) -> ModelSpec:
+    """Where another model of a run is: where it was, else where this one is, unless its name says where it is."""
+    if model == own.model:
+        return own
+    known = [one for one in (*stored.members, stored.consensus) if one] if stored else []
+    before = next((one.endpoint for one in known if one.model == model), None)
+    where = (None, None) if model == DEFAULT_MODEL else (request.base_url, request.api_key_variable)
+    return ModelSpec(model=check_model_name(model), endpoint=_endpoint_spec(model, *where, before=before))
+
+
+def _passes(
+    request: RunRequest, judges: Sequence[JudgeSpec], stored: RunSpec | None
+) -> tuple[tuple[PassSpec, ...], ...]:
     """The pipeline that is asked for, if one is."""
     if not request.passes:
         return ()
     pipeline = make_pipeline(request.passes, request.pass_options or ())
-    return (tuple(_pass_spec(one, request, judges) for one in pipeline),)
+    known = [each for passes in stored.passes for each in passes] if stored else []
+    return (tuple(_pass_spec(one, request, judges, known) for one in pipeline),)
 
 
-def _pass_spec(one: Pass[Any], request: RunRequest, judges: Sequence[JudgeSpec]) -> PassSpec:
-    endpoint = None
+def _pass_spec(one: Pass[Any], request: RunRequest, judges: Sequence[JudgeSpec], known: Sequence[PassSpec]) -> PassSpec:
+    endpoint, config = None, one.config.model_dump(mode="json")
     if one.asks is not None:
+        before = next((each.endpoint for each in known if (each.name, each.config) == (one.name, config)), None)
         # A pass asks where the judges are, unless it asks the embedded model.
         judge = next((judge.endpoint for judge in judges if judge.endpoint.name == CUSTOM), None)
         base_url = request.judge_base_url or (judge.base_url if judge else None)
         variable = request.judge_api_key_variable or (judge.api_key_variable if judge else None)
         at_judges = (None, None) if one.asks == DEFAULT_MODEL else (base_url, variable)
-        endpoint = _endpoint_spec(one.asks, *at_judges, before=None)
-    return PassSpec(name=one.name, config=one.config.model_dump(mode="json"), endpoint=endpoint)
+        endpoint = _endpoint_spec(one.asks, *at_judges, before=before)
+    return PassSpec(name=one.name, config=config, endpoint=endpoint)
+
+
+def _moved_along(pipeline: Sequence[PassSpec], judges: Sequence[JudgeSpec]) -> tuple[PassSpec, ...]:
+    """A stored pipeline, whose passes ask where the judges are, also when these have moved."""
+
+    def moved(one: PassSpec) -> PassSpec:
+        left = (judge.endpoint for judge in judges if one.endpoint and one.endpoint.base_url in judge.endpoint.earlier)
+        there = next(left, None)
+        if one.endpoint is None or there is None:
+            return one
+        return one.model_copy(update={"endpoint": there.moved_from(one.endpoint)})
+
+    return tuple(map(moved, pipeline))
 
 
 def _names(pipeline: Sequence[PassSpec]) -> tuple[str, ...]:
@@ -523,7 +624,9 @@ def _names(pipeline: Sequence[PassSpec]) -> tuple[str, ...]:
 
 
 def _identity(settings: BenchmarkSpec) -> dict[str, Any]:
-    return settings.model_dump(exclude={"source", "source_revision", "n_questions"})
+    own = settings.model_dump(exclude={"source", "source_revision", "n_questions", "single", "strategies", "judges"})
+    # The first of the samples is what strategies are compared with as soon as there are any.
+    return own | {"single": settings.single or "first"}
 
 
 def _differences(what: str, stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:

@@ -1,18 +1,21 @@
 """What a run is asked to be (`RunRequest`), what it is (`RunSpec`), and how calls are made for it (`CallOptions`)."""
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, DEFAULT_SEED, RULE, JudgingDefaults
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import run_id_of, sha256_json
+from shaberi_dagster.llm.endpoints import default_max_tokens, endpoint_name
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.types import Endpoint
 
 SINGLE = "single"
 """The strategy of no consensus: one answer as it is."""
-RULE = "rule:"
 _RUN_NUMBER = re.compile(r"(?P<base>.+)-run(?P<number>[1-9]\d*)")
 
 
@@ -60,21 +63,25 @@ class RunRequest(BaseModel):
     score_rounding: Annotated[
         Literal["none", "legacy"] | None, Field(description="legacy rounds scores half to even")
     ] = None
-    ensemble: Annotated[
-        int | None, Field(ge=2, description="Samples of a question that consensus strategies share; none: no ensemble")
+    samples: Annotated[
+        int | None, Field(ge=1, description="Answers to each question; none: the run's own, else the benchmark's")
     ] = None
-    ensemble_models: Annotated[
-        list[str] | None, Field(description="Models that these samples come from in turn; none: the model itself")
+    sample_models: Annotated[
+        list[str] | None, Field(description="Models that the samples come from in turn; none: the model itself")
     ] = None
-    strategies: Annotated[list[str] | None, Field(description="Consensus strategies; none: all")] = None
-    consensus_model: Annotated[str | None, Field(description="Makes the strategies' calls; none: the model")] = None
-    grader_model: Annotated[str | None, Field(description="Grades what the rules cannot tell; none: nobody does")] = (
-        None
-    )
+    strategies: Annotated[
+        list[str] | None, Field(description="Strategies that make a consensus of the samples; none: no consensus")
+    ] = None
     single: Annotated[
-        Literal["own", "first"], Field(description="The single answer: a sample of its own, or the ensemble's first")
-    ] = "own"
+        Literal["own", "first"] | None,
+        Field(description="What strategies are compared with: one more sample of its own, or the first of the samples"),
+    ] = None
+    consensus_model: Annotated[str | None, Field(description="Makes the strategies' calls; none: the model")] = None
+    grader_model: Annotated[
+        str | None, Field(description="Grades what rules cannot tell where no judge is named; none: nobody does")
+    ] = None
     sample: Annotated[int | None, Field(ge=1, description="A seeded sample of so many questions; none: all")] = None
+    sample_seed: Annotated[int | None, Field(ge=0, description="Which sample; none: the run's own, else 42")] = None
     sample_order: Annotated[
         Literal["pinned", "mulberry32"], Field(description="pinned, or the original ensemble evaluation's order")
     ] = "pinned"
@@ -87,6 +94,16 @@ class RunRequest(BaseModel):
     question_sets: Annotated[
         list[str] | None, Field(description="Versions other than the default, e.g. mt_bench@80")
     ] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_what_was_renamed(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and (old := {"ensemble", "ensemble_models"} & values.keys()):
+            raise ValueError(
+                f"{' and '.join(sorted(old))} are now samples and sample_models; name strategies, and benchmarks other "
+                "than those that LLMs judge"
+            )
+        return values
 
 
 class CallOptions(BaseModel):
@@ -139,10 +156,24 @@ class EndpointSpec(_Frozen):
     name: str
     base_url: str
     api_key_variable: str | None
+    # Left out of JSON when there are none: hashes from before there were any stay the same.
+    earlier: Annotated[tuple[str, ...], Field(exclude_if=lambda earlier: not earlier)] = ()
+    """Other addresses that it had: what was made there is still the run's."""
 
     def to_endpoint(self) -> Endpoint:
         """As the call engine knows it."""
-        return Endpoint(self.name, self.base_url, self.api_key_variable)
+        return Endpoint(self.name, self.base_url, self.api_key_variable, self.earlier)
+
+    def moved_from(self, before: "EndpointSpec") -> "EndpointSpec":
+        """This one in the place of another, whose addresses it remembers."""
+        addresses = dict.fromkeys((*before.earlier, before.base_url))
+        return self.model_copy(update={"earlier": tuple(one for one in addresses if one != self.base_url)})
+
+    @property
+    def places(self) -> list[dict[str, str]]:
+        """Name and address, as identities had them once: of the present address, then of each earlier one."""
+        present = {"name": self.name, "base_url": self.base_url}
+        return [present, *({"name": endpoint_name(one), "base_url": one} for one in self.earlier)]
 
 
 class SampleSpec(_Frozen):
@@ -151,10 +182,16 @@ class SampleSpec(_Frozen):
     of: str
     size: int
     order: Literal["pinned", "mulberry32"]
+    # Left out of JSON as long as it is what it always was.
+    seed: Annotated[int, Field(exclude_if=lambda seed: seed == DEFAULT_SEED)] = DEFAULT_SEED
 
 
 class BenchmarkSpec(_Frozen):
-    """Which questions of a benchmark a run answers, and how."""
+    """Which questions of a benchmark a run answers, how, what is made of the answers, and who judges them.
+
+    The single answer is sample 0. It is a sample of its own, and the strategies share the others, or (`first`) it is
+    the first of those that they share.
+    """
 
     question_set: str
     question_set_sha256: str
@@ -165,9 +202,26 @@ class BenchmarkSpec(_Frozen):
     temperature: float
     max_tokens: int
     frequency_penalty: float
-    samples: int = 1
     sample: SampleSpec | None = None
     """None when its set was taken as it is."""
+    samples: int = 1
+    """Answers to each question, the single one included."""
+    single: Literal["own", "first"] | None = None
+    """None when no strategy is compared with it."""
+    strategies: tuple[str, ...] = ()
+    """Each makes one more answer to each question; `single`, the single answer as it is, is the first."""
+    judges: tuple[str, ...] = ()
+    """Names; rules before those that leave to a model what the rule cannot tell."""
+
+    @property
+    def shared(self) -> range:
+        """Sample indices that the strategies share."""
+        return range(self.single == "own", self.samples)
+
+    @property
+    def has_consensus(self) -> bool:
+        """Whether a strategy makes answers of the samples."""
+        return bool(self.strategies)
 
 
 class JudgeSpec(_Frozen):
@@ -191,8 +245,16 @@ class JudgeSpec(_Frozen):
 
     def config_hash(self, *prompt_hashes: str) -> str:
         """Identity of everything that makes this judge's scores what they are, for one benchmark's prompts."""
-        settings = self.model_dump(exclude={"rounds": True, "endpoint": {"api_key_variable"}})
-        return sha256_json(settings | {"prompt_hashes": prompt_hashes})
+        return sha256_json(self._settings | {"prompt_hashes": prompt_hashes})
+
+    def former_config_hashes(self, *prompt_hashes: str) -> list[str]:
+        """The same as it was when the address was part of it, at each address of the endpoint."""
+        settings = self._settings | {"prompt_hashes": prompt_hashes}
+        return [sha256_json(settings | {"endpoint": place}) for place in self.endpoint.places]
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return self.model_dump(exclude={"rounds", "endpoint"})
 
 
 class PassSpec(_Frozen):
@@ -211,52 +273,38 @@ class ModelSpec(_Frozen):
     endpoint: EndpointSpec
 
 
-class EnsembleSpec(_Frozen):
-    """Several samples of each question, and what is made of them.
-
-    The single answer is sample 0. It is a sample of its own, and the strategies share samples 1 to N, unless `single`
-    is `first`: then they share samples 0 to N-1.
-    """
-
-    size: int
-    single: Literal["own", "first"]
-    members: tuple[ModelSpec, ...]
-    """Whose samples they are, in turn."""
-    strategies: tuple[str, ...]
-    consensus: ModelSpec
-    """Makes the strategies' calls."""
-    grader: ModelSpec | None
-    """Grades what the rules cannot tell."""
-
-    @property
-    def shared(self) -> range:
-        """Sample indices that the strategies share."""
-        first = 1 if self.single == "own" else 0
-        return range(first, first + self.size)
-
-    def member(self, sample_index: int) -> ModelSpec | None:
-        """Whose sample it is; None for the single answer, which is the run's own model's."""
-        if sample_index not in self.shared:
-            return None
-        return self.members[(sample_index - self.shared.start) % len(self.members)]
-
-
 class RunSpec(_Frozen):
-    """The frozen settings of a run: stored before its first call.
+    """The settings of a run: stored before its first call, and frozen by the first one that succeeds.
 
-    Endpoint, questions, prompts and sampling settings are the run's identity and never change.
-    Benchmarks, judges and passes can be added, and the limit can be widened.
+    Questions, prompts and sampling settings are the run's identity and never change.
+    Benchmarks, strategies, judges and passes can be added, the limit can be widened, and servers may move to other
+    addresses.
     """
 
+    version: Literal[2] = 2
     model: str
     run_tag: str
     endpoint: EndpointSpec
     benchmarks: dict[str, BenchmarkSpec]
     judges: tuple[JudgeSpec, ...]
+    """Models that judge, or decide what a rule cannot tell; which of them a benchmark has, it says itself."""
     passes: tuple[tuple[PassSpec, ...], ...] = ()
     """Pipelines; the first passes of one are a pipeline too."""
-    ensemble: EnsembleSpec | None = None
+    members: tuple[ModelSpec, ...] = ()
+    """Whose samples the shared ones are, in turn; none: the model's own."""
+    consensus: ModelSpec | None = None
+    """Makes the strategies' calls; None is the model itself."""
     limit: int | None = None
+
+    @classmethod
+    def read(cls, stored: str | Mapping[str, Any]) -> "RunSpec":
+        """The spec as the lake has it, as JSON or as plain data; one of an earlier version says the same in new words.
+
+        Raises:
+            pydantic.ValidationError: It is none, such as that of an imported run.
+        """
+        values = orjson.loads(stored) if isinstance(stored, str) else stored
+        return cls.model_validate(values if {"version", "kind"} & values.keys() else _from_version_1(values))
 
     @property
     def run_id(self) -> str:
@@ -280,6 +328,28 @@ class RunSpec(_Frozen):
         """sha256 of the spec."""
         return sha256_json(self.model_dump(mode="json"))
 
+    @property
+    def itself(self) -> ModelSpec:
+        """The model of the run, and where it is served."""
+        return ModelSpec(model=self.model, endpoint=self.endpoint)
+
+    @property
+    def has_consensus(self) -> bool:
+        """Whether a strategy makes answers of the samples of one of its benchmarks."""
+        return any(one.has_consensus for one in self.benchmarks.values())
+
+    @property
+    def strategies(self) -> list[str]:
+        """The strategies of all benchmarks, the single answer first."""
+        return list(dict.fromkeys(name for one in self.benchmarks.values() for name in one.strategies))
+
+    def sampled(self, benchmark: str, sample_index: int) -> ModelSpec:
+        """Whose sample it is."""
+        shared = self.benchmarks[benchmark].shared
+        if not self.members or sample_index not in shared:
+            return self.itself
+        return self.members[(sample_index - shared.start) % len(self.members)]
+
     def n_questions(self, benchmark: str) -> int:
         """Questions planned for a benchmark, which is what each strategy answers."""
         all_of_them = self.benchmarks[benchmark].n_questions
@@ -291,20 +361,63 @@ class RunSpec(_Frozen):
 
     def n_answers(self, benchmark: str) -> int:
         """Answers planned for a benchmark that are judged: its samples, and what each strategy makes of them."""
-        return self.n_planned(benchmark) + self.n_questions(benchmark) * len(self.strategies)
+        return self.n_planned(benchmark) + self.n_questions(benchmark) * len(self.benchmarks[benchmark].strategies)
 
-    @property
-    def strategies(self) -> tuple[str, ...]:
-        """Consensus strategies, the single answer as the first; none without an ensemble."""
-        return (SINGLE, *self.ensemble.strategies) if self.ensemble else ()
+    def judge(self, name: str) -> JudgeSpec | None:
+        """The settings of a judge; None of a rule alone."""
+        model = _of_rule(name) if name.startswith(RULE) else name
+        return next((judge for judge in self.judges if judge.name == model), None)
 
-    def judge_names(self, rule: str) -> list[str]:
-        """Whose judgements a benchmark has.
+    def chosen_judges(self, benchmark: str, names: Sequence[str]) -> list[str]:
+        """Those of a benchmark's judges that are meant by names, of judges or of models that rules leave something to.
 
         Args:
-            rule: The benchmark's grader; `llm_judge` where judges score.
+            benchmark: One of the run's.
+            names: None named means all.
         """
-        if not rule.startswith(RULE):
-            return [judge.name for judge in self.judges]
-        grader = self.ensemble.grader if self.ensemble else None
-        return [rule, *([f"{rule}+{grader.model}"] if grader else [])]
+        own = self.benchmarks[benchmark].judges
+        return [name for name in own if not names or name in names or _of_rule(name) in names]
+
+
+def _of_rule(name: str) -> str | None:
+    """Whom a rule leaves something to."""
+    return name.partition("+")[2] or None if name.startswith(RULE) else None
+
+
+def judge_defaults(endpoint: EndpointSpec) -> dict[str, Any]:
+    """Settings of a judge for which none were given."""
+    sampling = JudgingDefaults.sampling
+    return {
+        "temperature": sampling.temperature,
+        "max_tokens": default_max_tokens(endpoint.to_endpoint()) or sampling.max_tokens,
+        "score_rounding": "none",
+    }
+
+
+def _from_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Judges and ensembles were of the whole run, and who graded what rules cannot tell was no judge."""
+    own = {name: values[name] for name in ("model", "endpoint")}
+    spec = {name: value for name, value in values.items() if name not in {"ensemble", "judges"}}
+    ensemble, judges = values.get("ensemble") or {}, list(values["judges"])
+    of_benchmark: dict[str, Any] = {}
+    if ensemble:
+        members, consensus = ensemble["members"], ensemble["consensus"]
+        spec["members"] = [] if members == [own] else members
+        spec["consensus"] = None if consensus == own else consensus
+        of_benchmark = {"single": ensemble["single"], "strategies": [SINGLE, *ensemble["strategies"]]}
+    if grader := ensemble.get("grader"):
+        endpoint = EndpointSpec.model_validate(grader["endpoint"])
+        judges = [{"model": grader["model"], "endpoint": endpoint, **judge_defaults(endpoint)}]
+    models = [judge_name(judge["model"], judge.get("prompt")) for judge in judges]
+    spec["benchmarks"] = {
+        name: one | of_benchmark | {"judges": judge_names(name, models)} for name, one in values["benchmarks"].items()
+    }
+    return spec | {"judges": judges, "version": 2}
+
+
+def judge_names(benchmark: str, models: Sequence[str]) -> list[str]:
+    """What these judges are called where they judge a benchmark; a rule is there without any of them too."""
+    entry = ALL_BENCHMARKS.get(benchmark)
+    if entry is None or not entry.grader.startswith(RULE):
+        return list(models)
+    return [entry.grader, *(f"{entry.grader}+{model}" for model in models)]

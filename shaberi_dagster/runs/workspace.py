@@ -18,9 +18,10 @@ import polars as pl
 import uvloop
 
 from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.judges.former import record_former_configs
 from shaberi_dagster.lake.schemas import PRICES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import bring_up_to_date, to_format_2
+from shaberi_dagster.lake.upgrades import bring_up_to_date, to_format_2, to_format_3
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.embedded import start_embedded
 from shaberi_dagster.llm.prices import PriceList
@@ -135,7 +136,10 @@ class Workspace:
         return Lake(self.settings.warehouse, upgrade=self._upgrade)
 
     def _upgrade(self, lake: Lake) -> None:
-        steps = {1: to_format_2(lambda older: record_known_prompts(older, self.prompts))}
+        steps = {
+            1: to_format_2(lambda older: record_known_prompts(older, self.prompts)),
+            2: to_format_3(record_former_configs),
+        }
         for number in bring_up_to_date(lake.folder, steps):
             self.reporter.note(f"the lake in {lake.folder} now has format {number}")
 

@@ -30,7 +30,7 @@ class AnswerItem(Item):
 class Answers(Stage[AnswerItem]):
     """Asks the model every question that has no answer yet.
 
-    An answer stands as long as the same request would make it.
+    An answer stands as long as the same request would make it, or would have at an earlier address.
 
     Args:
         plan: The run.
@@ -64,6 +64,16 @@ class Answers(Stage[AnswerItem]):
         texts = dict.fromkeys((*self.key, *self.identity), pl.String())
         return pl.DataFrame(keys, schema=texts | {"sample_index": pl.Int64()}, orient="row")
 
+    def formerly(self) -> Mapping[str, Mapping[str, str]]:
+        """The requests at earlier addresses."""
+        spec = self.plan.spec
+        if not any(one.endpoint.earlier for one in (spec.itself, *spec.members)):
+            return {}
+        requests = (
+            request for one in self._benchmarks() for question in one.asked for request in self._requests(one, question)
+        )
+        return {"request_hash": {name: one.request_hash for one in requests for name in one.request_hashes[1:]}}
+
     def items(self, pending: pl.DataFrame) -> Iterator[AnswerItem]:
         """In the order of the questions."""
         spec, wanted = self.plan.spec, set(pending.select(self.key[1:]).iter_rows())
@@ -82,7 +92,7 @@ class Answers(Stage[AnswerItem]):
     def asker(self, columns: Mapping[str, Any]) -> Asker:
         """The model whose sample it is."""
         spec, settings = self.plan.spec, self.plan.spec.benchmarks[columns["benchmark"]]
-        asked = (spec.ensemble and spec.ensemble.member(columns["sample_index"])) or spec
+        asked = spec.sampled(columns["benchmark"], columns["sample_index"])
         return Asker(asked.model, asked.model, asked.endpoint.to_endpoint(), settings.max_tokens)
 
     async def make(self, item: AnswerItem, ask: Ask) -> dict[str, Any]:
@@ -154,5 +164,5 @@ class Answers(Stage[AnswerItem]):
         # Runs of one multi-run are independent samples; other equal requests are paid for once.
         replicate = "" if spec.run_number is None else f"run{spec.run_number}"
         for index in range(settings.samples):
-            asked = (spec.ensemble and spec.ensemble.member(index)) or spec
+            asked = spec.sampled(one.name, index)
             yield ChatRequest(asked.endpoint.to_endpoint(), asked.model, messages, sampling, index, replicate)

@@ -1,8 +1,9 @@
 """What every stage does: see what stands, make what is missing, commit it, and say what came of it.
 
 A stage says what its rows are (`planned`), how one is made (`items`, `make`) and what there is to say of them
-(`result`). A stored row stands while it agrees with a planned one in the stage's key and identity and its status is a
-result; the others are pending. `survey` tells which, `materialize` makes them, and `forecast` foresees their calls.
+(`result`). A stored row stands while it agrees with a planned one in the stage's key and identity, of which former
+values count as well (`formerly`), and its status is a result; the others are pending. `survey` tells which,
+`materialize` makes them, and `forecast` foresees their calls.
 """
 
 import asyncio
@@ -206,6 +207,10 @@ class Stage(ABC, Generic[ItemT]):
         """Whether it makes calls at all."""
         return True
 
+    def formerly(self) -> Mapping[str, Mapping[str, str]]:
+        """Values that stored rows may have in the place of planned ones: by identity column, former to planned."""
+        return {}
+
     def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:  # noqa: ARG002
         """Who may be asked by items of these rows, beside those that their first requests name."""
         return frozenset()
@@ -229,7 +234,9 @@ class Stage(ABC, Generic[ItemT]):
         stored = self.workspace.lake.read(self.name, self.keys, [column for column in columns if column in schema])
         current = stored.filter(~pl.col("superseded")) if self.supersedes else stored
         key, whole = list(self.key), [*self.key, *self.identity]
-        results = current.filter(pl.col("status").is_in(self.settled))
+        results = current.filter(pl.col("status").is_in(self.settled)).with_columns(
+            pl.col(column).replace(planned_by_former) for column, planned_by_former in self.formerly().items()
+        )
         standing = results.join(planned, on=whole, how="semi", nulls_equal=True)
         pending = planned.join(standing, on=key, how="anti", nulls_equal=True, maintain_order="left")
         outdated = current.join(standing, on=key, how="anti", nulls_equal=True)
@@ -409,7 +416,7 @@ class JournaledCalls(Generic[ItemT]):
         """The items, a block at a time: paid calls looked up, and who is to be asked found to be there."""
         for block in _blocks(items):
             requests = [item.request for item in block if item.request]
-            session.prefetch([request.request_hash for request in requests])
+            session.prefetch(requests)
             for request in requests:
                 self._limiters.setdefault(request.endpoint, self._engine.limiter(request.endpoint))
             await self._check({(request.endpoint, request.model) for request in session.unpaid(requests)})

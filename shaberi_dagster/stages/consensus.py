@@ -1,10 +1,12 @@
 """What each strategy makes of a run's samples: one row for each question and strategy."""
 
 import time
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import orjson
@@ -14,7 +16,6 @@ from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.consensus.base import Candidate, Reply, Strategy, candidates_of, decide_all
 from shaberi_dagster.consensus.plurality import Vote
 from shaberi_dagster.consensus.registry import make_strategies
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.grading.plurality import plurality
 from shaberi_dagster.grading.registry import GRADERS
 from shaberi_dagster.identity import sha256_json, sha256_text
@@ -53,11 +54,8 @@ class ConsensusAnswers(Stage[ConsensusItem]):
     A consensus stands as long as the samples, the strategy with its prompts, and the model that it asks are the same.
 
     Args:
-        plan: A run with an ensemble.
+        plan: The run; of its benchmarks those without a strategy have no rows.
         rows: The samples.
-
-    Raises:
-        ConfigurationError: The run has no ensemble.
     """
 
     name = "consensus"
@@ -68,23 +66,20 @@ class ConsensusAnswers(Stage[ConsensusItem]):
 
     def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
         super().__init__([plan.spec.run_id], plan.names, plan.workspace, rows)
-        if plan.spec.ensemble is None:
-            raise ConfigurationError(f"run {plan.spec.run_id} has no samples to make a consensus of")
-        self.plan, self._ensemble = plan, plan.spec.ensemble
-        self._calling = {one.name for one in self._strategies() if one.n_calls(self._ensemble.size).high}
+        self.plan, self._consensus = plan, plan.spec.consensus or plan.spec.itself
 
     def planned(self) -> pl.DataFrame:
         """One row for each strategy and question, the single answer first."""
         hashes = self.rows.read("answers", self.keys, _SAMPLE).sort("question_id", "sample_index")
-        own = hashes.group_by("benchmark", "question_id").agg(
-            first=pl.col("answer_hash").filter(sample_index=0),
-            shared=pl.col("answer_hash").filter(pl.col("sample_index").is_in(list(self._ensemble.shared))),
-        )
-        found = {(name, question): (first, shared) for name, question, first, shared in own.iter_rows()}
+        own = hashes.group_by("benchmark", "question_id").agg("sample_index", "answer_hash")
+        found = {
+            (name, question_id): dict(zip(indices, answers, strict=True))
+            for name, question_id, indices, answers in own.iter_rows()
+        }
         rows = [
-            self._identity(one, question, strategy, *found.get((one.name, question.question_id), ([], [])))
+            self._identity(one, question, strategy, found.get((one.name, question.question_id), {}))
             for one in self.plan.benchmarks.values()
-            for strategy in (None, *self._strategies())
+            for strategy in self._strategies(one)
             for question in one.asked
         ]
         texts = dict.fromkeys((*self.key, *self.identity), pl.String())
@@ -114,8 +109,8 @@ class ConsensusAnswers(Stage[ConsensusItem]):
         async def asked(purpose: str, messages: tuple[Message, ...]) -> Reply:
             nonlocal fresh
             request = ChatRequest(
-                self._ensemble.consensus.endpoint.to_endpoint(),
-                self._ensemble.consensus.model,
+                self._consensus.endpoint.to_endpoint(),
+                self._consensus.model,
                 messages,
                 Sampling(None, item.max_tokens),
                 replicate=purpose,  # critics are asked with equal messages, and each has a reply of its own
@@ -146,7 +141,8 @@ class ConsensusAnswers(Stage[ConsensusItem]):
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
         """Rows, failures, tokens and cost."""
         spec, failed = self.plan.spec, rows.filter(pl.col("status") != "ok").height
-        planned = spec.n_questions(benchmark) * len(spec.strategies)
+        strategies = list(spec.benchmarks[benchmark].strategies)
+        planned = spec.n_questions(benchmark) * len(strategies)
         return StageResult(
             run_id=spec.run_id,
             stage=self.name,
@@ -154,7 +150,7 @@ class ConsensusAnswers(Stage[ConsensusItem]):
             facts={
                 "rows": rows.height,
                 "planned": planned,
-                "strategies": list(spec.strategies),
+                "strategies": strategies,
                 "failed": failed,
                 "failures_by_class": by_class(rows),
                 "prompt_tokens": total(rows, "consensus_prompt_tokens"),
@@ -167,29 +163,26 @@ class ConsensusAnswers(Stage[ConsensusItem]):
 
     def asker(self, columns: Mapping[str, Any]) -> Asker | None:
         """The strategy, if it makes calls."""
-        consensus = self._ensemble.consensus
-        if columns["strategy"] not in self._calling:
+        if not self._most_calls(columns["benchmark"])[columns["strategy"]]:
             return None
         most = self.plan.spec.benchmarks[columns["benchmark"]].max_tokens
-        return Asker(columns["strategy"], consensus.model, consensus.endpoint.to_endpoint(), most)
+        return Asker(columns["strategy"], self._consensus.model, self._consensus.endpoint.to_endpoint(), most)
 
     def sketch(self, item: ConsensusItem) -> tuple[str, int]:
         """The question and the candidates."""
-        return item.question.question, self._ensemble.size
+        return item.question.question, len(self.plan.spec.benchmarks[item.columns["benchmark"]].shared)
 
     def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:
         """The model that makes the strategies' calls, if one of them may make any."""
-        consensus, strategies = self._ensemble.consensus, {one.name: one for one in self._strategies()}
-        samples = self.rows.read("answers", self.keys, (*_SAMPLE, "answer_state")).filter(
-            pl.col("sample_index").is_in(list(self._ensemble.shared)), answer_state="text"
-        )
-        candidates = samples.group_by("benchmark", "question_id").agg(candidates=pl.len())
-        usable = pending.filter(pl.col("strategy").is_in(list(strategies))).join(
-            candidates, on=["benchmark", "question_id"]
-        )
-        kinds = usable.select("strategy", "candidates").unique().iter_rows()
-        if any(strategies[name].n_calls(count).high for name, count in kinds):
-            return {(consensus.endpoint.to_endpoint(), consensus.model)}
+        texts = self.rows.read("answers", self.keys, (*_SAMPLE, "answer_state")).filter(answer_state="text")
+        for one in self.plan.benchmarks.values():
+            shared = texts.filter(pl.col("sample_index").is_in(list(one.settings.shared)), benchmark=one.name)
+            candidates = shared.group_by("question_id").agg(candidates=pl.len())
+            kinds = pending.filter(benchmark=one.name).join(candidates, on="question_id")
+            strategies = {each.name: each for each in self._strategies(one) if each}
+            for name, count in kinds.select("strategy", "candidates").unique().iter_rows():
+                if name in strategies and strategies[name].n_calls(count).high:
+                    return {(self._consensus.endpoint.to_endpoint(), self._consensus.model)}
         return frozenset()
 
     def paid(self) -> Mapping[str, Call]:
@@ -201,7 +194,7 @@ class ConsensusAnswers(Stage[ConsensusItem]):
             "stage": self.name,
             "status": "ok",
             "benchmark": self.benchmarks,
-            "model": self._ensemble.consensus.model,
+            "model": self._consensus.model,
         }
         if self.workspace.options.fresh:
             keys["run_id"] = self.run_ids
@@ -209,18 +202,28 @@ class ConsensusAnswers(Stage[ConsensusItem]):
         calls = (Call.from_record(row) for row in rows.iter_rows(named=True))
         return {call.request_hash: call for call in calls if _said(call).strip()}
 
-    def _strategies(self, vote: Vote = lambda _: (0, {})) -> list[Strategy]:
-        return make_strategies(self._ensemble.strategies, self.workspace.prompts, vote)
+    def _strategies(self, one: BenchmarkPlan, vote: Vote = lambda _: (0, {})) -> list[Strategy | None]:
+        """The strategies of a benchmark; None is the single answer."""
+        names = [name for name in one.settings.strategies if name != SINGLE]
+        made = {each.name: each for each in make_strategies(names, self.workspace.prompts, vote)}
+        return [made.get(name) for name in one.settings.strategies]
+
+    @cache  # noqa: B019 - a stage is short-lived
+    def _most_calls(self, benchmark: str) -> dict[str, int]:
+        """The most calls that each strategy makes about a question."""
+        one = self.plan.benchmarks[benchmark]
+        own = {each.name: each.n_calls(len(one.settings.shared)).high for each in self._strategies(one) if each}
+        return {SINGLE: 0, **own}
 
     def _identity(
         self,
         one: BenchmarkPlan,
         question: Question,
         strategy: Strategy | None,
-        first: Sequence[str | None],
-        shared: Sequence[str | None],
+        hashes: Mapping[int, str | None],
     ) -> dict[str, Any]:
         asking = strategy if strategy and strategy.templates else None
+        candidates = [answer for index, answer in hashes.items() if index in _candidates(one, strategy)]
         return {
             "run_id": self.run_ids[0],
             "benchmark": one.name,
@@ -228,8 +231,8 @@ class ConsensusAnswers(Stage[ConsensusItem]):
             "strategy": strategy.name if strategy else SINGLE,
             "strategy_version": strategy.version if strategy else 1,
             "strategy_prompt_hash": asking.prompt_hash if asking else None,
-            "consensus_model": self._ensemble.consensus.model if asking else None,
-            "candidates_hash": sha256_json(list(shared if strategy else first)),
+            "consensus_model": self._consensus.model if asking else None,
+            "candidates_hash": sha256_json(candidates),
         }
 
     def _samples(self) -> Iterator[tuple[tuple[str, str], list[Sample]]]:
@@ -248,10 +251,9 @@ class ConsensusAnswers(Stage[ConsensusItem]):
         self, one: BenchmarkPlan, question: Question, samples: Sequence[Sample], row: dict[str, Any]
     ) -> ConsensusItem:
         spec = self.plan.spec
-        strategies = {each.name: each for each in self._strategies(_vote(one, question))}
+        strategies = {each.name: each for each in self._strategies(one, _vote(one, question)) if each}
         strategy = strategies.get(row["strategy"])
-        shared = self._ensemble.shared if strategy else range(1)
-        own = [sample for sample in samples if sample["sample_index"] in shared]
+        own = [sample for sample in samples if sample["sample_index"] in _candidates(one, strategy)]
         n_candidates = sum(sample["status"] == UNMADE or sample["answer_state"] == "text" for sample in own)
         whose = {name: getattr(spec, name) for name in RUN_COLUMNS} | {"question_set": one.settings.question_set}
         return ConsensusItem(
@@ -266,15 +268,27 @@ class ConsensusAnswers(Stage[ConsensusItem]):
         )
 
 
+def _candidates(one: BenchmarkPlan, strategy: Strategy | None) -> range:
+    """Sample indices that a strategy is given; the single answer is sample 0."""
+    return one.settings.shared if strategy else range(1)
+
+
 def _vote(one: BenchmarkPlan, question: Question) -> Vote:
-    """Plurality among what the benchmark's grader reads in the candidates' answers."""
+    """Plurality among what the benchmark's rule reads in the candidates' answers; without a rule, among the texts."""
+    grader, graded = GRADERS.get(one.benchmark.grader), graded_question(question)
+
+    def read(text: str) -> str | None:
+        if grader is None:
+            return " ".join(unicodedata.normalize("NFKC", text).split())
+        extracted = grader.extract(text, graded)
+        return None if extracted is None else grader.canonical(extracted)
 
     def vote(candidates: Sequence[Candidate]) -> tuple[int, Mapping[str, Any]]:
-        grader, graded = GRADERS[one.benchmark.grader], graded_question(question)
-        extracted = [grader.extract(candidate.text, graded) for candidate in candidates]
-        votes = [None if text is None else grader.canonical(text) for text in extracted]
+        votes = [read(candidate.text) for candidate in candidates]
         elected = plurality(votes)
-        return elected.winner, {"votes": votes, "largest_share": elected.share, "decided": elected.decided}
+        # Texts themselves are with the samples.
+        told = votes if grader else [vote and sha256_text(vote) for vote in votes]
+        return elected.winner, {"votes": told, "largest_share": elected.share, "decided": elected.decided}
 
     return vote
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.base import Case, Judge, not_judged
 from shaberi_dagster.judges.llm import LLMJudge
@@ -17,21 +18,13 @@ from shaberi_dagster.llm.types import Call, CallRange
 from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.prompting import PromptLibrary
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
-from shaberi_dagster.runs.spec import RULE, RunSpec
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.stages import texts
 from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Ask, Asker, Item, Rows, Stage
 from shaberi_dagster.stages.result import Check, StageResult, by_class, complete_check, failures_check, total
 
 _NO_CALL = CallRange(0, 0)
-_SAMPLE = ("benchmark", "question_id", "sample_index", "strategy", "answer_hash", "status", "answer_state")
-_TEXTS = ("question_set", "answer")
-_TABLES = ("answers", "consensus")
-_LACKS = {"answers": "strategy", "consensus": "sample_index"}
-_FILLED = {
-    "answers": pl.lit(None, dtype=pl.String()).alias("strategy"),
-    "consensus": pl.lit(0, dtype=pl.Int64()).alias("sample_index"),
-}
-"""A sample has no strategy, and a consensus is no sample."""
-_ANSWER_KEY = ("benchmark", "question_id", "sample_index", "strategy")
+_SLIM = (*texts.KEY, "answer_hash", "status", "answer_state")
 _FOUND = ("status", "error_class", "score", "score_source")
 """What an output says, as far as the parser understands it."""
 
@@ -93,18 +86,21 @@ class Judgements(Stage[JudgementItem]):
             },
             orient="row",
         )
-        answers = pl.concat([self._slim(table) for table in _TABLES])
-        return answers.join(judges, on="benchmark", maintain_order="left").select(*self.key, *self.identity)
+        return self._slim().join(judges, on="benchmark", maintain_order="left").select(*self.key, *self.identity)
+
+    def formerly(self) -> Mapping[str, Mapping[str, str]]:
+        """The judges' settings as they were identified together with an address."""
+        judges = [judge for judges in self._judges.values() for judge in judges]
+        return {"judge_config_hash": {name: one.config_hash for one in judges for name in one.former_config_hashes}}
 
     def items(self, pending: pl.DataFrame) -> Iterator[JudgementItem]:
         """In the order of the answers, so that all judges are at work at the same time."""
         wanted = set(pending.select(self.key[1:]).iter_rows())
-        for table in _TABLES:
-            for row in self._answers(table):
-                for judge in self._judges[row["benchmark"]]:
-                    key = row["benchmark"], judge.name, row["strategy"], row["question_id"], row["sample_index"]
-                    if key in wanted:
-                        yield self._item(row, judge)
+        for row in self._answers():
+            for judge in self._judges[row["benchmark"]]:
+                key = row["benchmark"], judge.name, row["strategy"], row["question_id"], row["sample_index"]
+                if key in wanted:
+                    yield self._item(row, judge)
 
     def asker(self, columns: Mapping[str, Any]) -> Asker | None:
         """The judge, if it asks a model."""
@@ -131,10 +127,9 @@ class Judgements(Stage[JudgementItem]):
         scored = standing.filter(pl.col("score").is_not_null())
         failed = standing.filter(pl.col("status").is_in(["error", "skipped"])).height
         outside = int(scored["out_of_scale"].sum())
-        answers = pl.concat([self._slim(table) for table in _TABLES]).filter(benchmark=benchmark)
-        texts = ["strategy", "question_id", "sample_index", "answer_hash"]
-        unlike = standing.join(answers, on=texts, how="anti", nulls_equal=True).height
-        judges = self.plan.spec.judge_names(self.plan.benchmarks[benchmark].benchmark.grader)
+        answers = self._slim().filter(benchmark=benchmark)
+        unlike = standing.join(answers, on=[*texts.KEY, "answer_hash"], how="anti", nulls_equal=True).height
+        judges = list(self.plan.spec.benchmarks[benchmark].judges)
         planned = self.plan.spec.n_answers(benchmark) * len(judges)
         return StageResult(
             run_id=self.run_ids[0],
@@ -207,7 +202,7 @@ class Judgements(Stage[JudgementItem]):
             ~pl.col("superseded"), pl.col("judge_output").is_not_null()
         )
         calls = self._calls_of(stored)
-        answers = {tuple(row[name] for name in _ANSWER_KEY): row for table in _TABLES for row in self._answers(table)}
+        answers = {tuple(row[name] for name in texts.KEY): row for row in self._answers()}
         again = []
         with self.journaled() as journal, RowWriter(self.workspace.lake, self.name) as writer:
             for row in stored.iter_rows(named=True):
@@ -233,7 +228,7 @@ class Judgements(Stage[JudgementItem]):
     ) -> dict[str, Any] | None:
         """What today's parser finds in the outputs of a stored judgement; None where there is nothing to parse."""
         judge = next((one for one in self._judges[row["benchmark"]] if one.name == row["judge"]), None)
-        answer = answers.get(tuple(row[name] for name in _ANSWER_KEY))
+        answer = answers.get(tuple(row[name] for name in texts.KEY))
         first = calls.get((row["request_hash"], row["judge_output"]))
         second = calls.get((row["fallback_request_hash"], row["fallback_output"]))
         if not isinstance(judge, LLMJudge) or first is None or answer is None:
@@ -259,17 +254,14 @@ class Judgements(Stage[JudgementItem]):
         )
         return {(row["request_hash"], row["content"]): Call.from_record(row) for row in rows.iter_rows(named=True)}
 
-    def _slim(self, table: str) -> pl.DataFrame:
-        """The answers of a table without their texts; only those to questions of the run's sets."""
-        has = [name for name in _SAMPLE if name != _LACKS[table]]
-        rows = self.rows.read(table, self.keys, has).with_columns(_FILLED[table]).select(_SAMPLE)
+    def _slim(self) -> pl.DataFrame:
+        """All answers without their texts; only those to questions of the run's sets."""
         known = [question for one in self.plan.benchmarks.values() for question in one.questions]
-        return rows.filter(pl.col("question_id").is_in(known))
+        return texts.read(self.rows, self.keys, _SLIM).filter(pl.col("question_id").is_in(known))
 
-    def _answers(self, table: str) -> Iterator[dict[str, Any]]:
-        has = [name for name in (*_SAMPLE, *_TEXTS) if name != _LACKS[table]]
-        for block in self.rows.blocks(table, self.keys, has):
-            for row in block.with_columns(_FILLED[table]).iter_rows(named=True):
+    def _answers(self) -> Iterator[dict[str, Any]]:
+        for block in texts.blocks(self.rows, self.keys, (*_SLIM, "question_set", "answer")):
+            for row in block.iter_rows(named=True):
                 if row["question_id"] in self.plan.benchmarks[row["benchmark"]].questions:
                     yield row
 
@@ -281,7 +273,7 @@ class Judgements(Stage[JudgementItem]):
         return JudgementItem(
             columns={
                 **{name: getattr(spec, name) for name in RUN_COLUMNS},
-                **{name: answer[name] for name in (*_ANSWER_KEY, "question_set", "answer_hash")},
+                **{name: answer[name] for name in (*texts.KEY, "question_set", "answer_hash")},
                 "judge": judge.name,
                 "judge_model": judge.model,
                 "judge_config_hash": judge.config_hash,
@@ -309,12 +301,17 @@ def judges_of(spec: RunSpec, one: BenchmarkPlan, prompts: PromptLibrary, names: 
     Raises:
         ConfigurationError: One is not a judge of the run, or its prompt variant is gone.
     """
-    known = spec.judge_names(one.benchmark.grader)
+    judges = (judge.name for judge in spec.judges)
+    known = dict.fromkeys((*judges, *(name for each in spec.benchmarks.values() for name in each.judges)))
     if unknown := [name for name in names if name not in known]:
         raise ConfigurationError(f"judge {unknown[0]!r} is not one of run {spec.run_id}: {', '.join(known)}")
-    chosen = names or known
-    if not one.benchmark.grader.startswith(RULE):
-        return [LLMJudge(judge, one.benchmark, prompts) for judge in spec.judges if judge.name in chosen]
-    model = spec.ensemble.grader if spec.ensemble else None
-    rules = [RuleJudge(one.benchmark, prompts, asked) for asked in ([None, model] if model else [None])]
-    return [rule for rule in rules if rule.name in chosen]
+    return [_judge(spec, name, one, prompts) for name in spec.chosen_judges(one.name, names)]
+
+
+def _judge(spec: RunSpec, name: str, one: BenchmarkPlan, prompts: PromptLibrary) -> Judge:
+    model = spec.judge(name)
+    if name.startswith(RULE):
+        return RuleJudge(one.benchmark, prompts, model)
+    if model is None:
+        raise ConfigurationError(f"run {spec.run_id} does not say who judge {name} is")
+    return LLMJudge(model, one.benchmark, prompts)

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 import orjson
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.runs.spec import RunSpec
@@ -69,11 +68,11 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
     metrics = workspace.lake.read("metrics", {"run_id": spec.run_id, "null_policy": "legacy", "pipeline": BASELINE})
     states: dict[str, str] = {}
     for name in spec.benchmarks:
-        judges = spec.judge_names(get_benchmark(name).grader)
+        judges, strategies = spec.benchmarks[name].judges, spec.benchmarks[name].strategies
         own = metrics.filter(benchmark=name, n_failed=0)
         found = set(own.select("judge", "strategy", "n_planned").iter_rows())
         wanted = {(judge, None, spec.n_planned(name)) for judge in judges} | {
-            (judge, strategy, spec.n_questions(name)) for judge in judges for strategy in spec.strategies
+            (judge, strategy, spec.n_questions(name)) for judge in judges for strategy in strategies
         }
         complete = wanted <= found
         states[name] = "complete" if complete else f"error: {error}" if error else "partial"

@@ -20,12 +20,13 @@ from shaberi_dagster.prompting import boundary_of
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import EndpointSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages import texts
 from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Ask, Asker, Item, Rows, Stage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 
 _SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
 _NO_CALL, _ONE_CALL, _PERHAPS = CallRange(0, 0), CallRange(1, 1), CallRange(0, 1)
-_SAMPLE = ("run_id", "benchmark", "question_id", "sample_index")
+_ANSWER = ("run_id", *texts.KEY)
 _QUESTION = ("question_id", "question", "category", "reference", "criteria")
 _RUNS_AT_ONCE = 25
 
@@ -101,21 +102,20 @@ class PassOutputs(Stage[PassItem]):
         passes = pl.DataFrame(
             hashes, schema=dict.fromkeys(("pass_config_hash", "pass_prompt_hash"), pl.String()), orient="row"
         )
-        answers = self.rows.read("answers", self.keys, (*_SAMPLE, "answer_hash", "status"))
+        answers = texts.read(self.rows, self.keys, (*_ANSWER, "answer_hash", "status"))
         # Imported error messages and empty answers have been judged too, so they need a finding.
         examined = answers.filter(pl.col("answer_hash").is_not_null() | (pl.col("status") == UNMADE))
-        strategy = pl.lit(None, dtype=pl.String()).alias("strategy")
-        return examined.with_columns(strategy).join(passes, how="cross").select(*self.key, *self.identity)
+        return examined.join(passes, how="cross").select(*self.key, *self.identity)
 
     def items(self, pending: pl.DataFrame) -> Iterator[PassItem]:
         """In the order of the answers."""
         wanted: dict[tuple[Any, ...], list[str]] = {}
-        for *sample, config_hash in pending.select(*_SAMPLE, "pass_config_hash").iter_rows():
-            wanted.setdefault(tuple(sample), []).append(config_hash)
-        columns = (*RUN_COLUMNS, *_SAMPLE[1:], "question_set", "answer", "answer_hash", "truncated", "status")
-        for block in self.rows.blocks("answers", self.keys, columns):
+        for *answer, config_hash in pending.select(*_ANSWER, "pass_config_hash").iter_rows():
+            wanted.setdefault(tuple(answer), []).append(config_hash)
+        columns = (*RUN_COLUMNS, *texts.KEY, "question_set", "answer", "answer_hash", "truncated", "status")
+        for block in texts.blocks(self.rows, self.keys, columns):
             for row in block.iter_rows(named=True):
-                for config_hash in wanted.get(tuple(row[name] for name in _SAMPLE), ()):
+                for config_hash in wanted.get(tuple(row[name] for name in _ANSWER), ()):
                     yield self._item(row, self._passes[config_hash])
 
     def asker(self, columns: Mapping[str, Any]) -> Asker | None:
@@ -182,8 +182,7 @@ class PassOutputs(Stage[PassItem]):
         hangs = row["status"] == UNMADE
         return PassItem(
             columns={
-                **{name: row[name] for name in (*RUN_COLUMNS, *_SAMPLE[1:], "question_set", "answer_hash")},
-                "strategy": None,
+                **{name: row[name] for name in (*RUN_COLUMNS, *texts.KEY, "question_set", "answer_hash")},
                 "pass": one.name,
                 "pass_version": one.version,
                 "pass_config": one.config.model_dump_json(),

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import Benchmark
+from shaberi_dagster.benchmarks.registry import RULE, Benchmark
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,7 @@ class StageResult:
 
 
 STAGES = ("answers", "consensus", "judgements", "pass_outputs", "scores", "metrics")
-"""In order; `consensus` is of ensembles only, `pass_outputs` of runs that judges score."""
-
-
-def stages_of(benchmark: Benchmark) -> list[str]:
-    """The stages that a benchmark has, in order."""
-    without = "pass_outputs" if benchmark.system == "ensemble" else "consensus"
-    return [stage for stage in STAGES if stage != without]
-
-
+"""In order; what a run has no strategies or passes for, makes no rows."""
 CHECKS: dict[str, dict[str, str]] = {
     "answers": {
         "complete": "There is a row for each planned sample of the question set.",
@@ -80,16 +72,16 @@ CHECKS: dict[str, dict[str, str]] = {
     "scores": {"complete": "Each judge has a score row for each planned sample, under each pass pipeline."},
     "metrics": {"all_scored": "Every planned sample has a score or is excluded for a reason."},
 }
-ENSEMBLE_CHECKS = {
+GRADED_CHECKS = {
     "metrics": {"no_regression": "The run is not shown to be worse than the baseline that was named, if one was."}
 }
-"""Further ones of ensembles."""
+"""Further ones where rules grade answers as right or wrong."""
 MOST_FAILURES = 0.05
 
 
 def checks_of(stage: str, benchmark: Benchmark) -> dict[str, str]:
     """The checks of a stage of a benchmark: name to what it checks."""
-    return CHECKS[stage] | (ENSEMBLE_CHECKS.get(stage, {}) if benchmark.system == "ensemble" else {})
+    return CHECKS[stage] | (GRADED_CHECKS.get(stage, {}) if benchmark.grader.startswith(RULE) else {})
 
 
 def failures_check(failed: int, total: int) -> Check:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import duckdb
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.schemas import SCORES
 from shaberi_dagster.lake.store import conform
@@ -34,7 +34,7 @@ def score(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> lis
     Returns:
         One result per benchmark.
     """
-    keys = [(spec.run_id, name, judge) for name in benchmarks for judge in spec.judge_names(get_benchmark(name).grader)]
+    keys = [(spec.run_id, name, judge) for name in benchmarks for judge in spec.benchmarks[name].judges]
     judges = pl.DataFrame(keys, schema=dict.fromkeys(("run_id", "benchmark", "judge"), pl.String), orient="row")
     frame = score_runs(judges, passes_of(spec), workspace)
     return [_result(spec, name, frame.filter(benchmark=name)) for name in benchmarks]
@@ -96,8 +96,7 @@ def scales() -> pl.DataFrame:
 
 def _result(spec: RunSpec, benchmark: str, frame: pl.DataFrame) -> StageResult:
     n_pipelines = frame["pipeline"].n_unique() if frame.height else 1
-    judges = spec.judge_names(get_benchmark(benchmark).grader)
-    planned = spec.n_answers(benchmark) * len(judges) * n_pipelines
+    planned = spec.n_answers(benchmark) * len(spec.benchmarks[benchmark].judges) * n_pipelines
     scored = frame.filter(pl.col("score").is_not_null())
     means = scored.group_by("pipeline").agg(pl.col("score").mean()).sort("pipeline")
     return StageResult(

@@ -1,11 +1,14 @@
 -- One model's answer to one question and what each judge wrote about it, replaced judgements included.
--- $question: its place in the set, or the beginning of its question_id.
+-- $question: its place in the set, or the beginning of its question_id (8 digits or more where none is a letter).
 -- $run_tag = null
 with asked as (
     select benchmark, question_set, question_id
     from questions
     where benchmark = $benchmark
-      and (starts_with(question_id, $question) or position::varchar = $question)
+      and case
+          when regexp_full_match($question, '[0-9]{0,7}') then position::varchar = $question
+          else starts_with(question_id, $question)
+      end
 )
 select
     question_set, run_tag, sample_index, 'answer' as what, null as judge, null as score, status, error_class,

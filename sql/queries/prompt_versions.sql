@@ -1,14 +1,16 @@
 -- The versions of each judge's prompt with what they judged, and on the same answers the change from the first version
 -- of the same model (0 for itself). Superseded judgements count too, so an edited template is compared with what it was.
 -- prompt_version: start of the hash, or epoch of imported ones; label: its name in prompts, where its text was recorded.
--- Means are over n_answers texts, on the reported scale.
+-- Means are over n_answers texts, on the reported scale. When imported judgements were made is not known: their times are
+-- null, and they come before all others.
 -- $judge_model = null
 -- $benchmark = null
 with judged as (
     select
         coalesce(judge_model, judge) as judge_model, benchmark, judge,
         coalesce(left(judge_prompt_hash, 12), judge_prompt_version, 'unknown') as prompt_version,
-        run_id, judgements.model, question_id, answer_hash, superseded, created_at, judge_prompt_hash,
+        run_id, judgements.model, question_id, answer_hash, superseded, judge_prompt_hash,
+        case when request_hash is not null then created_at end as judged_at,
         score * reported_multiplier as score
     from judgements
     join (select benchmark, max(reported_multiplier) as reported_multiplier from lake.metrics group by benchmark)
@@ -29,8 +31,8 @@ versions as (
         any_value(judge_prompt_hash) as prompt_hash,
         count(distinct run_id) as n_runs,
         count(*) filter (superseded is not true) as n_in_force,
-        min(created_at) as first_judged_at,
-        max(created_at) as last_judged_at
+        min(judged_at) as first_judged_at,
+        max(judged_at) as last_judged_at
     from judged
     group by all
 ),
@@ -39,7 +41,7 @@ first_versions as (
     -- The judge named as its model has the prompts as they are.
     qualify row_number() over (
         partition by judge_model, benchmark
-        order by judge <> judge_model, first_judged_at, judge, prompt_version
+        order by judge <> judge_model, first_judged_at nulls first, judge, prompt_version
     ) = 1
 ),
 first_scores as (
@@ -64,4 +66,4 @@ select
 from compared
 join versions using (judge_model, benchmark, judge, prompt_version)
 left join (from prompts select prompt_hash, label where position = 1) using (prompt_hash)
-order by judge_model, benchmark, judge <> judge_model, first_judged_at, judge, prompt_version;
+order by judge_model, benchmark, judge <> judge_model, first_judged_at nulls first, judge, prompt_version;

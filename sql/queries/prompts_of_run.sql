@@ -6,36 +6,31 @@
 -- $benchmark = null
 -- $judge = null
 with used as (
-    select 'answers' as stage, run_id, benchmark, null as asked, prompt_hash, count(*) as n_rows
+    select 'answers' as stage, run_id, model, run_tag, benchmark, null as asked, prompt_hash, true as in_force
     from answers
-    where model = $model
-      and run_tag = coalesce($run_tag, run_tag)
-    group by all
     union all
-    select 'consensus', run_id, benchmark, strategy, strategy_prompt_hash, count(*)
+    select 'consensus', run_id, model, run_tag, benchmark, strategy, strategy_prompt_hash, true
     from consensus
-    where model = $model
-      and run_tag = coalesce($run_tag, run_tag)
-    group by all
     union all
-    select 'judgements', run_id, benchmark, judge, judge_prompt_hash, count(*) filter (not superseded)
+    select 'judgements', run_id, model, run_tag, benchmark, judge, judge_prompt_hash, not superseded
     from judgements
-    where model = $model
-      and run_tag = coalesce($run_tag, run_tag)
-    group by all
     union all
-    select 'pass_outputs', run_id, benchmark, pass, pass_prompt_hash, count(*)
+    select 'pass_outputs', run_id, model, run_tag, benchmark, pass, pass_prompt_hash, true
     from pass_outputs
+),
+counted as (
+    select stage, run_id, benchmark, asked, prompt_hash, count(*) filter (in_force) as n_rows
+    from used
     where model = $model
       and run_tag = coalesce($run_tag, run_tag)
+      and prompt_hash is not null
+      and ($benchmark is null or benchmark = $benchmark)
+      and ($judge is null or (stage = 'judgements' and asked = $judge))
     group by all
 )
 select stage, run_id, benchmark, asked, label, position, template, file, variant, n_rows, prompt_hash, source
-from used
+from counted
 left join prompts using (prompt_hash)
-where prompt_hash is not null
-  and ($benchmark is null or benchmark = $benchmark)
-  and ($judge is null or (stage = 'judgements' and asked = $judge))
 order by
     run_id, list_position(['answers', 'consensus', 'judgements', 'pass_outputs'], stage), benchmark, asked,
     prompts.created_at, prompt_hash, position;

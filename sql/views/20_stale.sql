@@ -7,7 +7,7 @@ with newest as (
         run_id, benchmark, judge,
         max_by(judge_config_hash, created_at) as current_judge_config_hash,
         max_by(judge_prompt_hash, created_at) as current_judge_prompt_hash
-    from lake.judgements
+    from judgements
     where not superseded
       and strategy is null
     group by all
@@ -18,7 +18,7 @@ select
     current_judge_config_hash,
     current_judge_prompt_hash,
     case when judgements.answer_hash is distinct from answers.answer_hash then 'answer' else 'judge' end as reason
-from lake.judgements
+from judgements
 join lake.answers using (run_id, benchmark, question_id, sample_index)
 join newest using (run_id, benchmark, judge)
 where not judgements.superseded

@@ -7,16 +7,12 @@ with graded as (
     from lake.scores
     where starts_with(judge, 'rule:')
       and pipeline = 'baseline'
-),
-ensembles as (
-    select run_id, json_extract_string(spec, '$.ensemble.single') as single
-    from lake.runs
 )
 select
-    graded.run_id, model, run_tag, benchmark, question_set, question_id, sample_index, strategy, judge,
+    run_id, graded.model, graded.run_tag, benchmark, graded.question_set, question_id, sample_index, strategy, judge,
     answer_hash, status, error_class,
     coalesce(score, 0) = 1 as correct
 from graded
-left join ensembles using (run_id)
+left join run_benchmarks using (run_id, benchmark)
 where judge = best_judge
   and (strategy is not null or sample_index > 0 or single is distinct from 'own');

@@ -17,7 +17,7 @@ select
     count(*) filter (superseded) as n_superseded,
     count(distinct run_id) as n_runs,
     count(distinct judge_config_hash) as n_judge_configs
-from lake.judgements
+from judgements
 join scales using (benchmark)
 where status in ('ok', 'error')
   and strategy is null

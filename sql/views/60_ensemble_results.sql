@@ -44,15 +44,15 @@ prices_of_answers as (
 answered as (
     select
         answers.run_id, answers.benchmark, unnest(case
-            when sample_index = 0 and json_extract_string(spec, '$.ensemble.single') = 'own' then ['single']
+            when sample_index = 0 and single = 'own' then ['single']
             when sample_index = 0 then ['single', 'samples']
             else ['samples'] end) as name,
         1 as calls, answer_prompt_tokens as prompt_tokens, answer_completion_tokens as completion_tokens,
         latency_seconds, cost_usd, (cost_usd is null)::integer as calls_without_cost
     from lake.answers as answers
-    join lake.runs using (run_id)
+    join run_benchmarks using (run_id, benchmark)
     left join prices_of_answers using (request_hash)
-    where json_extract_string(spec, '$.ensemble.single') is not null
+    where single is not null
 ),
 prices_of_consensus as (
     select

@@ -1,7 +1,7 @@
 -- run_statistics_of(n): the same as run_statistics, over the runs 1 to n of each multi-run.
 create macro run_statistics_of(first_runs) as table
 with own as (
-    select * from lake.metrics
+    select * from metrics
     where score is not null and coalesce(run_number, 1) <= first_runs
     -- A run without a number is no part of the multi-run that was made under the same tag.
     qualify run_number is not null or max(run_number) over (partition by model, base_tag) is null

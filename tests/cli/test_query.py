@@ -1,7 +1,9 @@
 import csv
 import io
 import json
+import shutil
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,20 +11,23 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.cli import query
-from shaberi_dagster.cli.query import list_queries, named_queries, run_sql
+from shaberi_dagster.cli.named_queries import named_queries
+from shaberi_dagster.cli.query import list_queries, run_sql
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import describe_sql, view_files, view_name, write_catalog
+from shaberi_dagster.lake.catalog import describe_sql, open_catalog, run_query, view_files, view_name, write_catalog
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.settings import Settings
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("lake")]
+pytestmark = pytest.mark.integration
 
 # Clears the screen, rings, writes right to left, hides; and what a table or CSV could stumble over.
 HOSTILE = 'a\x1b[2J\x07\u202eb\u200b,"c"\nd [red]e[/red] [/nothing]'
 
 
-@pytest.fixture
-def lake(settings) -> Lake:
-    lake = Lake(settings.warehouse)
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory) -> Lake:
+    """One answer, for all tests that only read."""
+    lake = Lake(tmp_path_factory.mktemp("lake"))
     row = {
         "run_id": "m@@t",
         "model": "m",
@@ -37,6 +42,19 @@ def lake(settings) -> Lake:
     lake.append("answers", pl.DataFrame([row]))
     write_catalog(lake)
     return lake
+
+
+@pytest.fixture
+def settings(lake, request) -> Settings:
+    names = [name for name in ("own_history", "history") if name in request.fixturenames]
+    read = request.getfixturevalue(names[0]) if names else lake
+    return replace(Settings.from_environment(), warehouse=read.folder)
+
+
+@pytest.fixture
+def own_history(history, tmp_path) -> Lake:
+    """A copy of `history` that a test may change."""
+    return Lake(shutil.copytree(history.folder, tmp_path / "history"))
 
 
 @pytest.fixture
@@ -130,17 +148,21 @@ def test_a_parameter_needs_a_name_and_a_value(parameter, ask):
         ask("select 1", parameter)
 
 
-@pytest.fixture
-def history(settings):
+# A hash may begin like the position of another question, and have no letter among its first digits.
+_QUESTION_IDS = [each + "0" * (64 - len(each)) for each in ("2a7f3b1c9", "3c4d5e6f7", "123456789a")]
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory) -> Lake:
     """Two models, two judges, three questions."""
-    lake, created = Lake(settings.warehouse), {"created_at": datetime(2026, 7, 1, tzinfo=UTC)}
+    lake, created = Lake(tmp_path_factory.mktemp("history")), {"created_at": datetime(2026, 7, 1, tzinfo=UTC)}
     answers, judgements, metrics, calls, runs = [], [], [], [], []
     for model in ("one", "two"):
         run = {"run_id": f"{model}@@t", "model": model, "run_tag": "t", **created}
         runs.append(run | {"spec": "{}", "spec_hash": "x", "status": "complete", "updated_at": created["created_at"]})
         calls.append({"run_id": f"{model}@@t", "stage": "answers", "model": model, "request_hash": model, **created})
         for number in range(3):
-            sample = run | {"benchmark": "tengu", "question_set": "tengu@3", "question_id": f"q{number}"}
+            sample = run | {"benchmark": "tengu", "question_set": "tengu@3", "question_id": _QUESTION_IDS[number]}
             sample |= {"sample_index": 0, "answer_hash": f"{model}{number}", "status": "ok"}
             answers.append(sample | {"answer": f"{model} says {number}", "answer_state": "text"})
             judgements += [
@@ -164,7 +186,12 @@ def history(settings):
             for pipeline, score in (("baseline", 2.0), ("lang_mixing", 1.5))
         ]
     questions = [
-        {"benchmark": "tengu", "question_set": "tengu@3", "question_set_sha256": "x", "question_id": f"q{number}"}
+        {
+            "benchmark": "tengu",
+            "question_set": "tengu@3",
+            "question_set_sha256": "x",
+            "question_id": _QUESTION_IDS[number],
+        }
         | {"position": number + 1, "category": f"c{number % 2}", "question": f"question {number}", **created}
         for number in range(3)
     ]
@@ -175,6 +202,7 @@ def history(settings):
         "scores", pl.DataFrame(judgements).drop("superseded", "judge_output").with_columns(pipeline=pl.lit("baseline"))
     )
     lake.append("calls", pl.DataFrame(calls).with_columns(base_url=pl.lit("u"), status=pl.lit("ok")))
+    write_catalog(lake)
     return lake
 
 
@@ -189,8 +217,12 @@ def given(settings, name, values):
 
 
 @pytest.mark.parametrize("name", _QUERIES)
-def test_each_named_query_runs_on_a_lake_without_results(name, ask, settings):
-    found = ask(name, *given(settings, name, _VALUES))
+def test_each_named_query_runs_on_a_lake_without_results(name, settings):
+    query = named_queries(settings)[name]
+    values = query.bound({one: _VALUES[one] for one in query.parameters if one not in query.defaults})
+
+    with open_catalog(settings.warehouse) as connection:
+        found = run_query(connection, query.sql, dict(values)).fetchall()
 
     assert len(found) == (name == "coverage_matrix")  # the fixture's one answer
 
@@ -203,7 +235,7 @@ def test_each_named_query_finds_something_with_its_defaults(name, ask, settings)
 
 @pytest.mark.usefixtures("history")
 def test_a_drill_down_has_the_answer_and_what_all_judges_wrote(ask):
-    for question in ("2", "q1"):
+    for question in ("2", _QUESTION_IDS[1], _QUESTION_IDS[1][:8], "3c"):
         rows = ask("answer_and_judgements", "model=one", "benchmark=tengu", f"question={question}")
         assert [(row["what"], row["judge"], row["score"], row["text"]) for row in rows] == [
             ("answer", None, None, "one says 1"),
@@ -215,7 +247,72 @@ def test_a_drill_down_has_the_answer_and_what_all_judges_wrote(ask):
 @pytest.mark.usefixtures("history")
 def test_a_default_can_be_replaced_also_by_nothing_found(ask):
     assert len(ask("hardest_questions", "benchmark=tengu", "limit=2")) == 2
-    assert ask("hardest_questions", "benchmark=tengu", "judge=nobody") == []
+    assert ask("pass_effects", "judge=j", "pipeline=baseline") == []
+
+
+_UNKNOWN = [
+    ("runs_of_one_model", ["model=ONE"], "--param model: no model 'ONE'; did you mean one?"),
+    ("runs_of_one_model", ["model=twwo"], "--param model: no model 'twwo'; did you mean two?"),
+    ("compare_models", ["models=one,three"], "--param models: no model 'three'; the lake has one and two"),
+    ("compare_models", ["models=one, two"], "--param models: no model ' two'; did you mean two?"),
+    ("hardest_questions", ["benchmark=tengu", "judge=x"], "--param judge: no judge 'x'; the lake has j and k"),
+    ("multi_judge", ["judges=j,kk"], "--param judges: no judge 'kk'; did you mean k?"),
+    ("prompt_ab", ["judge_a=j", "judge_b=l"], "--param judge_b: no judge 'l'; the lake has j and k"),
+    ("prompt_versions", ["judge_model=l"], "--param judge_model: no judge model 'l'; the lake has j and k"),
+    ("compare_runs", ["first=one@@t", "second=t"], "--param second: no run 't'; did you mean one@@t or two@@t?"),
+    ("reprice_run", ["tag=u"], "--param tag: no tag 'u'; the lake has t"),
+    ("category_table", ["judge=j", "benchmark=tengi"], "--param benchmark: no benchmark 'tengi'; did you mean tengu?"),
+    ("leaderboard_over", ["question_set=tengu@5"], "no question set 'tengu@5'; did you mean tengu@3?"),
+    ("pass_effects", ["pipeline=mixing"], "--param pipeline: no pipeline 'mixing'; did you mean lang_mixing?"),
+    ("leaderboard_of_judge", ["judge=j", "policy=none"], "no null policy 'none'; the lake has legacy, strict and zero"),
+]
+
+
+@pytest.mark.usefixtures("history")
+@pytest.mark.parametrize(("name", "parameters", "complaint"), _UNKNOWN)
+def test_a_name_that_the_lake_has_not_is_an_error_with_what_may_be_meant(name, parameters, complaint, ask):
+    with pytest.raises(ConfigurationError) as caught:
+        ask(name, *parameters)
+    assert complaint in str(caught.value)
+
+
+def test_a_lake_without_any_says_so(ask):
+    with pytest.raises(ConfigurationError, match="no model 'm'; the lake has none"):
+        ask("runs_of_one_model", "model=m")
+
+
+def test_of_many_names_some_are_shown(ask, own_history):
+    run = {"run_tag": "t", "spec": "{}", "spec_hash": "x", "status": "complete"}
+    run |= dict.fromkeys(("created_at", "updated_at"), datetime(2026, 7, 1, tzinfo=UTC))
+    own_history.append("runs", pl.DataFrame([run | {"run_id": f"{n}@@t", "model": f"large-{n:02}"} for n in range(12)]))
+
+    with pytest.raises(ConfigurationError, match=r"did you mean large-00, large-01, .*large-09 or 2 more\?$"):
+        ask("runs_of_one_model", "model=large")
+
+
+@pytest.mark.usefixtures("history")
+def test_the_sum_of_all_benchmarks_is_one_by_name(ask):
+    assert [row["benchmark"] for row in ask("prompt_ab", "judge_a=j", "judge_b=k", "benchmark=overall")] == ["overall"]
+
+
+@pytest.mark.usefixtures("history")
+@pytest.mark.parametrize(
+    ("question", "texts"),
+    [("1", {"one says 0"}), ("12", set()), ("1234567", set()), ("12345678", {"one says 2"}), ("", set())],
+)
+def test_a_number_is_a_position_and_a_longer_one_the_beginning_of_a_hash(question, texts, ask):
+    rows = ask("answer_and_judgements", "model=one", "benchmark=tengu", f"question={question}")
+
+    assert {row["text"] for row in rows if row["what"] == "answer"} == texts
+
+
+def test_questions_without_categories_are_told_apart_by_what_they_tell(ask, own_history):
+    plain = own_history.read("questions").with_columns(category=pl.lit(None, dtype=pl.String))
+    own_history.replace("questions", plain, {"benchmark": "tengu"})
+
+    rows = ask("most_discriminating_questions", "benchmark=tengu", "judge=j")
+
+    assert [(row["position"], row["category"], row["n_runs"]) for row in rows] == [(n, None, 2) for n in (1, 2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -270,7 +367,7 @@ def test_the_coverage_matrix_has_a_column_for_each_judge(ask):
 
 @pytest.mark.parametrize(
     ("sql", "parameters"),
-    [("select answer from answers", []), ("hardest_questions", ["benchmark=tengu"]), ("-- why\nselect $x;", ["x=1"])],
+    [("select answer from answers", []), ("tokens_by_stage", []), ("-- why\nselect $x;", ["x=1"])],
 )
 def test_explain_shows_the_plan_with_times(sql, parameters, settings, capsys, tmp_path):
     run_sql(settings, sql, parameters, "table", None, explain=True)

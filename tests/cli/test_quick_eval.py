@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from shaberi_dagster.benchmarks.registry import ENSEMBLE_BENCHMARKS
 from shaberi_dagster.cli import quick_eval
 from shaberi_dagster.cli.generate_cache import generate_cache
 from shaberi_dagster.cli.quick_eval import names_of, request_of
@@ -252,7 +253,7 @@ def test_the_tables_say_what_they_are_over_and_steer_no_terminal(mock: MockEndpo
     out = quick(mock, sums, "--judge-model", "none", "--tag", "shown", "--datasets", "gsm8k,simpleqa").out
 
     assert f"{MODEL} (shown)" in out
-    for word in ("pooled", "mean", "Oracle", "Agreement", "Strategies in pairs", "graded by rules alone", "+/-"):
+    for word in ("pooled", "mean", "Oracle", "Agreement", "Strategies in pairs", "Graded by rules alone", "+/-"):
         assert word in out
     assert f"/{N_QUESTIONS}" in out
     assert "\x1b" not in out
@@ -362,7 +363,8 @@ def test_a_baseline_that_is_not_there_is_told_before_any_call(mock: MockEndpoint
 
 def request(**values: Any) -> Any:
     settings = {"model": "m", "ensemble": "5", "samples": None, "sample": "30", "tag": None, "prefix": "quick"}
-    return request_of(**{**settings, "temperature": 0.7, "questions": None, "grader_model": "m", **values})
+    settings |= {"benchmarks": ["all"], "strategies": ["all"], "temperature": 0.7, "questions": None}
+    return request_of(**{**settings, **values})
 
 
 def test_the_tag_is_made_of_the_settings() -> None:
@@ -377,8 +379,10 @@ def test_the_tag_is_made_of_the_settings() -> None:
     [
         {"single": "first"},
         {"sample_order": "mulberry32"},
-        {"grader_model": None},
-        {"grader_model": "j"},
+        {"judge_model": "none"},
+        {"judge_model": "j"},
+        {"judge_prompt": "strict"},
+        {"sample_seed": 7},
         {"consensus_model": "c"},
         {"max_tokens": 100},
         {"questions": "hub"},
@@ -403,13 +407,24 @@ def test_other_settings_are_another_run(other: dict[str, Any]) -> None:
 def test_the_model_grades_what_rules_cannot_tell_unless_it_is_the_embedded_one(
     model: str, named: str | None, grader: str | None
 ) -> None:
-    assert quick_eval._grader(model, named) == grader
+    asked = request(model=model, judge_model=named)
+    assert [*([asked.grader_model] if asked.grader_model else []), *(asked.judge_models or [])] == [grader] * bool(
+        grader
+    )
+    assert asked.judge_models is None or asked.judge_models == [grader] * bool(grader)
+
+
+def test_a_named_judge_is_of_every_benchmark_and_the_model_only_where_rules_grade() -> None:
+    assert (request(judge_model="j").judge_models, request(judge_model="j").grader_model) == (["j"], None)
+    assert (request().judge_models, request().grader_model) == (None, "m")
+    assert request(benchmarks=["tengu"]).benchmarks == ["tengu"]
+    assert request().benchmarks == list(ENSEMBLE_BENCHMARKS)
 
 
 def test_models_make_up_the_ensemble() -> None:
-    assert (request(ensemble="a, b,c").ensemble, request(ensemble="a,b,c").ensemble_models) == (3, ["a", "b", "c"])
-    assert request(ensemble="a,b", samples=6).ensemble == 6
-    assert request(ensemble="a").ensemble == 5
+    assert (request(ensemble="a, b,c").samples, request(ensemble="a,b,c").sample_models) == (3, ["a", "b", "c"])
+    assert request(ensemble="a,b", samples=6).samples == 6
+    assert request(ensemble="a").samples == 5
     assert names_of(" a,, b ") == ["a", "b"]
 
 

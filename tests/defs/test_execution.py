@@ -4,9 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import dagster as dg
@@ -18,11 +17,11 @@ from shaberi_dagster.errors import EndpointError
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import JOURNAL_FOLDER
 from shaberi_dagster.settings import Settings
+from tests.commands import Started, started
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 
 pytestmark = pytest.mark.integration
 
-_PATIENCE = 60.0
 _FINISHED = 7
 
 
@@ -120,14 +119,14 @@ def test_an_interrupted_command_is_canceled_keeps_finished_calls_and_goes_on(
     stop: signal.Signals, settings: Settings, instance: dg.DagsterInstance
 ) -> None:
     with _answering_a_few() as mock:
-        command = _run_evals(mock)
-        _wait_for(lambda: mock.stats()["answered"] == _FINISHED and _journaled(settings) == _FINISHED, command)
-        command.send_signal(stop)
-        _, errors = command.communicate(timeout=_PATIENCE)
+        with _run_evals(mock) as command:
+            command.wait_until(lambda: mock.stats()["answered"] == _FINISHED and _journaled(settings) == _FINISHED)
+            command.send(stop)
+            stopped = command.finished()
 
-        assert command.returncode == 130, errors
-        assert "Go on with:\n  run-evals --model model" in errors
-        assert "Traceback" not in errors
+        assert stopped.code == 130
+        assert "Go on with:\n  run-evals --model model" in stopped.err
+        assert "Traceback" not in stopped.err
         (run,) = instance.get_runs()
         assert run.status == dg.DagsterRunStatus.CANCELED
         assert _journaled(settings) == _FINISHED
@@ -140,18 +139,16 @@ def test_the_run_of_a_killed_command_is_closed_with_its_slots_by_the_next_one(
 ) -> None:
     instance.event_log_storage.set_concurrency_slots("judge", 1)
     with _answering_a_few() as mock:
-        command = _run_evals(mock)
-        _wait_for(lambda: mock.stats()["answered"] == _FINISHED and _journaled(settings) == _FINISHED, command)
-        (started,) = instance.get_runs()
-        claim = instance.event_log_storage.claim_concurrency_slot("judge", started.run_id, "judgements")
-        command.kill()
-        command.communicate(timeout=_PATIENCE)
+        with _run_evals(mock) as command:
+            command.wait_until(lambda: mock.stats()["answered"] == _FINISHED and _journaled(settings) == _FINISHED)
+            (ran,) = instance.get_runs()
+            claim = instance.event_log_storage.claim_concurrency_slot("judge", ran.run_id, "judgements")
         assert claim.is_claimed
-        assert instance.get_run_by_id(started.run_id).status == dg.DagsterRunStatus.STARTED
+        assert instance.get_run_by_id(ran.run_id).status == dg.DagsterRunStatus.STARTED
 
         _go_on(mock, instance)
 
-    assert instance.get_run_by_id(started.run_id).status == dg.DagsterRunStatus.CANCELED
+    assert instance.get_run_by_id(ran.run_id).status == dg.DagsterRunStatus.CANCELED
     assert instance.event_log_storage.get_concurrency_info("judge").active_slot_count == 0
 
 
@@ -174,12 +171,9 @@ def _answering_a_few() -> Iterator[MockEndpoint]:
         yield mock
 
 
-def _run_evals(mock: MockEndpoint) -> subprocess.Popen[str]:
-    command = [Path(sys.executable).with_name("run-evals"), "--model", "model", "--judge-model", "judge"]
+def _run_evals(mock: MockEndpoint) -> AbstractContextManager[Started]:
     urls = ["--base-url", mock.base_url, "--judge-base-url", mock.base_url]
-    return subprocess.Popen(
-        [*command, *urls, "--limit", "5"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    return started("run-evals", "--model", "model", "--judge-model", "judge", *urls, "--limit", "5")
 
 
 def _journaled(settings: Settings) -> int:
@@ -191,19 +185,9 @@ def _journaled(settings: Settings) -> int:
 def _go_on(mock: MockEndpoint, instance: dg.DagsterInstance) -> None:
     """The same command again finishes the run and pays for nothing twice."""
     mock.options.p_hang = 0.0
-    again = _run_evals(mock)
-    output, errors = again.communicate(timeout=_PATIENCE)
-    assert again.returncode == 0, errors
-    assert output
+    with _run_evals(mock) as again:
+        assert again.finished().succeeded().out
     assert mock.stats()["repeated"] == 0
     assert mock.stats()["answered"] == 40  # 20 answers, 20 judgements
     statuses = [run.status for run in instance.get_runs()]
     assert statuses == [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.CANCELED]
-
-
-def _wait_for(condition: Callable[[], bool], command: subprocess.Popen[str]) -> None:
-    end = time.monotonic() + _PATIENCE
-    while not condition():
-        assert command.poll() is None, command.communicate()[1]
-        assert time.monotonic() < end
-        time.sleep(0.05)

@@ -6,20 +6,18 @@ import dagster as dg
 import pytest
 from aiohttp import web
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, BENCHMARKS, get_benchmark
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, BENCHMARKS
 from shaberi_dagster.definitions import defs
-from shaberi_dagster.defs.jobs import EVALUATE, EVALUATE_ENSEMBLE, RunRequestConfig, asset_keys, evaluating_job
+from shaberi_dagster.defs.jobs import EVALUATE, RunRequestConfig, asset_keys
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.result import stages_of
+from shaberi_dagster.stages.result import STAGES
 from tests.ensembles import scripted
 from tests.mock_endpoint import MockEndpoint
 
 pytestmark = pytest.mark.integration
-
-_STAGES = stages_of(get_benchmark("elyza"))
 
 
 def _materialized(result: dg.ExecuteInProcessResult) -> dict[tuple[str, str], dict[str, object]]:
@@ -39,12 +37,12 @@ def test_evaluate_brings_all_stages_of_a_partition_up_to_date(
 
     assert result.success
     materialized = _materialized(result)
-    assert set(materialized) == {(stage, name) for stage in _STAGES for name in BENCHMARKS}
+    assert set(materialized) == {(stage, name) for stage in STAGES for name in ALL_BENCHMARKS}
     assert {key: value["dagster/row_count"] for key, value in materialized.items() if key[0] != "metrics"} == {
-        (stage, name): 0 if stage == "pass_outputs" else 3
-        for stage in _STAGES
+        (stage, name): 3 if stage not in {"consensus", "pass_outputs"} and name in BENCHMARKS else 0
+        for stage in STAGES
         if stage != "metrics"
-        for name in BENCHMARKS
+        for name in ALL_BENCHMARKS
     }
     checks = result.get_asset_check_evaluations()
     assert {check.partition for check in checks} == {spec.run_id}
@@ -62,7 +60,7 @@ def test_a_benchmark_that_is_not_in_the_run_is_noted_and_nothing_fails(
 
     assert result.success
     noted = {key for key, value in _materialized(result).items() if "not one of" in str(value.get("note"))}
-    assert noted == {(stage, name) for stage in _STAGES for name in BENCHMARKS if name != "elyza"}
+    assert noted == {(stage, name) for stage in STAGES for name in ALL_BENCHMARKS if name != "elyza"}
     others = [check for check in result.get_asset_check_evaluations() if check.asset_key.path[-1] != "elyza"]
     assert others
     assert all(check.passed for check in others)
@@ -107,7 +105,7 @@ def test_failed_samples_are_rows_with_a_failing_check_and_stop_nothing(
     result = defs.resolve_job_def(EVALUATE).execute_in_process(
         instance=instance,
         partition_key=spec.run_id,
-        asset_selection=[dg.AssetKey([stage, "elyza"]) for stage in _STAGES],
+        asset_selection=[dg.AssetKey([stage, "elyza"]) for stage in STAGES],
     )
 
     assert result.success
@@ -201,27 +199,16 @@ def test_compact_merges_files_and_keeps_all_rows(
     assert sorted(workspace.lake.read("runs")["run_tag"]) == ["one", "three", "two"]
 
 
-def test_a_benchmark_has_the_assets_of_its_own_stages() -> None:
-    assert stages_of(get_benchmark("tengu")) == ["answers", "judgements", "pass_outputs", "scores", "metrics"]
-    assert stages_of(get_benchmark("gsm8k")) == ["answers", "consensus", "judgements", "scores", "metrics"]
-    keys = asset_keys(["tengu", "gsm8k"], ["consensus", "pass_outputs", "scores"])
+def test_one_job_has_all_assets_of_all_benchmarks() -> None:
+    keys = asset_keys(["tengu", "gsm8k"], ["consensus", "scores"])
     assert [tuple(key.path) for key in keys] == [
+        ("consensus", "tengu"),
         ("consensus", "gsm8k"),
-        ("pass_outputs", "tengu"),
         ("scores", "tengu"),
         ("scores", "gsm8k"),
     ]
-    assert set(asset_keys(ALL_BENCHMARKS)) < set(defs.resolve_asset_graph().get_all_asset_keys())
-
-
-@pytest.mark.parametrize(
-    ("benchmarks", "job"),
-    [(["tengu"], EVALUATE), (["elyza", "rakuda"], EVALUATE), (["gsm8k"], EVALUATE_ENSEMBLE)],
-)
-def test_the_job_of_benchmarks_has_all_their_assets(benchmarks: list[str], job: str) -> None:
-    assert evaluating_job(benchmarks) == job
-    selected = defs.resolve_job_def(job).asset_layer.executable_asset_keys
-    assert set(asset_keys(benchmarks)) <= set(selected)
+    selected = defs.resolve_job_def(EVALUATE).asset_layer.executable_asset_keys
+    assert set(asset_keys(ALL_BENCHMARKS)) <= set(selected)
 
 
 def test_new_run_starts_an_ensemble_too(instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint) -> None:
@@ -230,7 +217,8 @@ def test_new_run_starts_an_ensemble_too(instance: dg.DagsterInstance, workspace:
         "model": "fresh",
         "benchmarks": ["gsm8k"],
         "base_url": mock.base_url,
-        "ensemble": 2,
+        "samples": 2,
+        "single": "own",
         "sample": 2,
         "strategies": ["standard", "plurality"],
     }
@@ -243,4 +231,4 @@ def test_new_run_starts_an_ensemble_too(instance: dg.DagsterInstance, workspace:
     assert workspace.lake.read("runs", {"run_id": run_id})["status"].to_list() == ["complete"]
     assert mock.stats()["answered"] == 2 * 3 + 2
     (started,) = instance.get_runs(dg.RunsFilter(tags={"shaberi/started_by": result.run_id}))
-    assert started.job_name == EVALUATE_ENSEMBLE
+    assert started.job_name == EVALUATE

@@ -41,7 +41,22 @@ def test_own_runs_and_those_of_imported_trees_are_registered_once(
         }
     assert own.run_id in partitions
     assert len(partitions) == 2
-    assert [name for name, event in events.items() if event is None] == ["tengu"]
+    facts = {name: dict(event.asset_materialization.metadata) for name, event in events.items()}
+    assert [name for name, known in facts.items() if "sha256" in known] == ["elyza", "rakuda"]
+    assert facts["tengu"] == {}, "no run asks them, but the UI need not warn that they are missing"
+
+
+def test_questions_that_nobody_asked_are_told_as_soon_as_a_run_asks_them(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance
+) -> None:
+    def told(name: str) -> object:
+        event = instance.get_latest_materialization_event(dg.AssetKey(["questions", name]))
+        return event and event.asset_materialization.metadata.get("question_set")
+
+    registered(benchmarks=["elyza"])
+    assert (told("elyza"), told("tengu")) == (dg.MetadataValue.text("elyza@5"), None)
+    registered(benchmarks=["tengu"], tag="later")
+    assert told("tengu") == dg.MetadataValue.text("tengu@5")
 
 
 def test_there_is_nothing_to_register_without_a_lake(workspace: Workspace, instance: dg.DagsterInstance) -> None:
@@ -59,14 +74,14 @@ def test_many_runs_are_registered_without_a_query_for_each(
     workspace.lake.append("runs", many)
     assert orjson.loads(row["spec"][0])["benchmarks"].keys() == {"elyza", "tengu"}
     asked = []
-    event_of = dg.DagsterInstance.get_latest_materialization_event
+    records_of = dg.DagsterInstance.get_asset_records
 
-    def watched(instance: dg.DagsterInstance, key: dg.AssetKey) -> object:
-        asked.append(key)
-        return event_of(instance, key)
+    def watched(instance: dg.DagsterInstance, keys: list[dg.AssetKey]) -> object:
+        asked.append(keys)
+        return records_of(instance, keys)
 
-    monkeypatch.setattr(dg.DagsterInstance, "get_latest_materialization_event", watched)
+    monkeypatch.setattr(dg.DagsterInstance, "get_asset_records", watched)
     with dg.DagsterInstance.ephemeral() as another:
         assert add_missing_partitions(workspace.lake, another) == 1501
         assert len(another.get_dynamic_partitions(RUNS_NAME)) == 1501
-    assert len(asked) == 2
+    assert len(asked) == 1

@@ -2,14 +2,10 @@
 
 import contextlib
 import signal
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import AbstractContextManager
 
 import dagster as dg
 import pytest
@@ -22,6 +18,7 @@ from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from tests.commands import Started, started
 from tests.mock_endpoint import MockEndpoint, running_mock
 
 pytestmark = pytest.mark.integration
@@ -54,9 +51,12 @@ def test_a_pool_is_named_after_its_endpoint_as_dagster_allows(base_url: str, nam
 
 
 def test_a_judge_with_a_prompt_variant_needs_the_pool_of_its_model(workspace: Workspace) -> None:
-    spec = plan_run(RunRequest(model="model", base_url="http://z/v1", judge_models=["gpt-5", "gemini-3"]), workspace)
+    asked = RunRequest(model="model", benchmarks=["elyza"], base_url="http://z/v1", judge_models=["gpt-5", "gemini-3"])
+    spec = plan_run(asked, workspace)
     variant = spec.judges[0].model_copy(update={"prompt": "strict"})
-    wider = spec.model_copy(update={"judges": (*spec.judges, variant)})
+    settings = spec.benchmarks["elyza"]
+    own = {"elyza": settings.model_copy(update={"judges": (*settings.judges, "gpt-5+strict")})}
+    wider = spec.model_copy(update={"judges": (*spec.judges, variant), "benchmarks": own})
 
     assert pools_of("judgements", wider, ["gpt-5+strict"]) == ["endpoint_api.openai.com_v1"]
 
@@ -116,7 +116,7 @@ def test_a_stage_has_a_slot_of_the_default_limit_while_it_works_however_it_ends(
         run_in_process(spec.run_id, ["elyza"], instance)
 
     after = {} if end else {"pass_outputs": [], "scores": [], "metrics": []}
-    assert seen == {"answers": ["answers"], "judgements": ["judgements"]} | after
+    assert seen == {"answers": ["answers"], "consensus": [], "judgements": ["judgements"]} | after
     (limit,) = storage.get_pool_limits()
     assert (limit.name, limit.limit, limit.from_default) == (pool, 4, True)
     _assert_free(instance, pool)
@@ -153,35 +153,35 @@ def test_a_slot_that_was_given_to_nobody_is_taken(instance: dg.DagsterInstance) 
 
 
 def test_runs_of_two_processes_never_overlap_at_an_endpoint_with_one_slot(
-    mock: MockEndpoint, instance: dg.DagsterInstance, tmp_path: Path
+    mock: MockEndpoint, instance: dg.DagsterInstance
 ) -> None:
     mock.options.latency = 0.5  # one question and one judge: a run has one request at a time
     holder = _hold(instance, mock, limit=1)
-    with _run_evals(mock, "one", tmp_path) as one, _run_evals(mock, "two", tmp_path) as two:
+    with _run_evals(mock, "one") as one, _run_evals(mock, "two") as two:
         for command in (one, two):
             command.wait_until_it_says(f"waiting for a slot of pool {pool_name(mock.base_url)} (1 of 1 taken, by ")
         assert mock.stats()["requests"] == 0
 
         instance.event_log_storage.free_concurrency_slots_for_run(holder)
 
-        assert [one.wait(), two.wait()] == [0, 0]
+        ended = [one.finished().succeeded(), two.finished().succeeded()]
     assert mock.stats()["answered"] == 4
     assert mock.stats()["most_in_flight"] == 1
-    assert one.text().count("waiting for a slot") <= 2  # once for each stage that waits
+    assert all(one.err.count("waiting for a slot") <= 2 for one in ended)  # once for each stage that waits
     _assert_free(instance, pool_name(mock.base_url))
 
 
 def test_a_raised_limit_lets_a_waiting_run_work_beside_the_other(
-    mock: MockEndpoint, instance: dg.DagsterInstance, tmp_path: Path
+    mock: MockEndpoint, instance: dg.DagsterInstance
 ) -> None:
     mock.options.p_hang = 1.0
     pool = pool_name(mock.base_url)
     instance.event_log_storage.set_concurrency_slots(pool, 1)
-    with _run_evals(mock, "one", tmp_path) as one:
+    with _run_evals(mock, "one") as one:
         one.wait_until(lambda: mock.stats()["in_flight"] == 1)
-        with _run_evals(mock, "two", tmp_path) as two:
+        with _run_evals(mock, "two") as two:
             two.wait_until_it_says(f"waiting for a slot of pool {pool} (1 of 1 taken, by Dagster run ")
-            assert " of one@@default)" in two.text()
+            assert " of one@@default)" in two.err
 
             instance.event_log_storage.set_concurrency_slots(pool, 2)
 
@@ -189,38 +189,34 @@ def test_a_raised_limit_lets_a_waiting_run_work_beside_the_other(
             assert {body["model"] for body in mock.bodies} == {"one", "two"}
 
 
-def test_a_run_on_another_endpoint_does_not_wait(
-    mock: MockEndpoint, instance: dg.DagsterInstance, tmp_path: Path
-) -> None:
+def test_a_run_on_another_endpoint_does_not_wait(mock: MockEndpoint, instance: dg.DagsterInstance) -> None:
     holder = _hold(instance, mock, limit=1)
-    with running_mock() as elsewhere, _run_evals(elsewhere, "free", tmp_path) as command:
-        assert command.wait() == 0
-    assert "waiting" not in command.text()
+    with running_mock() as elsewhere, _run_evals(elsewhere, "free") as command:
+        assert "waiting" not in command.finished().succeeded().err
     assert instance.event_log_storage.get_concurrency_info(pool_name(mock.base_url)).active_run_ids == {holder}
 
 
 @pytest.mark.parametrize("waits_already", [False, True], ids=["the next command", "a command that waits already"])
 def test_the_slot_of_a_killed_process_goes_to(
-    waits_already: bool, mock: MockEndpoint, instance: dg.DagsterInstance, tmp_path: Path
+    waits_already: bool, mock: MockEndpoint, instance: dg.DagsterInstance
 ) -> None:
     mock.options.p_hang = 1.0
     pool = pool_name(mock.base_url)
     instance.event_log_storage.set_concurrency_slots(pool, 1)
     with contextlib.ExitStack() as stack:
-        killed = stack.enter_context(_run_evals(mock, "killed", tmp_path))
+        killed = stack.enter_context(_run_evals(mock, "killed"))
         killed.wait_until(lambda: mock.stats()["in_flight"] == 1)
         if waits_already:
-            command = stack.enter_context(_run_evals(mock, "next", tmp_path))
+            command = stack.enter_context(_run_evals(mock, "next"))
             command.wait_until_it_says("waiting for a slot")
-        killed.process.kill()
-        killed.wait()
+        killed.send(signal.SIGKILL)
+        killed.finished()
         assert instance.event_log_storage.get_concurrency_info(pool).active_slot_count == 1
         mock.options.p_hang = 0.0
         if not waits_already:
-            command = stack.enter_context(_run_evals(mock, "next", tmp_path))
+            command = stack.enter_context(_run_evals(mock, "next"))
 
-        assert command.wait() == 0
-    assert ("waiting" in command.text()) == waits_already
+        assert ("waiting" in command.finished().succeeded().err) == waits_already
     statuses = {run.tags["dagster/partition"]: run.status for run in instance.get_runs()}
     assert statuses == {
         "killed@@default": dg.DagsterRunStatus.CANCELED,
@@ -244,15 +240,16 @@ def test_a_slot_of_a_run_that_has_ended_is_free(
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_while_waiting_cancels_the_run_and_leaves_the_queue(
-    stop: signal.Signals, mock: MockEndpoint, instance: dg.DagsterInstance, tmp_path: Path
+    stop: signal.Signals, mock: MockEndpoint, instance: dg.DagsterInstance
 ) -> None:
     holder = _hold(instance, mock, limit=1)
-    with _run_evals(mock, "stopped", tmp_path) as command:
+    with _run_evals(mock, "stopped") as command:
         command.wait_until_it_says("waiting for a slot")
-        command.process.send_signal(stop)
+        command.send(stop)
 
-        assert command.wait() == 130
-    assert "Traceback" not in command.text()
+        stopped = command.finished()
+    assert stopped.code == 130
+    assert "Traceback" not in stopped.err
     info = instance.event_log_storage.get_concurrency_info(pool_name(mock.base_url))
     assert info.active_run_ids == {holder}
     assert [step.run_id for step in info.pending_steps] == [holder]
@@ -261,44 +258,10 @@ def test_an_interrupt_while_waiting_cancels_the_run_and_leaves_the_queue(
     assert mock.stats()["requests"] == 0
 
 
-@dataclass
-class _Command:
-    """A running `run-evals`; what it says goes to a file."""
-
-    process: subprocess.Popen[bytes]
-    said: Path
-
-    def text(self) -> str:
-        return self.said.read_text(encoding="utf-8")
-
-    def wait_until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + _PATIENCE
-        while not condition():
-            assert self.process.poll() is None, self.text()
-            assert time.monotonic() < end, self.text()
-            time.sleep(0.05)
-
-    def wait_until_it_says(self, words: str) -> None:
-        self.wait_until(lambda: words in self.text())
-
-    def wait(self) -> int:
-        return self.process.wait(_PATIENCE)
-
-
-@contextlib.contextmanager
-def _run_evals(mock: MockEndpoint, model: str, folder: Path, more: Sequence[str] = ()) -> Iterator[_Command]:
-    """One question, one judge; ended with the context if it did not end by itself."""
-    said = folder / f"{model}.txt"
-    arguments = ["--model", model, "--judge-model", "judge", "--benchmark", "elyza", "--limit", "1", *more]
-    urls = ["--base-url", mock.base_url, "--judge-base-url", mock.base_url]
-    with said.open("wb") as output:
-        command = [Path(sys.executable).with_name("run-evals"), *arguments, *urls]
-        process = subprocess.Popen(command, stdout=output, stderr=output)
-    try:
-        yield _Command(process, said)
-    finally:
-        process.kill()
-        process.wait()
+def _run_evals(mock: MockEndpoint, model: str) -> AbstractContextManager[Started]:
+    """One question, one judge."""
+    arguments = ["--model", model, "--judge-model", "judge", "--benchmark", "elyza", "--limit", "1"]
+    return started("run-evals", *arguments, "--base-url", mock.base_url, "--judge-base-url", mock.base_url)
 
 
 @dg.job

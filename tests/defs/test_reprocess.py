@@ -105,11 +105,12 @@ def test_a_run_that_this_instance_does_not_know_becomes_its_partition(
     assert set(_metrics(workspace, spec.run_id)) == {"baseline", "lang_mixing"}
 
 
-def test_an_ensemble_is_graded_again_and_takes_no_passes(
+def test_samples_and_their_consensus_are_graded_again_and_take_passes(
     registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint
 ) -> None:
     mock.options.script = scripted()
-    asked = {"ensemble": 2, "strategies": ["plurality"], "judge_models": None, "limit": None, "sample": 2}
+    asked = {"samples": 2, "strategies": ["plurality"], "judge_models": None, "limit": None}
+    asked |= {"single": "own", "sample": 2}
     spec = registered(benchmarks=["gsm8k"], **asked)
     run_in_process(spec.run_id, ["gsm8k"], instance)
     judgements = workspace.lake.read("judgements")
@@ -120,7 +121,8 @@ def test_an_ensemble_is_graded_again_and_takes_no_passes(
 
     assert mock.stats()["requests"] == requests
     assert workspace.lake.read("judgements").height == judgements.height == 2 * (3 + 2)
-    assert set(workspace.lake.read("scores")["pipeline"]) == {"baseline"}
+    scored = workspace.lake.read("scores").group_by("pipeline").len()
+    assert dict(scored.iter_rows()) == {"baseline": judgements.height, "lang_mixing": judgements.height}
     assert workspace.lake.read("runs")["status"].to_list() == ["complete"]
 
 

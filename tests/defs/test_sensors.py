@@ -16,6 +16,7 @@ from shaberi_dagster.identity import run_id_of
 from shaberi_dagster.runs.planning import load_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from tests.runs import frozen
 
 pytestmark = pytest.mark.integration
 
@@ -127,6 +128,7 @@ def test_a_malformed_file_is_logged_with_its_name_and_field_and_stops_no_other(
 def test_a_file_that_contradicts_its_run_is_logged_and_the_run_stays_as_it_is(put, tick, workspace: Workspace) -> None:
     put("july.yaml", _GOOD)
     tick()
+    frozen(load_run(workspace.lake, run_id_of("model", "folder")), workspace)
     put("july.yaml", _GOOD | {"temperature": 1.5})
 
     requests, (line,), _ = tick()

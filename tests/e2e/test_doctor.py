@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from shaberi_dagster.lake.upgrades import FORMAT
 from tests.commands import lake_of, run, run_anew
 from tests.e2e.conftest import Evaluated
 
@@ -23,7 +24,7 @@ def test_a_lake_in_order_is_fine_and_keys_are_only_said_to_be_set(evaluated: Eva
     environment = lake_of(evaluated.folder) | {"OPENAI_API_KEY": "sk-canary-0123456789"}
     finished = run("shaberi", "doctor", environment=environment).succeeded()
 
-    assert "ok    lake format: 2, up to date" in finished.out
+    assert f"ok    lake format: {FORMAT}, up to date" in finished.out
     assert "ok    table judgements: version" in finished.out
     assert "ok    stale judgements: 0 rows" in finished.out
     assert "ok    journals: none left over" in finished.out
@@ -55,13 +56,13 @@ def test_the_format_of_an_older_and_of_a_newer_lake_is_told(evaluated: Evaluated
     file = evaluated.folder / "warehouse" / "_format.json"
     file.unlink()
     older = evaluated.shaberi("doctor").succeeded()
-    assert "ok    lake format: 1, the next command that writes brings it to 2" in older.out
+    assert f"ok    lake format: 1, the next command that writes brings it to {FORMAT}" in older.out
 
     file.write_text('{"format": 99}', encoding="utf-8")
     newer = evaluated.shaberi("doctor")
     assert newer.code == 3
     assert "FAIL  lake format: the lake in" in newer.out
-    assert "has format 99 and this program knows only 2" in newer.out
+    assert f"has format 99 and this program knows only {FORMAT}" in newer.out
 
 
 def test_runs_that_the_instance_does_not_know_are_registered(evaluated: Evaluated) -> None:

@@ -1,10 +1,13 @@
 """`shaberi import-legacy` as a user meets it."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.writer import RowWriter
 from tests.commands import Finished, lake_of, run
 from tests.legacy.trees import LegacyTree, lines_of, rows_of
 
@@ -52,6 +55,24 @@ def test_the_report_of_earlier_imports_needs_no_tree(tree: LegacyTree, tmp_path:
     for title in ("By judge and dataset folder", "Judgements by judge and benchmark", "Rows by outcome"):
         assert title in report
     assert "object_score" in report
+
+
+def test_where_there_are_many_small_files_compaction_is_suggested_until_it_was_done(
+    tree: LegacyTree, tmp_path: Path
+) -> None:
+    run_of = {"model": "m", "run_tag": "t", "benchmark": "tengu", "question_id": "q", "sample_index": 0, "status": "ok"}
+    for table, pipeline in (("judgements", {}), ("scores", {"pipeline": "baseline"})):
+        for run_id in ("a@@t", "b@@t"):
+            with RowWriter(Lake(tmp_path / "warehouse"), table) as rows:
+                for judge in range(50):
+                    row = run_of | pipeline | {"run_id": run_id, "judge": f"judge-{judge}"}
+                    rows.add(row | {"created_at": datetime.now(UTC)})
+                rows.commit()
+    suggestion = "the lake has 100 files more than it needs: `shaberi compact` puts them together"
+
+    assert suggestion in shaberi(tmp_path, "import-legacy", tree.root, "--no-log-runs").succeeded().err
+    assert "scores: 101 files -> 51" in shaberi(tmp_path, "compact").succeeded().out
+    assert "shaberi compact" not in shaberi(tmp_path, "import-legacy", tree.root, "--no-log-runs").succeeded().err
 
 
 def test_lines_that_cannot_be_read_are_counted_and_exit_with_3(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.commands import SCRIPTS, run
+from tests.commands import run, started
 from tests.mock_endpoint import MockEndpoint
 from tests.results_tree import assert_valid_tree
 
@@ -63,15 +63,15 @@ def test_the_rest_is_scored_and_one_command_finishes_the_run(mock: MockEndpoint,
     arguments = [
         *("--model", "m", "--base-url", mock.base_url, "--judge-model", "judge"),
         *("--judge-base-url", f"http://127.0.0.1:{port}/v1", "--benchmark", "elyza,rakuda"),
-        *("--limit", "2", "--concurrency", "1"),
+        *("--limit", "2", "--concurrency", "2"),  # the last two wait together for the judge to come back
     ]
-    with _judge_at(port, latency=0.4):
-        command = subprocess.Popen([SCRIPTS / "run-evals", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        _wait_until(lambda: _stats(port)["answered"] >= 2)
-    out, err = command.communicate(timeout=_PATIENCE_SECONDS)
+    with _judge_at(port, latency=0.4) as judge, started("run-evals", *arguments) as command:
+        command.wait_until(lambda: _stats(port)["answered"] >= 2)
+        judge.kill()
+        ended = command.finished()
 
-    assert command.returncode == 3, err.decode()
-    assert b"Traceback" not in err
+    assert ended.code == 3, ended.err
+    assert "Traceback" not in ended.err
     results = tmp_path / "results"
     assert_valid_tree(results)
     manifest = orjson.loads((results / "m" / "default" / "manifest.json").read_bytes())
@@ -80,7 +80,7 @@ def test_the_rest_is_scored_and_one_command_finishes_the_run(mock: MockEndpoint,
     assert sum(part["ok"] for part in judged.values()) in {2, 3}
     assert manifest["benchmarks"]["rakuda"]["incomplete_parts"] == ["judgements judge"]
     assert manifest["benchmarks"]["rakuda"]["answers"]["status"] == "complete"
-    assert "2/2" in out.decode(), "the benchmark that was judged has its score"
+    assert "2/2" in ended.out, "the benchmark that was judged has its score"
 
     with _judge_at(port, latency=0.0):
         run("run-evals", *arguments).succeeded()
@@ -98,11 +98,11 @@ def test_an_endpoint_that_is_gone_between_two_stages_costs_only_what_needs_it(mo
         *("--model", "m", "--base-url", mock.base_url, "--judge-model", "judge"),
         *("--judge-base-url", f"http://127.0.0.1:{port}/v1", "--benchmark", "elyza", "--limit", "2"),
     ]
-    with _judge_at(port, latency=0.0):
-        command = subprocess.Popen([SCRIPTS / "run-evals", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        _wait_until(lambda: mock.stats()["requests"] >= 2)
-    out, err = command.communicate(timeout=_PATIENCE_SECONDS)
+    with _judge_at(port, latency=0.0) as judge, started("run-evals", *arguments) as command:
+        command.wait_until(lambda: mock.stats()["requests"] >= 2)
+        judge.kill()
+        ended = command.finished()
 
-    assert command.returncode == 3, err.decode()
-    assert "cannot be reached" in err.decode()
-    assert "0/2" in out.decode()
+    assert ended.code == 3, ended.err
+    assert "cannot be reached" in ended.err
+    assert "0/2" in ended.out

@@ -4,8 +4,6 @@ import json
 import re
 import shlex
 import signal
-import subprocess
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
-from tests.commands import SCRIPTS, Finished, lake_of, run
+from tests.commands import Finished, lake_of, run, started
 from tests.e2e.conftest import JUDGES, MODEL, Evaluated, target
 from tests.mock_endpoint import MockEndpoint, Scripted, content_for
 
@@ -23,7 +21,6 @@ pytestmark = pytest.mark.e2e
 _STARTER_QUESTIONS = {"elyza": 5, "tengu": 5, "mt_bench": 6, "rakuda": 5}
 _N_QUESTIONS = sum(_STARTER_QUESTIONS.values())
 _CANARY = "sk-canary-0123456789abcdefghij"
-_PATIENCE_SECONDS = 60
 
 
 def test_two_judges_score_all_four_benchmarks(first_run: Evaluated) -> None:
@@ -331,17 +328,17 @@ def test_the_command_that_an_interrupted_one_prints_goes_on_where_it_stopped(
 
     mock.options.script = script
     arguments = [*target(mock, ("judge of 'all'",)), "--limit", "3", "--benchmark", "elyza,tengu"]
-    process = subprocess.Popen(
-        [SCRIPTS / "run-evals", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
     journals = tmp_path / "warehouse" / "_journal"
-    _wait_until(lambda: sum(path.read_text().count("request_hash") for path in journals.glob("*.jsonl")) == answered)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=_PATIENCE_SECONDS)
-    assert (process.returncode, out) == (130, ""), err
-    assert "Traceback" not in err
+    with started("run-evals", *arguments) as process:
+        process.wait_until(
+            lambda: sum(path.read_text().count("request_hash") for path in journals.glob("*.jsonl")) == answered
+        )
+        process.send(signal.SIGINT)
+        stopped = process.finished()
+    assert (stopped.code, stopped.out) == (130, ""), stopped.err
+    assert "Traceback" not in stopped.err
 
-    before, again = err.rstrip("\n").split("\n")[-2:]
+    before, again = stopped.err.rstrip("\n").split("\n")[-2:]
     assert before == "interrupted; finished calls are saved. Go on with:"
     command, *rest = shlex.split(again)
     assert rest == arguments
@@ -360,10 +357,3 @@ def _assert_not_written(secret: str, finished: Finished, folder: Path) -> None:
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert files or finished.code == 2  # refused before anything was written
     assert [path for path in files if secret.encode() in path.read_bytes()] == []
-
-
-def _wait_until(condition: Any) -> None:
-    end = time.monotonic() + _PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)

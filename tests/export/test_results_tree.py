@@ -30,6 +30,7 @@ from tests.legacy.caches import baseline, ensemble, failed, response, result, wr
 from tests.legacy.trees import LegacyTree, rows_of
 from tests.results_tree import SCHEMAS, assert_valid_tree, documents, problems
 from tests.runs import ask, own_engine, stored_run
+from tests.sizes import size
 
 pytestmark = pytest.mark.integration
 
@@ -486,6 +487,22 @@ def test_a_compact_export_has_pointers_in_place_of_long_texts(workspace, mock, r
     assert exported(workspace, spec, root).size == whole.size
 
 
+def test_a_judge_has_one_hash_in_all_files_though_rows_were_made_before_and_after_the_upgrade(workspace, mock, root):
+    spec = evaluated(workspace, mock)
+    (today,) = workspace.lake.read("judgements")["judge_config_hash"].unique()
+    for table in ("judgements", "metrics"):
+        rows = workspace.lake.read(table).with_columns(judge_config_hash=pl.lit("former"))
+        workspace.lake.replace(table, rows, {"run_id": spec.run_id})
+    same = {"former_hash": "former", "judge_config_hash": today, "created_at": datetime.now(UTC)}
+    workspace.lake.append("judge_configs", pl.DataFrame([same]))
+
+    exported(workspace, spec, root)
+
+    files = files_in(root)
+    assert [name for name, content in files.items() if b'"former"' in content] == []
+    assert [name for name, content in files.items() if today.encode() in content]
+
+
 def test_a_summary_has_the_statistics_over_the_runs(workspace, mock, root):
     for number, score in enumerate((4, 6, 9), start=1):
         mock.options.script = lambda body, _, score=score: (
@@ -711,6 +728,7 @@ def test_results_of_an_earlier_state_are_not_exported(workspace, mock, root):
     assert not is_exported(workspace.lake, spec.run_id, root)
 
 
+@pytest.mark.acceptance
 def test_writers_of_one_run_take_turns_and_readers_always_find_whole_files(workspace, mock, root):
     spec = evaluated(workspace, mock)
     exported(workspace, spec, root)
@@ -720,7 +738,7 @@ def test_writers_of_one_run_take_turns_and_readers_always_find_whole_files(works
 
     def write_often(compact):
         try:
-            for turn in range(6):
+            for turn in range(size(2, 6)):
                 environment = {"X": str(turn)}
                 export_run(
                     workspace.lake.__class__(workspace.lake.folder),
@@ -733,7 +751,7 @@ def test_writers_of_one_run_take_turns_and_readers_always_find_whole_files(works
             wrong.append(error)
 
     def read_often():
-        while not ended.is_set():
+        while not ended.wait(0.01):
             for path, schema in ((manifest, "manifest"), (metrics, "metrics")):
                 wrong.extend(problems(schema, json.loads(path.read_bytes())))
 

@@ -58,6 +58,43 @@ def test_an_imported_tree_comes_out_as_it_was(workspace, tree, output):
     assert (done.oddities, done.elsewhere, done.not_written, done.same) == ([], [], [], 0)
 
 
+def test_a_column_that_only_some_rows_have_is_theirs_alone(workspace, tmp_path, output):
+    first, second = LegacyTree(tmp_path / "first"), LegacyTree(tmp_path / "second")
+    answers = rows_of("tengu", ["a", "b", "c", "d"])
+    answers[1]["note"] = None
+    del answers[2]["Category"]
+    answers[3] = dict(reversed(answers[3].items()))
+    first.answers("tengu", answers)
+    judged = rows_of("tengu", ["a", "b", "c"], [1, 2, 3])
+    judged[1]["judge_output"] = None
+    first.judgements("tengu", judged)
+    # Its first row says what the other tree has said, in another line and without the column.
+    second.judgements("tengu", [judged[2], rows_of("tengu", ["a", "b"], [1, 2])[1]])
+    imported(workspace, first=first, second=second)
+
+    done = export(workspace.lake, output / "first", Selection(sources=["first"]))
+    export(workspace.lake, output / "second", Selection(sources=["second"]))
+
+    for name, tree in (("first", first), ("second", second)):
+        for path in files_in(output / name):
+            assert exact(rows_in(output / name, path)) == exact(rows_in(tree.root, path))
+    assert files_in(output / "first") == {path_of("tengu"), path_of("tengu", judge=GPT_4)}
+    assert done.oddities == []
+
+
+def test_an_import_that_did_not_record_the_lines_of_columns_comes_out_as_well_as_can_be(workspace, tree, output):
+    rows = rows_of("tengu", ["a", "b"])
+    rows[1]["note"] = 1
+    tree.answers("tengu", rows)
+    imported(workspace, tree=tree)
+    files = workspace.lake.read("legacy_files").with_columns(column_lines=pl.lit(None, dtype=pl.String))
+    workspace.lake.replace("legacy_files", files, {"source": "tree"})
+
+    assert export(workspace.lake, output).oddities == []
+
+    assert_same_trees(tree.root, output)
+
+
 def test_objects_as_scores_and_blank_lines_are_the_oddities(workspace, tree, output):
     scores = [7, {"score": 8, "judge_output": "FINAL SCORE: 8"}, {"score": None, "judge_output": ""}]
     lines = lines_of(rows_of("rakuda", ["a", "b", "c"], scores)).split(b"\n")

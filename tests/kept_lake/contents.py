@@ -66,7 +66,7 @@ def specs_of(workspace: Workspace) -> dict[str, RunSpec]:
     """The specs of all runs that have one, by run."""
     stored = workspace.lake.read("runs", None, ["run_id", "spec"]).sort("run_id")
     return {
-        run_id: RunSpec.model_validate_json(spec)
+        run_id: RunSpec.read(spec)
         for run_id, spec in stored.iter_rows()
         if orjson.loads(spec).get("kind") != LEGACY_KIND
     }

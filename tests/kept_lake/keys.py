@@ -31,7 +31,7 @@ _KEY_OF_GRADES = ("benchmark", "judge", "strategy", "question_id", "sample_index
 
 def stages_with_rows(spec: RunSpec) -> list[str]:
     """The stages whose rows can be pending."""
-    if spec.ensemble:
+    if spec.has_consensus:
         return ["answers", "consensus", "judgements"]
     return ["answers", "judgements", *(["pass_outputs"] if spec.passes else [])]
 
@@ -51,20 +51,20 @@ def standing_and_pending(workspace: Workspace, spec: RunSpec, stage: str) -> dic
     """
     work = stage_of(stage, RunPlan(spec, list(spec.benchmarks), workspace))
     survey = work.survey()
-    key = list(_KEY_OF_GRADES if spec.ensemble and stage == "judgements" else _KEYS[stage])
+    key = list(_KEY_OF_GRADES if spec.has_consensus and stage == "judgements" else _KEYS[stage])
     pending = [
         (tuple(item.columns[name] for name in key), _first_requests(work, item)) for item in work.items(survey.pending)
     ]
-    hashes = [request.request_hash for _, requests in pending for request in requests]
+    hashes = [name for _, requests in pending for request in requests for name in request.request_hashes]
     journaled, paid = finished_calls(workspace.journal_path(spec.run_id, stage)).keys(), work.paid()
     if paid is None:
         usable = set(hashes) - work.of_no_use(survey.stored)
         paid = workspace.paid_calls(spec.run_id, sorted(usable))
 
     def call(request: ChatRequest) -> list[str]:
-        name = request.request_hash
-        place = "journal" if name in journaled else "lake" if name in paid else "nowhere"
-        return [name, body_sha256(request_body(request)), place]
+        names = set(request.request_hashes)
+        place = "journal" if names & journaled else "lake" if names & paid.keys() else "nowhere"
+        return [request.request_hash, body_sha256(request_body(request)), place]
 
     return {
         "standing": _sorted(survey.standing.select(key).iter_rows()),

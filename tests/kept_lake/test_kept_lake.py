@@ -12,9 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
+from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.llm.journal import finished_calls
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import JOURNAL_FOLDER, Workspace
 from tests.kept_lake import endpoint
 from tests.kept_lake.commands import RUNS, Command, KeptRun, run
@@ -89,11 +92,14 @@ def test_all_hashes_and_numbers_are_read_as_they_were_written(pristine: Path) ->
     assert calls_by_stage(workspace_of(pristine)) == golden()["calls_by_stage"]
 
 
-def test_a_stored_spec_still_has_its_hash(pristine: Path) -> None:
+def test_a_stored_spec_says_the_same_in_the_words_of_today(pristine: Path) -> None:
     workspace = workspace_of(pristine)
-    stored = dict(workspace.lake.read("runs", None, ["run_id", "spec_hash"]).iter_rows())
+    stored = {row[0]: row[1:] for row in workspace.lake.read("runs", None, ["run_id", "spec", "spec_hash"]).iter_rows()}
     for run_id, spec in specs_of(workspace).items():
-        assert (spec.run_id, spec.spec_hash) == (run_id, stored[run_id])
+        text, spec_hash = stored[run_id]
+        assert sha256_json(orjson.loads(text)) == spec_hash
+        assert spec.run_id == run_id
+        assert RunSpec.read(spec.model_dump_json()) == spec
 
 
 def test_what_stands_and_what_is_pending_is_what_it_was(pristine: Path) -> None:

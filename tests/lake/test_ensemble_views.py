@@ -53,7 +53,8 @@ def ask(lake: Lake) -> Iterator[Ask]:
 
 def write(lake: Lake, *, single: str = "own", run: Row = RUN, models: tuple[str, ...] = ("m",)) -> None:
     """One run over six questions with the strategies single and plurality, graded by a rule and by a judge."""
-    spec = {"ensemble": {"single": single}}
+    settings = {"samples": 4, "single": single, "strategies": ["single", "plurality", "standard"]}
+    spec = {"version": 2, "benchmarks": {"gsm8k": settings | {"judges": [RULE, JUDGE]}}}
     runs = run | {
         "spec": orjson.dumps(spec).decode(),
         "spec_hash": "x",

@@ -51,6 +51,7 @@ def judged(question: str, judge: str, score: float | None, version: str, **other
         "judge": judge,
         "judge_model": "j" if judge.startswith("j+") else None,
         "judge_prompt_hash": version,
+        "request_hash": f"{judge} asked about {question}",
         "score": score,
         "status": "error" if score is None else "ok",
         "superseded": False,
@@ -177,13 +178,25 @@ def test_the_judge_without_a_variant_comes_first_even_if_it_judged_last(lake: La
 
 
 def test_imported_versions_are_told_apart_by_their_epoch(lake: Lake, ask: Ask) -> None:
-    imported = {"judge_prompt_hash": None, "judge_model": "j"}
+    imported = {"judge_prompt_hash": None, "request_hash": None}
     rows = [
-        judged("q", "j", 5.0, _OLD, **imported, judge_prompt_version="P3"),
-        judged("q", "j-before", 4.0, _OLD, **imported, judge_prompt_version="P2"),
-        judged("q", "k", 4.0, _OLD, judge_prompt_hash=None, judge_prompt_version=None),
+        judged("q", "j", 5.0, _OLD, **imported, judge_model="j", judge_prompt_version="P3"),
+        judged("q", "j-before", 4.0, _OLD, **imported, judge_model="j", judge_prompt_version="P2"),
+        judged("q", "k", 4.0, _OLD, **imported, judge_prompt_version=None),
     ]
     store(lake, rows)
 
     found = [(row["judge"], row["prompt_version"], row["change"]) for row in ask("prompt_versions")]
     assert found == [("j", "P3", 0.0), ("j-before", "P2", -1.0), ("k", "unknown", 0.0)]
+
+
+def test_imported_judgements_have_no_time_and_come_before_those_that_have_one(lake: Lake, ask: Ask) -> None:
+    imported = {"judge_prompt_hash": None, "request_hash": None, "judge_prompt_version": "P3"}
+    imported["created_at"] = _START + timedelta(days=300)
+    store(lake, [judged("q", "j", 5.0, _OLD), judged("q", "j", 4.0, _OLD, superseded=True, **imported)])
+
+    found = [
+        (row["prompt_version"], row["change"], row["first_judged_at"], row["last_judged_at"])
+        for row in ask("prompt_versions")
+    ]
+    assert found == [("P3", 0.0, None, None), ("0" * 12, 1.0, _START, _START)]

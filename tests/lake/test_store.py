@@ -97,9 +97,14 @@ def test_an_update_writes_only_rows_that_are_others_than_before(name: str, lake:
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
-def test_every_value_of_every_type_comes_back_as_it_was_written(table: Table, lake: Lake) -> None:
+def test_every_value_of_every_type_comes_back_as_it_was_written(
+    table: Table, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = _rows(table)
     lake.append(table.name, rows)
+    assert sorted(lake.read(table.name).rows(), key=repr) == sorted(rows.rows(), key=repr)
+    assert lake.read(table.name).schema == table.schema
+    monkeypatch.setattr(store, "_FEW_FILES", 0)
     assert sorted(lake.read(table.name).rows(), key=repr) == sorted(rows.rows(), key=repr)
     assert lake.read(table.name).schema == table.schema
     with connect(lake) as connection:
@@ -310,7 +315,11 @@ def older(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return Lake(lake.folder)
 
 
-def test_columns_that_a_table_did_not_have_are_read_as_nulls(older: Lake) -> None:
+@pytest.mark.parametrize("few_files", [0, 32])
+def test_columns_that_a_table_did_not_have_are_read_as_nulls(
+    older: Lake, few_files: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_FEW_FILES", few_files)
     version = older.delta("answers").version()
     rows = older.read("answers", {"run_id": "old"})
     assert rows.schema == ANSWERS.schema

@@ -21,7 +21,7 @@ from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.commands import run
 from tests.mock_endpoint import MockEndpoint
-from tests.older_lakes import as_format_1
+from tests.older_lakes import as_format_1, as_format_2
 from tests.runs import ask, materialized, own_engine, stored_run
 
 pytestmark = pytest.mark.integration
@@ -136,7 +136,7 @@ def test_compacting_upgrades_and_so_does_a_command(older: Lake) -> None:
 
 def test_a_lake_that_is_only_for_reading_refuses_to_write_an_older_one(older: Lake) -> None:
     before = _files(older.folder)
-    with pytest.raises(ConfigurationError, match=r"has format 1, today's is 2: `shaberi compact` brings it up to date"):
+    with pytest.raises(ConfigurationError, match=r"has format 1, today's is 3: `shaberi compact` brings it up to date"):
         older.append("judgements", _judgements("b"))
     with pytest.raises(ConfigurationError, match="has format 1"):
         older.compact()
@@ -180,14 +180,15 @@ def test_of_several_at_once_one_upgrades_and_the_others_wait(older: Lake) -> Non
 
     done: list[list[int]] = []
     threads = [
-        threading.Thread(target=lambda: done.append(bring_up_to_date(older.folder, {1: step}))) for _ in range(6)
+        threading.Thread(target=lambda: done.append(bring_up_to_date(older.folder, dict.fromkeys((1, 2), step))))
+        for _ in range(6)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (most, taken) == (1, 1)
-    assert sorted(done) == [[], [], [], [], [], [2]]
+    assert (most, taken) == (1, 2)
+    assert sorted(done) == [[], [], [], [], [], [2, 3]]
 
 
 _WRITER = """
@@ -302,3 +303,25 @@ def test_the_upgrade_does_without_templates_that_are_broken(
     monkeypatch.setenv("SHABERI_PROMPTS", str(tmp_path / "none"))
     Workspace(Settings.from_environment(), environment={}).lake.append("judgements", _judgements("b"))
     assert stored_format(older.folder) == FORMAT
+
+
+def test_judgements_from_before_and_after_the_upgrade_have_one_judge_in_all_views(
+    workspace: Workspace, mock: MockEndpoint
+) -> None:
+    with own_engine({}):
+        spec = stored_run(workspace, ask(mock, tag="t-run1", limit=1))
+        materialized(spec, workspace)
+        as_format_2(workspace.lake, spec)
+        later = Workspace(workspace.settings, environment={})
+        materialized(stored_run(later, ask(mock, tag="t-run1", limit=2)), later)
+        materialized(stored_run(later, ask(mock, tag="t-run2", limit=2)), later)
+    judgements = later.lake.read("judgements")
+    assert (judgements.height, judgements["judge_config_hash"].n_unique()) == (4, 2)
+    with open_catalog(later.lake.folder) as catalog:
+        for table in ("judgements", "scores", "metrics"):
+            rows = catalog.execute(f"select count(distinct judge_config_hash) from {table}").fetchall()
+            assert rows == [(1,)], table
+        assert catalog.execute("from stale").fetchall() == []
+        assert catalog.execute("select n_judge_configs from drift").fetchall() == [(1,)]
+        statistics = "select n_runs from run_statistics where benchmark = 'tengu' and null_policy = 'legacy'"
+        assert catalog.execute(statistics).fetchall() == [(2,)]

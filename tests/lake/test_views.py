@@ -534,3 +534,15 @@ def test_a_judgement_is_stale_by_its_answer_or_by_its_judge(lake: Lake, ask: Ask
         ("prompt", "judge", "now", "c2", "p2"),
         ("settings", "judge", "now", "c2", "p2"),
     ]
+
+
+@pytest.mark.parametrize("table", ["judgements", "scores", "metrics", "baselines"])
+def test_views_show_todays_hash_of_a_judges_settings(table: str, lake: Lake, ask: Ask) -> None:
+    required = [column for column in TABLES[table].columns if column.required]
+    row = {column.name: "x" for column in required if column.type == pl.String} | {"created_at": _CREATED}
+    row |= {column.name: 1 for column in required if column.type == pl.Int64} | {"benchmark": "tengu"}
+    store(lake, table, [row | {"judge_config_hash": name} for name in ("former", "other", None)])
+    known = {"former_hash": "former", "judge_config_hash": "today", "created_at": _CREATED}
+    store(lake, "judge_configs", [known, known])
+    found = ask(f"select judge_config_hash as name from {table} order by name nulls last")
+    assert [row["name"] for row in found] == ["other", "today", None]

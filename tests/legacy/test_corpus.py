@@ -128,13 +128,13 @@ def test_known_oddities_of_the_sample_are_where_they_were(subset):
 
 
 def test_judgements_are_linked_as_their_texts_say(subset):
-    """The rows whose text differs from the stored one, file by file where a file has any."""
+    """`differs` is said of a text that is not the stored one, also where the rest of its file has other texts."""
     other = subset.judgements.filter(pl.col("answer_link") == "differs")
     assert dict(other.group_by("judge").len().iter_rows()) == {
-        "gpt-4-turbo-preview": 640,  # 624 that differ, and 16 of the same files whose texts agree by chance
-        "llmjudge-athenev2": 120,
-        "llmjudge-llama33": 120,
-        "llmjudge-tulu405": 120,
+        "gpt-4-turbo-preview": 624,  # of 640 rows: some short answers agree by chance
+        "llmjudge-athenev2": 119,  # of 120
+        "llmjudge-llama33": 119,
+        "llmjudge-tulu405": 119,
     }
     assert set(other["model"]) == {"microsoft__phi-4", "unsloth__phi-4"}
     stripped = subset.judgements.filter(answer_link="stored_stripped")

@@ -16,6 +16,8 @@ OPEN_JUDGES = ["llmjudge-athenev2", "llmjudge-llama33", "llmjudge-tulu405"]
         ("", "", "as_stored"),
         (None, "", "null_as_empty"),
         (None, "答え", None),
+        ("", None, None),
+        ("<think>うん</think>", None, None),
         ("答え", "別の答え", None),
         ("答え ", "答え", None),
         ("<think>うん</think>答え", "答え", "thinking_stripped"),
@@ -56,7 +58,7 @@ def test_judgements_of_other_answers_are_a_generation_of_their_own(tree):
     assert old["answer"].to_list() == ["一", "古い二", "古い三"]
     assert set(old["answer_origin"]) == {"judgement"}
     links = {judge: part["answer_link"].to_list() for (judge,), part in imported.judgements.group_by("judge")}
-    assert links == {"gpt-4-turbo-preview": ["differs"] * 3, "gpt-4.1-2025-04-14": ["stored"] * 3}
+    assert links == {"gpt-4-turbo-preview": ["stored", "differs", "differs"], "gpt-4.1-2025-04-14": ["stored"] * 3}
     assert imported.answers.filter(generation=1)["answer"].to_list() == ["一", "二", "三"]
 
 
@@ -137,6 +139,10 @@ def test_judges_that_saw_the_answer_with_and_without_thinking_judged_different_t
     tree.judgements("rakuda", rows_of("rakuda", ["答え"], [7]), "gpt-4.1-2025-04-14")
     imported = import_trees(tree)
     assert set(imported.answers.select("generation", "answer").rows()) == {(1, raw), (2, "答え")}
+    assert set(imported.judgements.select("generation", "answer_link").rows()) == {
+        (1, "stored"),
+        (2, "stored_stripped"),
+    }
 
 
 def test_a_null_answer_that_was_judged_as_empty_is_the_same_answer(tree):

@@ -1,6 +1,7 @@
 """What is paid for once, and what is never reused."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -68,7 +69,7 @@ def test_paid_calls_are_looked_up_at_once_and_not_made(run, ask, finished):
     asked = []
 
     async def work(session):
-        session.prefetch([one.request_hash for one in requests])
+        session.prefetch(requests)
         return [*session.unpaid(requests)], await session.call(requests[0], {})
 
     (unpaid, (call, reused)), records = run(work, lambda names: asked.append(list(names)) or paid)
@@ -83,7 +84,7 @@ def test_what_the_journal_has_is_not_looked_up(run, ask):
         run(lambda session: session.call(request, {}))
 
         async def work(session):
-            session.prefetch([request.request_hash])
+            session.prefetch([request])
             return list(session.unpaid([request]))
 
         unpaid, _ = run(work, lambda names: asked.append(list(names)) or {})
@@ -95,6 +96,37 @@ def test_a_call_that_could_not_be_prefetched_is_looked_up_on_demand(run, ask, fi
     paid = {request.request_hash: finished(request.request_hash, "paid")}
     (call, reused), _ = run(lambda session: session.call(request, {}, lookup=True), lambda _: paid)
     assert (call.content, reused) == ("paid", True)
+
+
+def moved(request, *earlier):
+    """The same request where the server is now, having been at other addresses before."""
+    return replace(request, endpoint=replace(request.endpoint, earlier=earlier))
+
+
+def test_a_call_that_was_paid_for_at_an_earlier_address_is_found_and_keeps_its_hash(run, ask, finished):
+    """There is nobody at the present address."""
+    first, second = ask("http://127.0.0.1:2/v1"), ask("http://127.0.0.1:3/v1")
+    paid = {second.request_hash: finished(second.request_hash, "paid")}
+    request = moved(ask(), first.endpoint.base_url, second.endpoint.base_url)
+
+    async def work(session):
+        found = await session.call(request, {}, lookup=True)
+        session.prefetch([request])
+        return found, list(session.unpaid([request])), await session.call(request, {})
+
+    (found, unpaid, again), records = run(work, lambda names: {name: paid[name] for name in names if name in paid})
+    assert found == again == (paid[second.request_hash], True)
+    assert (unpaid, records) == ([], [])
+
+
+def test_a_call_in_the_journal_was_made_at_an_earlier_address(run, ask):
+    with running_mock() as mock:
+        request = ask(mock.base_url)
+        (first, _), _ = run(lambda session: session.call(request, {}))
+        elsewhere = moved(ask(), mock.base_url)
+        (second, reused), records = run(lambda session: session.call(elsewhere, {}))
+    assert (second, reused, len(records)) == (first, True, 1)
+    assert second.request_hash == request.request_hash != elsewhere.request_hash
 
 
 def test_an_error_is_journaled_and_tried_again(run, ask):

@@ -120,7 +120,7 @@ def test_the_single_answer_is_sample_0_and_the_strategies_share_the_others(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:
     mock.options.script = scripted(mock_model=lambda body: f"own {truth(body)}")
-    spec = _run(workspace, mock, strategies=["plurality"], ensemble_models=["m1", "m2"])
+    spec = _run(workspace, mock, strategies=["plurality"], sample_models=["m1", "m2"])
     answers = workspace.lake.read("answers").sort("question_id", "sample_index")
     assert answers["sample_index"].to_list() == [0, 1, 2, 3, 4, 5] * _QUESTIONS
     assert answers["answer_model"].to_list() == [MODEL, "m1", "m2", "m1", "m2", "m1"] * _QUESTIONS
@@ -135,7 +135,7 @@ def test_the_single_answer_is_sample_0_and_the_strategies_share_the_others(
 
 def test_the_single_answer_can_be_the_ensembles_first(workspace: Workspace, mock: MockEndpoint) -> None:
     mock.options.script = scripted(m1=lambda body: f"first {truth(body)}")
-    spec = _run(workspace, mock, strategies=["plurality"], single="first", ensemble_models=["m1", "m2", "m3"])
+    spec = _run(workspace, mock, strategies=["plurality"], single="first", sample_models=["m1", "m2", "m3"])
     answers = workspace.lake.read("answers").sort("question_id", "sample_index")
     assert answers["answer_model"].to_list() == ["m1", "m2", "m3", "m1", "m2"] * _QUESTIONS
     assert spec.n_planned("gsm8k") == asked_of(mock, "m1") + asked_of(mock, "m2") + asked_of(mock, "m3") == 15
@@ -150,7 +150,7 @@ def test_failed_samples_leave_fewer_candidates_and_a_strategy_that_then_has_too_
 ) -> None:
     mock.options.script = scripted(bad=_refusal)
     members = ["good", "bad", "bad", "bad", "good"]
-    spec = stored_run(workspace, ask_ensemble(mock, ensemble_models=members))
+    spec = stored_run(workspace, ask_ensemble(mock, sample_models=members))
     outcomes = ensemble_stages(spec, workspace)
     found = _statuses(workspace)
     skipped = {("skipped", "too_few_samples")}
@@ -278,7 +278,7 @@ def test_strategies_are_added_on_the_same_tag_without_asking_the_others_again(
 ) -> None:
     _run(workspace, mock, strategies=["standard"])
     wider = _run(workspace, mock, strategies=["majority", "plurality"])
-    assert wider.strategies == ("single", "standard", "majority", "plurality")
+    assert wider.strategies == ["single", "standard", "majority", "plurality"]
     assert asked_of(mock, MODEL) == _QUESTIONS * SAMPLES
     assert _calls(workspace) == {"standard": _QUESTIONS, "majority": 2 * _QUESTIONS}
     ensemble_stages(wider, workspace)
@@ -298,7 +298,7 @@ def test_runs_with_equal_samples_share_what_was_paid_for_unless_it_is_to_be_fres
 
 def test_what_needs_no_call_needs_no_endpoint(workspace: Workspace) -> None:
     with running_mock(script=scripted(bad=_refusal)) as mock:
-        spec = _run(workspace, mock, ensemble_models=["good", "bad", "bad", "bad", "good"])
+        spec = _run(workspace, mock, sample_models=["good", "bad", "bad", "bad", "good"])
         mock.options.key = "changed"
         ensemble_stages(spec, workspace, "consensus")
     assert _statuses(workspace)["council"] == {("skipped", "too_few_samples")}

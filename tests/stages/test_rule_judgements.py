@@ -55,7 +55,7 @@ def mock() -> Iterator[MockEndpoint]:
 
 def _graded(workspace: Workspace, mock: MockEndpoint, **values: Any) -> tuple[RunSpec, StageResult]:
     """A run of two samples and plurality, after its judgements."""
-    defaults = {"benchmarks": ["simpleqa"], "ensemble": 2, "strategies": ["plurality"], "sample": None}
+    defaults = {"benchmarks": ["simpleqa"], "samples": 2, "strategies": ["plurality"], "sample": None}
     spec = stored_run(workspace, ask_ensemble(mock, **defaults | {"grader_model": GRADER} | values))
     return spec, ensemble_stages(spec, workspace, "answers", "consensus", "judgements")["judgements"]
 
@@ -169,7 +169,7 @@ def test_a_failed_sample_is_a_skipped_judgement_and_an_empty_one_is_excluded(
     mock.options.script = scripted(
         mock_model=" \n", bad=lambda _: web.json_response({"error": {"message": "no"}}, status=400), good=_says
     )
-    _graded(workspace, mock, grader_model=None, ensemble_models=["bad", "good"])
+    _graded(workspace, mock, grader_model=None, sample_models=["bad", "good"])
     rows = _rows(workspace).filter(reference="1912")
     found = {
         (strategy, sample): (status, error)

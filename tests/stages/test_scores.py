@@ -272,7 +272,9 @@ def test_a_complete_run_stays_complete_and_keeps_the_time_of_its_end(workspace: 
     again = _run_row(workspace)
     assert again["finished_at"] == row["finished_at"]
     assert again["updated_at"] > row["updated_at"]
-    assert set_status(spec.model_copy(update={"judges": (*spec.judges, *_third(workspace))}), workspace) == "partial"
+    ((name, settings),) = spec.benchmarks.items()
+    wider = {name: settings.model_copy(update={"judges": (*settings.judges, "l")})}
+    assert set_status(spec.model_copy(update={"benchmarks": wider}), workspace) == "partial"
     assert _run_row(workspace)["finished_at"] is None
 
 
@@ -534,7 +536,7 @@ def test_scores_of_several_runs_are_derived_at_once(workspace: Workspace) -> Non
 
 
 def test_an_ensemble_is_complete_when_samples_and_every_strategy_have_their_metrics(workspace: Workspace) -> None:
-    request = RunRequest(model="m", base_url=_URL, benchmarks=["gsm8k"], ensemble=2, strategies=["plurality"], limit=2)
+    request = RunRequest(model="m", base_url=_URL, benchmarks=["gsm8k"], samples=3, strategies=["plurality"], limit=2)
     spec = plan_run(request, workspace)
     store_run(spec, workspace)
     samples = [_answer(spec, "gsm8k", question, sample) for question in range(2) for sample in range(3)]
