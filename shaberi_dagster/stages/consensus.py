@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -163,7 +163,7 @@ class ConsensusAnswers(Stage[ConsensusItem]):
 
     def asker(self, columns: Mapping[str, Any]) -> Asker | None:
         """The strategy, if it makes calls."""
-        if not self._most_calls(columns["benchmark"])[columns["strategy"]]:
+        if (columns["benchmark"], columns["strategy"]) not in self._calling:
             return None
         most = self.plan.spec.benchmarks[columns["benchmark"]].max_tokens
         return Asker(columns["strategy"], self._consensus.model, self._consensus.endpoint.to_endpoint(), most)
@@ -208,12 +208,15 @@ class ConsensusAnswers(Stage[ConsensusItem]):
         made = {each.name: each for each in make_strategies(names, self.workspace.prompts, vote)}
         return [made.get(name) for name in one.settings.strategies]
 
-    @cache  # noqa: B019 - a stage is short-lived
-    def _most_calls(self, benchmark: str) -> dict[str, int]:
-        """The most calls that each strategy makes about a question."""
-        one = self.plan.benchmarks[benchmark]
-        own = {each.name: each.n_calls(len(one.settings.shared)).high for each in self._strategies(one) if each}
-        return {SINGLE: 0, **own}
+    @cached_property
+    def _calling(self) -> set[tuple[str, str]]:
+        """The benchmarks and strategies that may take a call."""
+        return {
+            (one.name, each.name)
+            for one in self.plan.benchmarks.values()
+            for each in self._strategies(one)
+            if each and each.n_calls(len(one.settings.shared)).high
+        }
 
     def _identity(
         self,
