@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from shaberi_dagster.benchmarks.registry import RULE, get_benchmark
+from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
 from shaberi_dagster.export.results_tree import is_exported
 from shaberi_dagster.lake.store import Lake
@@ -89,7 +89,7 @@ def materialize(
 
 def _read_again(plan: RunPlan) -> list[StageResult]:
     """Read what judges said by today's parser, and ask the rules again."""
-    ruled = [name for name in plan.names if get_benchmark(name).grader.startswith(RULE)]
+    ruled = [name for name in plan.names if get_benchmark(name).has_rule]
     judged = [name for name in plan.names if name not in ruled]
     results = Judgements(RunPlan(plan.spec, judged, plan.workspace)).reparse() if judged else []
     return results + (Judgements(RunPlan(plan.spec, ruled, plan.workspace)).materialize() if ruled else [])

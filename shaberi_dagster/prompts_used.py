@@ -14,7 +14,7 @@ import orjson
 import polars as pl
 from pydantic import ValidationError
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, RULE, Benchmark, get_benchmark
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark, get_benchmark
 from shaberi_dagster.consensus.prompts import template_names
 from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError
@@ -105,7 +105,8 @@ def prompts_of(
         # A run refuses other generation prompts than its own.
         used = (one for entry, one in made if one.prompt_hash == spec.benchmarks[entry.name].prompt_hash)
     elif stage == "consensus":
-        used = _of_strategies(library, [name for name in spec.strategies if name != SINGLE])
+        names = dict.fromkeys(name for entry in entries for name in spec.benchmarks[entry.name].strategies)
+        used = _of_strategies(library, [name for name in names if name != SINGLE])
     elif stage == "judgements":
         asked = (
             (entry, judge.prompt)
@@ -207,7 +208,7 @@ def _generation(library: PromptLibrary, entry: Benchmark) -> UsedPrompt:
 
 def _of_judge(library: PromptLibrary, entry: Benchmark, variant: str | None) -> Iterator[UsedPrompt]:
     prompts = library.variant(variant)
-    if entry.grader.startswith(RULE):
+    if entry.has_rule:
         yield _used(prompts, GRADING, (entry.judging.primary_template,), variant)
         return
     yield _used(prompts, PRIMARY, judge_templates(entry), variant)

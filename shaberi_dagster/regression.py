@@ -22,7 +22,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from shaberi_dagster.benchmarks.registry import RULE
+from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import check_run_tag, sha256_json
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query, write_catalog
@@ -365,7 +365,7 @@ select
     scores.answer_hash,
     consensus.strategy_version, consensus.strategy_prompt_hash
 from asked
-cross join (select unnest($strategies) as strategy) as strategies
+join (select unnest($planned, recursive := true)) as strategies using (benchmark)
 left join scores
     on scores.run_id = $run_id
    and scores.benchmark = asked.benchmark
@@ -407,7 +407,7 @@ def _run(catalog: duckdb.DuckDBPyConnection, run_id: str) -> tuple[dict[str, Any
 
 def _graded(spec: RunSpec) -> list[str]:
     """The benchmarks of a run with strategies whose answers a rule grades as right or wrong."""
-    return [name for name, one in spec.benchmarks.items() if one.has_consensus and one.judges[0].startswith(RULE)]
+    return [name for name, one in spec.benchmarks.items() if one.has_consensus and get_benchmark(name).has_rule]
 
 
 def _verdicts(catalog: duckdb.DuckDBPyConnection, spec: RunSpec, judges: Mapping[str, str]) -> pl.DataFrame:
@@ -423,6 +423,7 @@ def _verdicts(catalog: duckdb.DuckDBPyConnection, spec: RunSpec, judges: Mapping
         Columns of `baselines` from benchmark to answer_hash, settings and settings_hash.
     """
     names = _graded(spec)
+    planned = [{"benchmark": name, "strategy": one} for name in names for one in spec.benchmarks[name].strategies]
     own = {name: spec.benchmarks[name].judges for name in names}
     frame = pl.DataFrame(
         _rows(
@@ -433,6 +434,7 @@ def _verdicts(catalog: duckdb.DuckDBPyConnection, spec: RunSpec, judges: Mapping
             sha256s=[spec.benchmarks[name].question_set_sha256 for name in names],
             n_questions=[spec.n_questions(name) for name in names],
             judges=[judges[name] if judges.get(name) in own[name] else own[name][-1] for name in names],
+            planned=planned,
             strategies=list(spec.strategies),
         ),
         schema={name: BASELINES.schema[name] for name in _OF_VERDICTS}

@@ -269,6 +269,21 @@ def test_a_name_that_is_no_plain_word_is_refused(workspace, name):
 
 
 @integration
+def test_a_dataset_has_its_own_strategies_in_a_baseline(workspace):
+    judged_ensemble(workspace, {"gsm8k": same(18, ("single", "plurality"))}, tag="mixed")
+    run_id = judged_ensemble(workspace, {"math500": same(18, ("single", "elo"))}, tag="mixed").run_id
+
+    promote(workspace.lake, run_id, "main", allow_partial=True)
+
+    stored = workspace.lake.read("baselines")
+    assert set(stored.select("benchmark", "strategy").iter_rows()) == {
+        *(("gsm8k", name) for name in ("single", "plurality")),
+        *(("math500", name) for name in ("single", "elo")),
+    }
+    assert set(stored["status"]) == {"ok"}
+
+
+@integration
 def test_only_runs_with_strategies_and_verdicts_can_be_promoted(workspace, mock):
     with pytest.raises(ConfigurationError, match="no run 'm@@x'"):
         promote(workspace.lake, "m@@x", "main")

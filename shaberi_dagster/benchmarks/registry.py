@@ -125,6 +125,11 @@ class Benchmark:
     read_row: RowReader | None = None
     files: tuple[str, ...] = ()
 
+    @property
+    def has_rule(self) -> bool:
+        """Whether a rule grades its answers, right or wrong; else LLMs judge them on the scale."""
+        return self.grader.startswith(RULE)
+
 
 _ELYZA = Benchmark(
     name="elyza",

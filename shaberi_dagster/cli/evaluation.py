@@ -10,7 +10,7 @@ from functools import partial
 import orjson
 from rich.console import Console
 
-from shaberi_dagster.benchmarks.registry import RULE, get_benchmark, parse_benchmarks
+from shaberi_dagster.benchmarks.registry import get_benchmark, parse_benchmarks
 from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.cli.plan import write_plan
 from shaberi_dagster.cli.view_scores import Selection, show
@@ -201,7 +201,7 @@ class Evaluation:
 
     def _llm_judges(self) -> list[str]:
         """The judges that are asked about everything; those that rules leave something to may not be asked at all."""
-        judged = [name for name in self._benchmarks if not get_benchmark(name).grader.startswith(RULE)]
+        judged = [name for name in self._benchmarks if not get_benchmark(name).has_rule]
         return [judge for name in judged for judge in self.spec.chosen_judges(name, self._judges())]
 
     def _is_up_to_date(self) -> bool:
@@ -234,7 +234,7 @@ class Evaluation:
             planned = sum(map(spec.n_planned, self._benchmarks))
             missing = answers_missing(spec, self._benchmarks, self._workspace)
             note(f"samples: {planned - missing} of {planned} are there or paid for, {missing} calls to make")
-        ruled = [name for name in self._benchmarks if get_benchmark(name).grader.startswith(RULE)]
+        ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
         if ruled and "judgements" in self._stages():
             graders = {
                 judge.name for name in ruled for one in spec.benchmarks[name].judges if (judge := spec.judge(one))

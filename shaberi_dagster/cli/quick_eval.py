@@ -340,7 +340,7 @@ def request_of(
     if tag is None:
         tag = "-".join([prefix, *([f"n{n}"] if n else []), f"{size}x", f"t{temperature:g}"])
         named = {
-            "grader_model": ((judges or [_NOBODY])[0] if judges is not None else grader or _NOBODY) if grades else None,
+            "grader_model": (judge_model or grader or _NOBODY) if grades else None,
             "ensemble_models": models,
             "sample_seed": None if sample_seed == DEFAULT_SEED else sample_seed,
             "questions": _source(questions),

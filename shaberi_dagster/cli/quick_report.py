@@ -15,7 +15,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from shaberi_dagster.benchmarks.registry import RULE, get_benchmark
+from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.cli.text import json_safe, printable, width_of
 from shaberi_dagster.lake.catalog import run_query
 from shaberi_dagster.runs.spec import SINGLE, BenchmarkSpec, RunSpec
@@ -229,6 +229,7 @@ class QuickReport:
 
     Attributes:
         spec: The run.
+        names: Its benchmarks that the report is about.
         status: `complete`, or what its first other benchmark is.
         benchmarks: One for each that rules grade.
         pooled: All their questions together.
@@ -238,6 +239,7 @@ class QuickReport:
     """
 
     spec: RunSpec
+    names: tuple[str, ...]
     status: str
     benchmarks: tuple[BenchmarkReport, ...]
     pooled: BenchmarkReport
@@ -269,12 +271,12 @@ def read_report(
         calls_made: Calls that were made for it now, by stage.
     """
     reader = _Reader(catalog, spec, [SINGLE, *strategies])
-    graded = [name for name in benchmarks if get_benchmark(name).grader.startswith(RULE)]
+    graded = [name for name in benchmarks if get_benchmark(name).has_rule]
     reports = [reader.benchmark(name) for name in graded]
     pooled = _pooled(reports, [share for name in graded for share in reader.shares(name)])
     means = tuple(_mean(name.strategy, reports, reader) for name in pooled.results)
     judged = [result for name in benchmarks if name not in graded for result in reader.judged(name)]
-    return QuickReport(spec, status, tuple(reports), pooled, means, tuple(judged), dict(calls_made))
+    return QuickReport(spec, tuple(benchmarks), status, tuple(reports), pooled, means, tuple(judged), dict(calls_made))
 
 
 class _Reader:
@@ -507,8 +509,7 @@ def as_document(report: QuickReport, gate: Mapping[str, Any] | None = None) -> d
 
 def _settings(report: QuickReport) -> BenchmarkSpec:
     """How the samples of its benchmarks were made; a run may have others that were made otherwise."""
-    graded, judged = ([one.benchmark for one in some if one.benchmark] for some in (report.benchmarks, report.judged))
-    return report.spec.benchmarks[[*graded, *judged][0]]
+    return report.spec.benchmarks[report.names[0]]
 
 
 def _graders(report: QuickReport) -> list[str]:

@@ -95,24 +95,26 @@ class Records:
         return bool(self.spec.get("kind") == LEGACY_KIND)
 
     @cached_property
+    def own_spec(self) -> RunSpec:
+        """The RunSpec of a run that is not imported."""
+        return RunSpec.read(self.spec)
+
+    @cached_property
     def artifacts(self) -> dict[str, str]:
         """By benchmark, the folder of its files beside the manifest.
 
         It is another where a question has several samples, or answers are consensuses of samples.
         """
-        merged = (
-            set(self.consensus["benchmark"]) if self.spec.get("system") != "ensemble" else set(self.spec["benchmarks"])
-        )
-        return {
-            name: ENSEMBLE if name in merged or (one.get("samples") or 1) > 1 else SHABERI
-            for name, one in self.spec["benchmarks"].items()
-        }
+        several = {name for name, one in self.spec["benchmarks"].items() if (one.get("samples") or 1) > 1}
+        several |= set(self.consensus["benchmark"])
+        is_cache = self.spec.get("system") == "ensemble"
+        return {name: ENSEMBLE if is_cache or name in several else SHABERI for name in self.spec["benchmarks"]}
 
     def n_planned(self, benchmark: str) -> int:
         """Samples planned for a benchmark."""
         if self.is_imported:
             return int(self.spec["benchmarks"][benchmark]["n_planned"])
-        return RunSpec.read(self.spec).n_planned(benchmark)
+        return self.own_spec.n_planned(benchmark)
 
     def judges(self, benchmark: str) -> list[str]:
         """Who judges a benchmark."""
@@ -122,7 +124,7 @@ class Records:
         """The settings of a judge, as far as they are known; none of a rule alone."""
         if self.is_imported:
             return next((one for one in self.spec.get("judges", []) if one["judge"] == judge), {})
-        found = RunSpec.read(self.spec).judge(judge)
+        found = self.own_spec.judge(judge)
         return found.model_dump(mode="json") if found else {}
 
 

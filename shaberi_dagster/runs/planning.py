@@ -14,7 +14,7 @@ import polars as pl
 
 from shaberi_dagster import __version__
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet, load_question_set
-from shaberi_dagster.benchmarks.registry import DEFAULT_SEED, RULE, Benchmark, get_benchmark, parse_benchmarks
+from shaberi_dagster.benchmarks.registry import DEFAULT_SEED, Benchmark, get_benchmark, parse_benchmarks
 from shaberi_dagster.benchmarks.sampling import sample_questions
 from shaberi_dagster.consensus.registry import make_strategies
 from shaberi_dagster.errors import ConfigurationError
@@ -499,7 +499,7 @@ def _names_of_judges(
     if request.judge_models is not None:
         return request.judge_models
     known = [judge.name for name in before.judges if (judge := stored.judge(name))] if stored and before else []
-    if benchmark.grader.startswith(RULE):
+    if benchmark.has_rule:
         return known or ([request.grader_model] if request.grader_model else [])
     judging = {name for one in stored.benchmarks.values() for name in one.judges} if stored else set()
     of_others = [judge.name for judge in stored.judges if judge.name in judging] if stored else []

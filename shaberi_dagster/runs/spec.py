@@ -418,6 +418,6 @@ def _from_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
 def judge_names(benchmark: str, models: Sequence[str]) -> list[str]:
     """What these judges are called where they judge a benchmark; a rule is there without any of them too."""
     entry = ALL_BENCHMARKS.get(benchmark)
-    if entry is None or not entry.grader.startswith(RULE):
+    if entry is None or not entry.has_rule:
         return list(models)
     return [entry.grader, *(f"{entry.grader}+{model}" for model in models)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import RULE, Benchmark
+from shaberi_dagster.benchmarks.registry import Benchmark
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ MOST_FAILURES = 0.05
 
 def checks_of(stage: str, benchmark: Benchmark) -> dict[str, str]:
     """The checks of a stage of a benchmark: name to what it checks."""
-    return CHECKS[stage] | (GRADED_CHECKS.get(stage, {}) if benchmark.grader.startswith(RULE) else {})
+    return CHECKS[stage] | (GRADED_CHECKS.get(stage, {}) if benchmark.has_rule else {})
 
 
 def failures_check(failed: int, total: int) -> Check:

@@ -2,20 +2,17 @@
 
 import json
 import signal
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.commands import SCRIPTS, lake_of, run
+from tests.commands import lake_of, run, started
 from tests.e2e.conftest import target
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 
 pytestmark = [pytest.mark.e2e]
 _FEW = ("--benchmark", "elyza", "--limit", "3")
-_PATIENCE_SECONDS = 60
 
 
 @pytest.fixture
@@ -64,17 +61,11 @@ def test_an_interrupted_run_goes_on_at_another_port_and_repeats_no_call_of_its_j
         return content_for(body)
 
     mock.options.script = script
-    process = subprocess.Popen(
-        [SCRIPTS / "run-evals", *target(mock, ("judge-a",)), *_FEW], stderr=subprocess.PIPE, text=True
-    )
     journals = tmp_path / "warehouse" / "_journal"
-    end = time.monotonic() + _PATIENCE_SECONDS
-    while sum(path.read_text().count('"ok"') for path in journals.glob("*.jsonl")) < finished:
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=_PATIENCE_SECONDS)
-    assert process.returncode == 130
+    with started("run-evals", *target(mock, ("judge-a",)), *_FEW) as process:
+        process.wait_until(lambda: sum(path.read_text().count('"ok"') for path in journals.glob("*.jsonl")) >= finished)
+        process.send(signal.SIGINT)
+        assert process.finished().code == 130
 
     run("run-evals", *target(elsewhere, ("judge-a",)), *_FEW).succeeded()
 

@@ -16,6 +16,7 @@ import orjson
 import pytest
 
 from shaberi_dagster.identity import sha256_json
+from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.llm.journal import finished_calls
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import JOURNAL_FOLDER, Workspace
@@ -100,6 +101,18 @@ def test_a_stored_spec_says_the_same_in_the_words_of_today(pristine: Path) -> No
         assert sha256_json(orjson.loads(text)) == spec_hash
         assert spec.run_id == run_id
         assert RunSpec.read(spec.model_dump_json()) == spec
+
+
+def test_sql_says_of_a_stored_spec_what_is_read_from_it(pristine: Path) -> None:
+    workspace = workspace_of(pristine)
+    with connect(workspace.lake) as connection:
+        rows = connection.sql("select run_id, benchmark, samples, single, strategies from run_benchmarks").fetchall()
+    specs = specs_of(workspace)
+    assert {(run_id, benchmark): tuple(told) for run_id, benchmark, *told in rows if run_id in specs} == {
+        (run_id, name): (one.samples, one.single, list(one.strategies))
+        for run_id, spec in specs.items()
+        for name, one in spec.benchmarks.items()
+    }
 
 
 def test_what_stands_and_what_is_pending_is_what_it_was(pristine: Path) -> None:
