@@ -12,7 +12,7 @@ from shaberi_dagster.benchmarks.questions import Question, QuestionSet, content_
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, Benchmark, Field
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.legacy.rows import Row, read_rows
-from shaberi_dagster.legacy.tree import LegacyFile
+from shaberi_dagster.legacy.tree import UNREADABLE, LegacyFile, opened
 
 
 @dataclass(frozen=True)
@@ -165,11 +165,11 @@ def question_sets_in(files: Iterable[LegacyFile], given: Iterable[QuestionSet] =
 def _set_in(file: LegacyFile, benchmark: Benchmark) -> QuestionSet | None:
     questions: dict[str, Question] = {}
     try:
-        with file.location.open("rb") as stream:
+        with opened(file) as stream:
             for row in read_rows(stream, file.kind):
                 if isinstance(row, Row) and row.question not in questions:
                     questions[row.question] = question_from(row, benchmark, position=len(questions) + 1)
-    except OSError:
+    except UNREADABLE:
         return None  # said when its rows are read
     return question_set_of(benchmark.name, list(questions.values())) if questions else None
 
