@@ -195,8 +195,10 @@ def _judgement_rows(
             score=recorded.cast(pl.Float64, strict=False),
             superseded=pl.col("judge_round") > 0,
             answer_hash="text_hash",
-            not_recorded=pl.when(output.is_null()).then(pl.lit(_NOT_RECORDED_BY_JUDGES)).otherwise(pl.lit(NOT_RECORDED)),
-            # Of an object, the text inside is not that of the judgement.
+            # The text inside of an object is not that of the judgement.
+            not_recorded=pl.when(output.is_null() | (recorded.str.json_path_match("$.judge_output") == output))
+            .then(pl.lit(_NOT_RECORDED_BY_JUDGES))
+            .otherwise(pl.lit(NOT_RECORDED)),
             error_class=pl.when(recorded.str.starts_with("{"))
             .then(pl.lit("object_score"))
             .when(recorded == "null")

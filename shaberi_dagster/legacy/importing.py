@@ -281,7 +281,7 @@ class _Import:
             placing.place(model, groups, before.get(model, []), forms)
         placed = placing.placed
         fresh = assemble(lines, placed, self._now)
-        rows = with_superseded(fresh, earlier, placed, self._now)
+        rows = with_superseded(fresh, earlier, placed, runs, self._now)
         superseded = superseding(placed, placing.unmatched, earlier, runs, self._listing.replaced)
         made = self._run_rows(rows, placed, runs, superseded, standing(placed, earlier))
         emptied = [run_id for run_id in placing.unmatched if run_id not in superseded]
@@ -294,7 +294,10 @@ class _Import:
     def _sources(self) -> list[str]:
         """The trees in the order in which their runs get names."""
         named = list(self._request.trees)
-        return [*named, *sorted(set(self._listing.current["source"]) - set(named))]
+        # Of those that are not named: first the one that most was imported from.
+        others = self._files.filter(~pl.col("source").is_in(named))
+        counted = others.group_by("source").agg(files=(pl.col("status") == "imported").sum())
+        return [*named, *counted.sort("files", "source", descending=[True, False])["source"]]
 
     def _store_questions(self, sets: Iterable[QuestionSet]) -> None:
         for questions in sets:
@@ -375,8 +378,20 @@ class _Import:
             for table in ("scores", "metrics", "pass_outputs"):
                 lake.replace(table, TABLES[table].schema.to_frame(), {"run_id": emptied})
         if again := sorted(set(rows.answers["run_id"]) & old):
+            for table in self._fresh:
+                self._drop_unjudged(table, again)
             for stage in ("scores", "metrics"):
                 reprocess_imported(stage, again, list(BENCHMARKS), self._workspace)
+
+    def _drop_unjudged(self, table: str, run_ids: Sequence[str]) -> None:
+        """Let no scores or metrics be there whose judgements are in another run now."""
+        keys = ["run_id", "benchmark", "judge"]
+        judged = self._lake.read("judgements", {"run_id": run_ids}, keys).unique()
+        stored = self._lake.read(table, {"run_id": run_ids})
+        if (gone := stored.join(judged, on=keys, how="anti")).height:
+            runs = pl.col("run_id").is_in(gone["run_id"].implode())
+            stays = stored.filter(runs).join(judged, on=keys, how="semi")
+            self._lake.replace(table, stays, {"run_id": gone["run_id"].unique().to_list()})
 
     def _derived(self, rows: Batch, plan: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Scores and metrics, by the SQL that derives them for every other run."""

@@ -47,19 +47,33 @@ _TELLING = frozenset(
 )
 
 
-def with_superseded(fresh: Batch, earlier: Batch, placed: pl.DataFrame, now: datetime) -> Batch:
+def with_superseded(
+    fresh: Batch, earlier: Batch, placed: pl.DataFrame, runs: pl.DataFrame, now: datetime
+) -> Batch:
     """The rows of runs with those of before whose files are no longer in their trees: judgements as superseded.
 
     Args:
         fresh: The rows of the files as they are now.
         earlier: The imported rows that the runs had.
         placed: Of which runs the files are now.
+        runs: Rows of `runs` of before.
         now: When rows are superseded.
     """
 
+    sources = runs.select("run_id", run_source="source")
+    current = placed.select("source", "model", "sha256").unique()
+    now_of = placed.select("run_id", of_model="model").unique()
+
     def gone(rows: pl.DataFrame) -> pl.DataFrame:
-        own = rows.join(placed, on="run_id", how="semi")
-        return own.join(placed, left_on=["run_id", "source_sha256"], right_on=["run_id", "sha256"], how="anti")
+        own = rows.join(now_of, on="run_id").join(sources, on="run_id")
+        of_tree = own.filter(pl.col("run_source").is_not_null()).join(
+            current, left_on=["run_source", "of_model", "source_sha256"], right_on=current.columns, how="anti"
+        )
+        # Until there was a run for each tree they could be of any.
+        of_any = own.filter(pl.col("run_source").is_null()).join(
+            current, left_on=["of_model", "source_sha256"], right_on=["model", "sha256"], how="anti"
+        )
+        return pl.concat([of_tree, of_any]).select(rows.columns)
 
     judged = gone(earlier.judgements).with_columns(
         superseded=pl.lit(value=True), superseded_at=pl.coalesce("superseded_at", pl.lit(now))
