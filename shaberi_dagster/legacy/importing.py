@@ -110,6 +110,23 @@ def named_trees(arguments: Sequence[str]) -> dict[str, Path]:
     return trees
 
 
+def tree_folders(names: Sequence[str], given: Mapping[str, Path], lake: Lake, tag: str) -> dict[str, Path]:
+    """Where trees are: as given, else where they were at their last import.
+
+    Raises:
+        ConfigurationError: It is not known, or there is no such folder any more.
+    """
+    roots = dict(lake.read("legacy_files", {"import_tag": tag}).sort("imported_at").select("source", "root").iter_rows())
+    folders = {}
+    for name in names:
+        if name not in given and name not in roots:
+            raise ConfigurationError(f"where the legacy tree {name!r} is is not known yet: give trees as {name}=FOLDER")
+        folders[name] = given.get(name) or Path(roots[name])
+        if not folders[name].is_dir():
+            raise ConfigurationError(f"legacy tree {name!r} is not in {folders[name]} any more: give trees as {name}=FOLDER")
+    return folders
+
+
 def import_trees(request: ImportRequest, workspace: Workspace) -> ImportResult:
     """Bring everything of some trees into the lake that is not there yet.
 
@@ -196,7 +213,7 @@ class _Import:
         size = sum(file.size or 0 for files in to_read.values() for file in files)
         self._workspace.reporter.note(
             f"{len(models):,} models: {len(models) - len(to_read):,} already there, "
-            f"{len(to_read):,} with something new ({size / 1e6:,.0f} MB to read)"
+            f"{len(to_read):,} to read ({size / 1e6:,.0f} MB)"
         )
         self._tell_of_changes()
         self._progress.total = len(to_read)
