@@ -122,7 +122,9 @@ def _print(counted: Reconciliation, console: Console, *, full: bool) -> None:
     if left_out:
         console.print('Their text: shaberi sql "select path, source_line, reason, raw from lake.legacy_quarantine"')
     if counted.left_out.height:
-        console.print(Text(f"{counted.left_out.height:,} files or folders were not read, or not to their end.", style="bold red"))
+        console.print(
+            Text(f"{counted.left_out.height:,} files or folders were not read, or not to their end.", style="bold red")
+        )
 
 
 def _table(console: Console, title: str, frame: pl.DataFrame) -> None:

@@ -129,9 +129,7 @@ def import_legacy(  # noqa: PLR0917
     report: Annotated[
         bool, typer.Option("--report", help="Show all sums of everything imported under the tag.")
     ] = False,
-    log_runs: Annotated[
-        bool, typer.Option(help="Show the runs as materialized partitions in Dagster.")
-    ] = True,
+    log_runs: Annotated[bool, typer.Option(help="Show the runs as materialized partitions in Dagster.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
     debug: Debug = False,
 ) -> int:

@@ -37,8 +37,9 @@ def report_materializations(instance: dg.DagsterInstance, materializations: Sequ
         if rest:
             connection.execute(insert, rows[: len(rest)])
         for event in last.values():
-            (event_id,) = connection.execute(storage.prepare_insert_event(event)).inserted_primary_key
-            storage._store_asset_event(connection, event, event_id)  # noqa: SLF001
+            key = connection.execute(storage.prepare_insert_event(event)).inserted_primary_key
+            if key is not None:
+                storage._store_asset_event(connection, event, key[0])  # noqa: SLF001
 
 
 def _entry(materialization: dg.AssetMaterialization) -> dg.EventLogEntry:
@@ -47,7 +48,7 @@ def _entry(materialization: dg.AssetMaterialization) -> dg.EventLogEntry:
         event_specific_data=StepMaterializationData(materialization),
         job_name=RUNLESS_JOB_NAME,
     )
-    return dg.EventLogEntry(
+    return dg.EventLogEntry(  # type: ignore[no-untyped-call]
         user_message="",
         level=logging.INFO,
         job_name=RUNLESS_JOB_NAME,

@@ -1,5 +1,4 @@
-"""Import of legacy trees: an asset with a partition for each tree writes them into the lake, and says so for the
-partitions of the runs' assets."""
+"""Import of legacy trees: an asset with a partition for each tree, which tells of the runs it made as well."""
 
 from collections.abc import Sequence
 from typing import Any

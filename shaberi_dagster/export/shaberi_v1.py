@@ -309,7 +309,11 @@ class _Source:
                 content = tuple(file[name] for name in CONTENT)
                 facts = places.get((file["source"], *content))
                 if self._selects(file["source"], set(facts["tags"]) if facts else set()):
-                    whole = file | dict(zip(_OF_CONTENT, contents[content][4:], strict=True)) if content in contents else file
+                    whole = (
+                        file | dict(zip(_OF_CONTENT, contents[content][4:], strict=True))
+                        if content in contents
+                        else file
+                    )
                     part = lines.get(content) if facts else None
                     yield from self._imported_file(whole, part, facts, done)
 
@@ -317,9 +321,7 @@ class _Source:
         chosen = self._selection
         return (not chosen.sources or source in chosen.sources) and (not chosen.tags or bool(tags & set(chosen.tags)))
 
-    def _imported_file(
-        self, file: Row, lines: pl.DataFrame | None, facts: Row | None, done: Export
-    ) -> Iterator[_File]:
+    def _imported_file(self, file: Row, lines: pl.DataFrame | None, facts: Row | None, done: Export) -> Iterator[_File]:
         where = f"{file['source']}:{file['path']}"
         if lines is None or facts is None:
             done.not_written.append(Note(where, "has no rows"))
@@ -450,7 +452,9 @@ def _standing(rows: Batch, runs: pl.DataFrame, tag: str) -> pl.DataFrame:
     columns = ("run_id", "source_sha256", "judge", "judge_round")
     nobody = {"judge": pl.lit(None, pl.String), "judge_round": pl.lit(0, pl.Int64)}
     every = [rows.answers.filter(answer_origin="stored").with_columns(**nobody), rows.judgements, rows.repeats]
-    first = ~pl.col("run_tag").str.contains(rf"^{re.escape(tag)}(-gen\d+)?$")  # the first tree's runs have no name in it
+    first = ~pl.col("run_tag").str.contains(
+        rf"^{re.escape(tag)}(-gen\d+)?$"
+    )  # the first tree's runs have no name in it
     return (
         pl.concat([frame.select(columns) for frame in every])
         .join(runs, on="run_id")
@@ -580,7 +584,8 @@ group by all
 """
 _OF_MODELS = "model between $first and $last and list_contains($models, model)"
 _ANSWERS = f"""
-select model, run_id, run_tag, benchmark, question_set, question_id, sample_index, answer, answer_hash, status, generation
+select model, run_id, run_tag, benchmark, question_set, question_id, sample_index, answer, answer_hash, status,
+       generation
 from lake.answers
 where {_OF_MODELS}
 """

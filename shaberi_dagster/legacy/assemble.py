@@ -32,8 +32,8 @@ PLACED = pl.Schema(
     dict.fromkeys((*CONTENT, "source", "run_id", "run_tag", "benchmark", "question_set"), pl.String())
     | dict.fromkeys(("generation", "rank"), pl.Int64())
 )
-"""Of which run a file's part is: content, source, run_id, run_tag, benchmark, the run's question_set of it, generation (which
-of the source's runs of the model), rank (order of the files, the first one stands)."""
+"""Of which run a file's rows of a benchmark are: content, source, run_id, run_tag, benchmark, question_set (the run's),
+generation (which of the source's runs of the model), rank (order of the files, the first one stands)."""
 
 _RUN_SAMPLE = ["run_id", *SAMPLE]
 
@@ -111,9 +111,7 @@ def _with_texts(rows: pl.DataFrame, judged: pl.DataFrame, texts: pl.DataFrame) -
     final = (
         rows.join(judged_hash, on=_RUN_SAMPLE, how="left", maintain_order="left")
         .join(split.select("text_hash", "split_hash", "thinking"), on="text_hash", how="left", maintain_order="left")
-        .with_columns(
-            answer_hash=pl.when("is_judged").then("judged_hash").otherwise(pl.coalesce("split_hash", raw))
-        )
+        .with_columns(answer_hash=pl.when("is_judged").then("judged_hash").otherwise(pl.coalesce("split_hash", raw)))
         .with_columns(
             answer_form=pl.when(pl.col("answer_hash").is_null() | pl.col("answer_hash").eq_missing(raw))
             .then(pl.lit("as_stored"))
@@ -127,7 +125,9 @@ def _with_texts(rows: pl.DataFrame, judged: pl.DataFrame, texts: pl.DataFrame) -
     changed = pl.col("answer_form") != "as_stored"
     raw_text, text = pl.col("raw_text"), pl.col("answer")
     return (
-        final.join(known.select(answer_hash="text_hash", answer="text"), on="answer_hash", how="left", maintain_order="left")
+        final.join(
+            known.select(answer_hash="text_hash", answer="text"), on="answer_hash", how="left", maintain_order="left"
+        )
         .join(known.rename({"text": "raw_text"}), on="text_hash", how="left", maintain_order="left")
         .with_columns(
             answer_state=_states(known, final),
@@ -175,7 +175,9 @@ def _states(known: pl.DataFrame, final: pl.DataFrame) -> pl.Series:
     hashes = final["answer_hash"]
     if not states:
         return pl.select(pl.when(hashes.is_not_null()).then(pl.lit("text"))).to_series()
-    return hashes.replace_strict(states, default=pl.select(pl.when(hashes.is_not_null()).then(pl.lit("text"))).to_series())
+    return hashes.replace_strict(
+        states, default=pl.select(pl.when(hashes.is_not_null()).then(pl.lit("text"))).to_series()
+    )
 
 
 def _judgement_rows(
@@ -183,7 +185,9 @@ def _judgement_rows(
 ) -> pl.DataFrame:
     keys = ["source", "model", *SAMPLE]
     recorded, output = pl.col("recorded_score"), pl.col("judge_output")
-    raw = answers.filter(answer_origin="stored").select(*_RUN_SAMPLE, raw_hash="text_hash", of_stored=pl.lit(value=True))
+    raw = answers.filter(answer_origin="stored").select(
+        *_RUN_SAMPLE, raw_hash="text_hash", of_stored=pl.lit(value=True)
+    )
     somewhere = stored.select(keys).unique().with_columns(is_stored=pl.lit(value=True))
     return (
         rows.join(_judges(rows["judge"]), on="judge", maintain_order="left")

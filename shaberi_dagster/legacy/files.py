@@ -156,9 +156,7 @@ def updated(stored: pl.DataFrame, rows: pl.DataFrame, tag: str, now: datetime) -
     replaced = said_anew.join(rows, on=["source", "path"], how="semi").filter(
         pl.col("status").is_in((*READ, "replaced"))
     )
-    return pl.concat(
-        [elsewhere, replaced.with_columns(status=pl.lit("replaced")), fresh.select(stored.columns)]
-    )
+    return pl.concat([elsewhere, replaced.with_columns(status=pl.lit("replaced")), fresh.select(stored.columns)])
 
 
 def _conform(rows: pl.DataFrame) -> pl.DataFrame:

@@ -22,7 +22,7 @@ SampleKey = tuple[str, str, int]
 
 
 class Missing:
-    """In the place of a hash: there is no such text. (None is the hash of an answer that is null.)"""
+    """In the place of a hash: there is no such text, where None is the hash of an answer that is null."""
 
 
 MISSING = Missing()

@@ -30,13 +30,13 @@ from shaberi_dagster.legacy.assemble import NOT_RECORDED, Batch, assemble
 from shaberi_dagster.legacy.files import Listing, find_files, read_file_rows, unread_file_rows, updated
 from shaberi_dagster.legacy.judges import legacy_judge
 from shaberi_dagster.legacy.lines import Lines
-from shaberi_dagster.legacy.placing import EarlierRun, Placing, groups_of
+from shaberi_dagster.legacy.merging import Change, counts_of, standing, superseding, with_superseded
+from shaberi_dagster.legacy.placing import Placing, groups_of
 from shaberi_dagster.legacy.questions import question_sets_in
 from shaberi_dagster.legacy.reading import Part, read_models
 from shaberi_dagster.legacy.reconcile import Reconciliation
 from shaberi_dagster.legacy.reprocess import reprocess_imported
 from shaberi_dagster.legacy.spec import LegacyBenchmark, LegacyJudgeSpec, LegacyRunSpec
-from shaberi_dagster.legacy.merging import Change, counts_of, standing, superseding, with_superseded
 from shaberi_dagster.legacy.stored import earlier_runs, stored_lines, stored_rows
 from shaberi_dagster.legacy.tree import display_name
 from shaberi_dagster.progress import StageProgress
@@ -116,14 +116,18 @@ def tree_folders(names: Sequence[str], given: Mapping[str, Path], lake: Lake, ta
     Raises:
         ConfigurationError: It is not known, or there is no such folder any more.
     """
-    roots = dict(lake.read("legacy_files", {"import_tag": tag}).sort("imported_at").select("source", "root").iter_rows())
+    roots = dict(
+        lake.read("legacy_files", {"import_tag": tag}).sort("imported_at").select("source", "root").iter_rows()
+    )
     folders = {}
     for name in names:
         if name not in given and name not in roots:
             raise ConfigurationError(f"where the legacy tree {name!r} is is not known yet: give trees as {name}=FOLDER")
         folders[name] = given.get(name) or Path(roots[name])
         if not folders[name].is_dir():
-            raise ConfigurationError(f"legacy tree {name!r} is not in {folders[name]} any more: give trees as {name}=FOLDER")
+            raise ConfigurationError(
+                f"legacy tree {name!r} is not in {folders[name]} any more: give trees as {name}=FOLDER"
+            )
     return folders
 
 
@@ -364,8 +368,12 @@ class _Import:
             created_by=pl.when(pl.col("first").is_null()).then("created_by").otherwise("by"),
             superseded_by=pl.when(~stands).then(pl.coalesce(now, "before")),
         )
-        others = runs.filter(pl.col("run_id").is_in(list(superseded)), ~pl.col("run_id").is_in(made["run_id"].implode()))
-        return pl.concat([made.select(runs.columns), others.with_columns(superseded_by=now, updated_at=pl.lit(self._now))])
+        others = runs.filter(
+            pl.col("run_id").is_in(list(superseded)), ~pl.col("run_id").is_in(made["run_id"].implode())
+        )
+        return pl.concat(
+            [made.select(runs.columns), others.with_columns(superseded_by=now, updated_at=pl.lit(self._now))]
+        )
 
     def _write(self, runs: pl.DataFrame, rows: Batch, earlier: Batch, emptied: Sequence[str]) -> None:
         """Bring the lake's rows to these; those of `emptied` runs go.
@@ -381,24 +389,29 @@ class _Import:
             lake.replace("runs", runs, {"run_id": touched})
         for table, fresh in rows.tables.items():
             of_before = earlier.tables[table]
-            gone = of_before.filter(pl.col("run_id").is_in(rows.answers["run_id"].unique().implode()) | pl.col("run_id").is_in(emptied))
+            gone = of_before.filter(
+                pl.col("run_id").is_in(rows.answers["run_id"].unique().implode()) | pl.col("run_id").is_in(emptied)
+            )
             change = Change.between(gone, fresh)
             if change.replaced:
                 lake.replace(table, change.rows, change.replaced)
             if change.added.height:
                 lake.append(table, change.added)
-        new = ~pl.col("run_id").is_in(list(old))
         for table, frame in self._fresh.items():
-            if (of_new := frame.filter(new)).height:
+            if (of_new := frame.filter(~pl.col("run_id").is_in(list(old)))).height:
                 lake.append(table, of_new)
         if emptied:
             for table in ("scores", "metrics", "pass_outputs"):
                 lake.replace(table, TABLES[table].schema.to_frame(), {"run_id": emptied})
         if again := sorted(set(rows.answers["run_id"]) & old):
-            for table in self._fresh:
-                self._drop_unjudged(table, again)
-            for stage in ("scores", "metrics"):
-                reprocess_imported(stage, again, list(BENCHMARKS), self._workspace)
+            self._derive_anew(again)
+
+    def _derive_anew(self, run_ids: Sequence[str]) -> None:
+        """Scores and metrics of runs that the lake had, with whatever others have added to them."""
+        for table in self._fresh:
+            self._drop_unjudged(table, run_ids)
+        for stage in ("scores", "metrics"):
+            reprocess_imported(stage, run_ids, list(BENCHMARKS), self._workspace)
 
     def _drop_unjudged(self, table: str, run_ids: Sequence[str]) -> None:
         """Let no scores or metrics be there whose judgements are in another run now."""
@@ -431,7 +444,15 @@ class _Import:
         keys = {"import_tag": self._request.tag, "model": list(models)}
         before = self._lake.read("legacy_quarantine", keys)
         known = before.rename({"source_sha256": "sha256", "source_line": "line", "sha256": "line_sha256"})
-        said = pl.concat([read.quarantine, known.select(pl.lit(None, pl.String).alias(name) if name in {"kind", "judge"} else name for name in read.quarantine.columns)])
+        said = pl.concat(
+            [
+                read.quarantine,
+                known.select(
+                    pl.lit(None, pl.String).alias(name) if name in {"kind", "judge"} else name
+                    for name in read.quarantine.columns
+                ),
+            ]
+        )
         main = current.filter(status="imported").select("source", "path", "model", "sha256")
         rows = (
             said.unique(["model", "sha256", "line"], keep="first", maintain_order=True)
@@ -486,9 +507,7 @@ def _plan_of(rows: Batch, sizes: Mapping[str, int]) -> pl.DataFrame:
     return (
         rows.answers.group_by("run_id", "run_tag", "benchmark", "question_set")
         .agg((pl.col("sample_index") > 0).sum().cast(pl.Int64).alias("n_repeated"))
-        .with_columns(
-            n_questions=pl.col("question_set").replace_strict(sizes, default=None, return_dtype=pl.Int64)
-        )
+        .with_columns(n_questions=pl.col("question_set").replace_strict(sizes, default=None, return_dtype=pl.Int64))
         .select(
             "run_id",
             pl.col("run_tag").alias("base_tag"),

@@ -41,15 +41,13 @@ class Change:
         return cls(keys, pl.concat([stays.filter(hit), new.filter(hit)]), new.filter(~hit))
 
 
-_TELLING = frozenset(
-    (*_RUN_SAMPLE, *_ROW, "judge", "question_set", "generation", "answer_hash", "answer_form", "answer_origin")
-    + ("answer_link", "judge_round", "superseded")
-)
+_TELLING = {
+    *(*_RUN_SAMPLE, *_ROW, "judge", "question_set", "generation", "answer_hash", "answer_form", "answer_origin"),
+    *("answer_link", "judge_round", "superseded"),
+}
 
 
-def with_superseded(
-    fresh: Batch, earlier: Batch, placed: pl.DataFrame, runs: pl.DataFrame, now: datetime
-) -> Batch:
+def with_superseded(fresh: Batch, earlier: Batch, placed: pl.DataFrame, runs: pl.DataFrame, now: datetime) -> Batch:
     """The rows of runs with those of before whose files are no longer in their trees: judgements as superseded.
 
     Args:
@@ -59,7 +57,6 @@ def with_superseded(
         runs: Rows of `runs` of before.
         now: When rows are superseded.
     """
-
     sources = runs.select("run_id", run_source="source")
     current = placed.select("source", "model", "sha256").unique()
     now_of = placed.select("run_id", of_model="model").unique()
@@ -110,15 +107,19 @@ def superseding(
     changed = had.join(
         replaced.select("source", "model", "kind", "sha256", "new_sha256"), on=["source", "model", "kind", "sha256"]
     ).join(now, on=["source", "model", "new_sha256"], suffix="_now")
-    elsewhere = had.join(now, left_on=["source", "model", "sha256"], right_on=["source", "model", "new_sha256"], suffix="_now")
+    elsewhere = had.join(
+        now, left_on=["source", "model", "sha256"], right_on=["source", "model", "new_sha256"], suffix="_now"
+    )
     is_unmatched = pl.col("run_id").is_in(list(unmatched))
     found = pl.concat(
         [
-            changed.filter(~pl.col("run_id").is_in(list(standing(placed, earlier)))).filter(kind="answers").select(
-                "run_id", "run_id_now"
-            ),
+            changed.filter(~pl.col("run_id").is_in(list(standing(placed, earlier))))
+            .filter(kind="answers")
+            .select("run_id", "run_id_now"),
             changed.filter(is_unmatched).sort("kind").select("run_id", "run_id_now"),
-            own.filter(is_unmatched, pl.col("superseded_by").is_not_null()).select("run_id", run_id_now="superseded_by"),
+            own.filter(is_unmatched, pl.col("superseded_by").is_not_null()).select(
+                "run_id", run_id_now="superseded_by"
+            ),
             elsewhere.filter(is_unmatched).sort("run_id_now").select("run_id", "run_id_now"),
         ]
     ).filter(pl.col("run_id") != pl.col("run_id_now"))

@@ -50,7 +50,9 @@ class Placing:
         """The rows as a frame."""
         return pl.DataFrame(self.rows, schema=PLACED)
 
-    def place(self, model: str, groups: Sequence[tuple[str, Group]], earlier: Sequence[EarlierRun], forms: JudgedForms) -> None:
+    def place(
+        self, model: str, groups: Sequence[tuple[str, Group]], earlier: Sequence[EarlierRun], forms: JudgedForms
+    ) -> None:
         """Name the groups of one model.
 
         Args:
@@ -84,8 +86,9 @@ class Placing:
 
 
 class _Names:
-    """Tags for the runs of one model: `{tag}` for the first tree that has it, `{tag}-{tree}` for others, and `…-genN`
-    for further answers in the same tree.
+    """Tags for the runs of one model.
+
+    `{tag}` is that of the first tree that has it, `{tag}-{tree}` those of others, `…-genN` is for further answers.
 
     Args:
         tag: Tag of the import.

@@ -6,6 +6,7 @@ some questions is taken for a part of the smallest registered set that has all o
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet, content_sha256, known_sets, set_name_of
@@ -135,11 +136,14 @@ def question_from(row: Row, benchmark: Benchmark, position: int) -> Question:
 
 def other_fields(row: Row, benchmark: str, question: Question) -> dict[str, Any]:
     """The columns of a row that its question does not already say."""
-    said: dict[str, str | None] = {}
-    for field in _FIELDS:
-        for name in _names(BENCHMARKS[benchmark], field):
-            said[name] = getattr(question, field)
+    said = _said(benchmark, question)
     return {name: value for name, value in row.fields.items() if name not in said or not _agrees(value, said[name])}
+
+
+@cache
+def _said(benchmark: str, question: Question) -> Mapping[str, str | None]:
+    """What a question says, by the columns that may repeat it."""
+    return {name: getattr(question, field) for field in _FIELDS for name in _names(BENCHMARKS[benchmark], field)}
 
 
 def question_sets_in(files: Iterable[LegacyFile], given: Iterable[QuestionSet] = ()) -> QuestionIndex:

@@ -180,9 +180,7 @@ class _Reader:
 
     def _set_aside(self, content: dict[str, Any], line: Quarantined) -> None:
         names = ("line", "reason", "raw", "raw_encoding", "size")
-        self.quarantine.append(
-            content | {name: getattr(line, name) for name in names} | {"line_sha256": line.sha256}
-        )
+        self.quarantine.append(content | {name: getattr(line, name) for name in names} | {"line_sha256": line.sha256})
 
     def _add(self, content: dict[str, Any], benchmark: str, rows: Sequence[tuple[Row, Question]]) -> str:
         """Add a file's rows of one benchmark.

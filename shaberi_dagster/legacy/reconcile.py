@@ -31,7 +31,9 @@ class Reconciliation:
 
         nobody = pl.lit(None, dtype=pl.String)
         stored = counted(rows.answers.filter(answer_origin="stored"), nobody)
-        judged = rows.answers.filter(answer_origin="judgement").with_columns(judge=nobody, source="run_source", model="run_model")
+        judged = rows.answers.filter(answer_origin="judgement").with_columns(
+            judge=nobody, source="run_source", model="run_model"
+        )
         judgements = counted(rows.judgements, pl.col("judge"))
         imported = pl.concat([stored.select(line), judgements.select(line)])
         repeats = counted(rows.repeats, pl.col("judge"))

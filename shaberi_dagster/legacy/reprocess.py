@@ -82,8 +82,10 @@ def reprocess_imported(
 
 
 def _planned(runs: pl.DataFrame, benchmarks: Sequence[str], lake: Lake) -> pl.DataFrame:
-    """run_id, base_tag, run_number, benchmark, n_planned and judges, where there is a judge: those of the import, and
-    whoever judged the run since."""
+    """run_id, base_tag, run_number, benchmark, n_planned and judges, where there is a judge.
+
+    Those of the import count, and whoever has judged the run since.
+    """
     rows: list[dict[str, Any]] = []
     for row in runs.iter_rows(named=True):
         spec = LegacyRunSpec.model_validate_json(row["spec"])

@@ -36,7 +36,10 @@ def stored_lines(rows: Batch, files: pl.DataFrame) -> Lines:
     answers, raw_texts = _with_raw_hash(rows.answers)
     opinion = ["recorded_score", "recovered_score", "score_source", "judge_output"]
     stored = answers.filter(answer_origin="stored").select(
-        *_own("answers", "model", "question_set"), judge=pl.lit(None, pl.String), text_hash="raw_hash", answered_at="answered_at"
+        *_own("answers", "model", "question_set"),
+        judge=pl.lit(None, pl.String),
+        text_hash="raw_hash",
+        answered_at="answered_at",
     )
     judged = rows.judgements.select(
         *_own("judgements", "model", "question_set"), *opinion, "judge", text_hash="answer_hash"
@@ -46,7 +49,9 @@ def stored_lines(rows: Batch, files: pl.DataFrame) -> Lines:
         answers.select(*_RUN_SAMPLE, "model", "question_set", "answered_at", text_hash="raw_hash"), on=_RUN_SAMPLE
     )
     judged_again = repeats.filter(pl.col("judge").is_not_null()).join(
-        rows.judgements.select(*_RUN_SAMPLE, "judge", "judge_round", *opinion, "model", "question_set", text_hash="answer_hash"),
+        rows.judgements.select(
+            *_RUN_SAMPLE, "judge", "judge_round", *opinion, "model", "question_set", text_hash="answer_hash"
+        ),
         on=[*_RUN_SAMPLE, "judge", "judge_round"],
     )
     frames = [
@@ -92,7 +97,7 @@ def _own(kind: str, *more: str) -> list[pl.Expr]:
 
 
 def _with_raw_hash(answers: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Answers with `raw_hash`, of the text as it stood in the file, and the texts (`TEXTS`) that are not the answers."""
+    """Answers with `raw_hash`, of the text in their file, and the texts (`TEXTS`) that are not the answers."""
     texts = answers["raw_answer"].drop_nulls().unique().to_list()
     raw = pl.DataFrame({"text_hash": [sha256_text(text) for text in texts], "text": texts}, schema=TEXTS)
     hashes = raw.select(raw_hash="text_hash", raw_answer="text")
@@ -116,6 +121,8 @@ def earlier_runs(rows: Batch, runs: pl.DataFrame) -> dict[str, list[EarlierRun]]
         stored = raw_hash if origin == "stored" else MISSING
         samples[run_id][benchmark, question_id, sample_index] = Sample(stored, answer_hash)
     by_model: dict[str, list[EarlierRun]] = {}
-    for run_id, model, run_tag, source in runs.sort("run_tag").select("run_id", "model", "run_tag", "source").iter_rows():
+    for run_id, model, run_tag, source in (
+        runs.sort("run_tag").select("run_id", "model", "run_tag", "source").iter_rows()
+    ):
         by_model.setdefault(model, []).append(EarlierRun(run_tag, source, samples[run_id]))
     return by_model

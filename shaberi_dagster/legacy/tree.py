@@ -127,7 +127,9 @@ def scan(
     if len(files) > most_entries:
         raise ConfigurationError(f"legacy tree {root} has more than {most_entries:,} files: name the tree itself")
     with ThreadPoolExecutor() as threads:  # hashing does not hold the interpreter
-        yield from threads.map(lambda file: file if file.reason else _with_hash(file, (known or {}).get(file.path)), files)
+        yield from threads.map(
+            lambda file: file if file.reason else _with_hash(file, (known or {}).get(file.path)), files
+        )
 
 
 def _walk(root: Path, source: str) -> Iterator[LegacyFile]:

@@ -136,7 +136,9 @@ def test_compacting_upgrades_and_so_does_a_command(older: Lake) -> None:
 
 def test_a_lake_that_is_only_for_reading_refuses_to_write_an_older_one(older: Lake) -> None:
     before = _files(older.folder)
-    with pytest.raises(ConfigurationError, match=rf"has format 1, today's is {FORMAT}: `shaberi compact` brings it up to date"):
+    with pytest.raises(
+        ConfigurationError, match=rf"has format 1, today's is {FORMAT}: `shaberi compact` brings it up to date"
+    ):
         older.append("judgements", _judgements("b"))
     with pytest.raises(ConfigurationError, match="has format 1"):
         older.compact()
@@ -180,7 +182,8 @@ def test_of_several_at_once_one_upgrades_and_the_others_wait(older: Lake) -> Non
 
     done: list[list[int]] = []
     threads = [
-        threading.Thread(target=lambda: done.append(bring_up_to_date(older.folder, {1: step, 2: lambda _: None}))) for _ in range(6)
+        threading.Thread(target=lambda: done.append(bring_up_to_date(older.folder, {1: step, 2: lambda _: None})))
+        for _ in range(6)
     ]
     for thread in threads:
         thread.start()

@@ -156,7 +156,9 @@ def test_every_judgement_has_its_answer_and_every_sample_one_row(subset):
 
 
 def test_all_recomputed_means_come_out_under_every_policy(corpus, subset, tengu_left_out):
-    golden = pl.read_csv(corpus / "golden" / "shaberi_recomputed.csv").rename({"repo": "source", "jd": "judge", "bm": "benchmark"})
+    golden = pl.read_csv(corpus / "golden" / "shaberi_recomputed.csv").rename(
+        {"repo": "source", "jd": "judge", "bm": "benchmark"}
+    )
     kept = ~pl.col("question_id").is_in(tengu_left_out)
     rows = in_force(subset).with_columns(
         reported().alias("own_score"),
@@ -209,7 +211,8 @@ def test_the_means_over_all_judges_come_out_as_pooled_rows(corpus, subset, tengu
     )
     pooled = in_force(subset).filter(
         pl.col("source") == "shisa",
-        ~pl.col("question_id").is_in(tengu_left_out), ~pl.col("judge").str.ends_with("oldjudgeprompt")
+        ~pl.col("question_id").is_in(tengu_left_out),
+        ~pl.col("judge").str.ends_with("oldjudgeprompt"),
     )
     found = pooled.group_by("benchmark", model_key="model").agg(own=reported().mean())
     joined = published.join(found, on=["model_key", "benchmark"], how="left")
@@ -235,6 +238,8 @@ def test_the_table_of_categories_comes_out(corpus, subset):
         [(row["question_sha256"], row["category"]) for row in rows], ["question_id", "category"], orient="row"
     )
     found = in_force(subset).join(categories, on="question_id").group_by(*CELL, "category").agg(own=reported().mean())
-    joined = published(corpus, "lightblue_readme_categories", "lightblue").join(found, on=[*CELL, "category"], how="left")
+    joined = published(corpus, "lightblue_readme_categories", "lightblue").join(
+        found, on=[*CELL, "category"], how="left"
+    )
     assert joined.height == 93
     assert joined.filter(((pl.col("own") - pl.col("score")).abs() > 0.005001) | pl.col("own").is_null()).is_empty()

@@ -1,6 +1,7 @@
 import fcntl
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.upgrades import FORMAT_NAME
 from shaberi_dagster.legacy import importing, reading
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees, named_trees, reconcile_lake
 from shaberi_dagster.legacy.reading import read_models
@@ -202,7 +204,7 @@ def test_a_judges_files_are_in_one_run_with_the_answers_that_others_share(worksp
     assert set(judged["benchmark"].list.join(" ")) == {"elyza rakuda"}
 
 
-def test_more_judgements_join_the_run_and_read_nothing_else(workspace, full, reports):
+def test_more_judgements_join_the_run_and_read_nothing_else(workspace, full):
     run(workspace, full)
     before = contents(workspace.lake)
     file = full.judgements("rakuda", rows_of("rakuda", ["一", "", "", "四", "五"], [1, 2, 3, 4, 5]), "c")
@@ -211,7 +213,9 @@ def test_more_judgements_join_the_run_and_read_nothing_else(workspace, full, rep
     after = contents(workspace.lake)
     assert set(after["runs"]["run_id"]) == set(before["runs"]["run_id"])
     of_judges = ("judgements", "scores", "metrics")
-    assert_same({name: before[name] for name in of_judges}, {n: after[n].filter(pl.col("judge") != "c") for n in of_judges})
+    assert_same(
+        {name: before[name] for name in of_judges}, {n: after[n].filter(pl.col("judge") != "c") for n in of_judges}
+    )
     assert_same({"answers": before["answers"]}, after)
     assert after["metrics"].filter(judge="c", null_policy="legacy")["score"].to_list() == [3.0]
     assert reconcile_lake(workspace.lake).discrepancies() == []
@@ -274,7 +278,9 @@ def test_answers_that_come_back_are_their_run_again(workspace, full):
     before = contents(workspace.lake)["runs"]
     full.answers("elyza", rows_of("elyza", ["new", "二"]), model="second")
     run(workspace, full)
-    assert workspace.lake.read("runs", {"run_id": "second@@legacy"})["superseded_by"].to_list() == ["second@@legacy-gen3"]
+    assert workspace.lake.read("runs", {"run_id": "second@@legacy"})["superseded_by"].to_list() == [
+        "second@@legacy-gen3"
+    ]
     full.answers("elyza", rows_of("elyza", ["一", "二"]), model="second")
     run(workspace, full)
     after = contents(workspace.lake)["runs"]
@@ -295,6 +301,35 @@ def test_what_others_added_to_an_imported_run_survives(workspace, full):
     assert_same({"own": own}, {"own": lake.read("judgements", {"judge": "mine"})})
     scores = lake.read("metrics", {"run_id": "second@@legacy"}).filter(null_policy="legacy").sort("judge")
     assert scores.select("judge", "score").rows() == [("a", 2.0), ("c", 4.0), ("mine", 9.0)]
+
+
+def test_a_lake_of_before_gets_a_run_for_each_tree_without_any_file(workspace, full, tmp_path):
+    """Until format 3, bytes that two trees shared were a run of the first one only."""
+    other = LegacyTree(tmp_path / "other")
+    shutil.copytree(full.root, other.root)
+    run(workspace, None, trees={"tree": full.root, "other": other.root})
+    lake, expected = workspace.lake, contents(workspace.lake)
+    of_tree = pl.col("run_id").str.ends_with("-other") | pl.col("run_id").str.contains("-other-gen")
+    for table in RUN_ROWS:
+        rows = lake.read(table).filter(~of_tree)
+        if table == "runs":
+            nothing = pl.lit(None, pl.String)
+            rows = rows.with_columns(source=nothing, import_tag=nothing)
+        lake.replace(table, rows, {"run_id": lake.read(table)["run_id"].unique().to_list()})
+    files = lake.read("legacy_files").with_columns(
+        status=pl.when(source="other").then(pl.lit("duplicate")).otherwise("status"),
+        lines=pl.when(source="tree").then("lines"),
+    )
+    lake.replace("legacy_files", files, {"import_tag": "legacy"})
+    (lake.folder / FORMAT_NAME).write_text('{"format": 2}', encoding="utf-8")
+    shutil.rmtree(full.root)
+    shutil.rmtree(other.root)
+
+    later = Workspace(workspace.settings, environment={})
+    later.lake.widen("runs")
+
+    assert_same({name: expected[name] for name in RUN_ROWS}, contents(later.lake))
+    assert reconcile_lake(later.lake).discrepancies() == []
 
 
 def test_another_tag_is_another_import(workspace, full):

@@ -65,7 +65,9 @@ def over(subset):
 @pytest.fixture(scope="module")
 def golden(corpus) -> pl.DataFrame:
     """The recomputed means."""
-    cells = pl.read_csv(corpus / "golden" / "shaberi_recomputed.csv").rename({"repo": "source", "jd": "judge", "bm": "benchmark"})
+    cells = pl.read_csv(corpus / "golden" / "shaberi_recomputed.csv").rename(
+        {"repo": "source", "jd": "judge", "bm": "benchmark"}
+    )
     return cells.with_columns(multiplier=pl.when(pl.col("benchmark") == "elyza").then(2.0).otherwise(1.0))
 
 

@@ -142,7 +142,9 @@ def rows_in(roots: Mapping[str, Path]) -> Imported:
     )
     of_runs = Batch(*(frame.join(runs, on="run_id", maintain_order="left") for frame in batch.tables.values()))
     counted = Reconciliation(of_runs, rows, quarantine)
-    return Imported(batch.answers, batch.judgements, rows, quarantine, batch.repeats, counted, list(index.sets), of_runs)
+    return Imported(
+        batch.answers, batch.judgements, rows, quarantine, batch.repeats, counted, list(index.sets), of_runs
+    )
 
 
 def assert_every_line_is_somewhere(imported: Imported) -> None:
