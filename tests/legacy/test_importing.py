@@ -315,7 +315,8 @@ def test_a_lake_of_before_gets_a_run_for_each_tree_without_any_file(workspace, f
         if table == "runs":
             nothing = pl.lit(None, pl.String)
             rows = rows.with_columns(source=nothing, import_tag=nothing)
-        lake.replace(table, rows, {"run_id": lake.read(table)["run_id"].unique().to_list()})
+        if rows.height:
+            lake.replace(table, rows, {"run_id": lake.read(table)["run_id"].unique().to_list()})
     files = lake.read("legacy_files").with_columns(
         status=pl.when(source="other").then(pl.lit("duplicate")).otherwise("status"),
         lines=pl.when(source="tree").then("lines"),
