@@ -66,18 +66,31 @@ class LegacyImportConfig(dg.Config):
 def legacy_import(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: LegacyImportConfig
 ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with checks, Dagster wants the bare class
-    """Trees of the old Shaberi suite as runs of this lake; what is there already is not read again."""
-    place = workspace.workspace(context.log)
-    folders = tree_folders(context.partition_keys, named_trees(config.trees), place.lake, config.tag)
+    """Trees of the old Shaberi suite as runs of this lake; what is there already is not read again.
+
+    Started without a partition it imports all trees that are named, and their partitions are materialized as well.
+    """
+    place, given = workspace.workspace(context.log), named_trees(config.trees)
+    of_partitions = context.has_partition_key or context.has_partition_key_range
+    names = list(context.partition_keys) if of_partitions else list(given)
+    folders = tree_folders(names, given, place.lake, config.tag)
     with canceled_when_interrupted(context):
         result = import_trees(ImportRequest(folders, config.tag, config.models), place)
         logged = log_runs(config.tag, result.runs["run_id"], place, context) if config.log_runs else 0
-    for name in folders:
-        own = _reconciled(reconcile_lake(place.lake, config.tag, name))
-        context.add_asset_metadata({"folder": str(folders[name]), **own}, partition_key=name)
-    return dg.MaterializeResult(
-        metadata=_metadata(result) | {"partitions logged": logged}, check_results=_checks(result)
+    facts = _metadata(result) | {"partitions logged": logged}
+    sums = {
+        name: {"folder": str(folder), **_reconciled(reconcile_lake(place.lake, config.tag, name))}
+        for name, folder in folders.items()
+    }
+    if of_partitions:
+        for name, own in sums.items():
+            context.add_asset_metadata(own, partition_key=name)
+        return dg.MaterializeResult(metadata=facts, check_results=_checks(result))
+    context.instance.add_dynamic_partitions(TREES_NAME, names)
+    report_materializations(
+        context.instance, [dg.AssetMaterialization(IMPORT, partition=name, metadata=own) for name, own in sums.items()]
     )
+    return dg.MaterializeResult(metadata=facts | _reconciled(result.reconciliation), check_results=_checks(result))
 
 
 import_legacy = dg.define_asset_job(

@@ -136,6 +136,12 @@ def test_several_trees_are_one_backfill_with_the_sums_of_each(
     assert lines == {"tree": 5, "other": 1}
 
 
+def test_without_a_partition_all_named_trees_are_imported(instance: dg.DagsterInstance, tree: LegacyTree) -> None:
+    run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": {"trees": [f"tree={tree.root}"]}}})
+    assert instance.get_materialized_partitions(dg.AssetKey(IMPORT)) == {"tree"}
+    assert list(instance.get_dynamic_partitions(TREES_NAME)) == ["tree"]
+
+
 def test_a_tree_that_is_not_there_is_refused(run_import: Import) -> None:
     with pytest.raises(ConfigurationError, match="must be an existing folder"):
         run_import(trees=["gone"])
