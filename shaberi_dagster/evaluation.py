@@ -10,6 +10,7 @@ from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
 from shaberi_dagster.export.results_tree import is_exported
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.legacy.reprocess import reprocess_imported
 from shaberi_dagster.prompts_used import prompts_of, record_prompts
 from shaberi_dagster.publishing import begin, changed
 from shaberi_dagster.runs.plan import RunPlan
@@ -64,6 +65,8 @@ def materialize(
     own = [name for name in spec.benchmarks if name in benchmarks]
     if not own:
         return []
+    if spec.origin == "imported" and stage != "judgements":
+        return reprocess_imported(stage, [run_id], own, workspace)
     begin(run_id, workspace)
     try:
         record_prompts(workspace.lake, prompts_of(spec, own, stage, workspace, judges))
@@ -152,8 +155,12 @@ def is_up_to_date(spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str
 def _is_done(stage: str, spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> bool:
     if stage not in DERIVED:
         return stage_of(stage, RunPlan(spec, benchmarks, workspace)).survey().is_done
+    rehearsal = _Rehearsal(workspace.settings, workspace.environment)
     try:
-        DERIVED[stage](spec, benchmarks, _Rehearsal(workspace.settings, workspace.environment))
+        if spec.origin == "imported":
+            reprocess_imported(stage, [spec.run_id], benchmarks, rehearsal)
+        else:
+            DERIVED[stage](spec, benchmarks, rehearsal)
     except _SomethingToDoError:
         return False
     return True

@@ -357,7 +357,9 @@ class _Pricing:
     def _answer_tokens(self, benchmark: str, question_ids: AbstractSet[str]) -> float:
         """Tokens of an answer that is not there yet, as others will see it: without the model's reasoning."""
         spec = self._plan.spec
-        most = spec.benchmarks[benchmark].max_tokens
+        if spec.origin == "imported":
+            return 0.0  # all its answers are there
+        most = spec.benchmarks[benchmark].sampling.max_tokens
         past = self._history.find("answers", benchmark, spec.model, question_ids)
         return min(past.average.completion - past.average.reasoning, most) if past else most
 

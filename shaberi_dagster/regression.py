@@ -28,8 +28,7 @@ from shaberi_dagster.identity import check_run_tag, sha256_json
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.schemas import BASELINES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.runs.planning import LEGACY_KIND
-from shaberi_dagster.runs.spec import SINGLE, RunSpec
+from shaberi_dagster.runs.spec import SINGLE, RunSpec, is_cache
 from shaberi_dagster.runs.workspace import JOURNAL_FOLDER
 from shaberi_dagster.stages.result import Check
 from shaberi_dagster.statistics.power import detectable_fisher_drop, detectable_paired_drop
@@ -397,7 +396,7 @@ def _run(catalog: duckdb.DuckDBPyConnection, run_id: str) -> tuple[dict[str, Any
     if not found:
         raise ConfigurationError(f'no run {run_id!r}; `shaberi sql "from runs"` lists what there is')
     (run,) = found
-    if orjson.loads(run["spec"]).get("kind") == LEGACY_KIND:
+    if is_cache(orjson.loads(run["spec"])):
         raise ConfigurationError(f"run {run_id} was imported: it has no strategies to compare")
     spec = RunSpec.read(run["spec"])
     if not _graded(spec):

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.spec import (
     BenchmarkSpec,
     EndpointSpec,
@@ -203,9 +204,35 @@ def test_a_spec_of_the_first_version_says_the_same_in_new_words() -> None:
     assert mixed.judge("rule:numeric+g") == _judge(model="g", max_tokens=4096)
 
 
-def test_an_imported_run_has_no_such_spec() -> None:
+def test_imported_caches_have_no_such_spec() -> None:
     with pytest.raises(ValidationError):
-        RunSpec.read({"kind": "legacy", "model": "m"})
+        RunSpec.read({"kind": "legacy", "system": "ensemble", "model": "m"})
+
+
+def test_a_run_that_was_imported_before_version_2_says_the_same_in_new_words() -> None:
+    elyza = {"question_set": "elyza@2", "question_set_sha256": "0" * 64, "n_questions": 2, "n_planned": 3}
+    judge = {"judge": "a", "model": "a", "prompt_version": None, "prompt_version_source": "unknown"}
+    spec = RunSpec.read(
+        {
+            "kind": "legacy",
+            "model": "org__model",
+            "run_tag": "legacy-run2",
+            "display_name": "org/model",
+            "generation": 1,
+            "sources": ["tree"],
+            "benchmarks": {"elyza": elyza | {"judges": ["a"]}},
+            "judges": [judge | {"temperature": None, "max_tokens": None, "config_hash": "1" * 64}],
+            "not_recorded": "settings",
+        }
+    )
+    assert (spec.origin, spec.endpoint, spec.judges, spec.run_number) == ("imported", None, (), None)
+    assert (spec.n_planned("elyza"), spec.n_questions("elyza")) == (3, 2)
+    assert spec.benchmarks["elyza"].all_judges == ("a",)
+    assert spec.imported is not None
+    assert (spec.imported.source, spec.imported.judges[0].config_hash) == ("tree", "1" * 64)
+    assert RunSpec.read(spec.model_dump_json()) == spec
+    with pytest.raises(ConfigurationError, match="where its model is served is not known"):
+        _ = spec.itself
 
 
 def test_strategies_answer_each_question_once_and_samples_as_often_as_there_are() -> None:

@@ -10,7 +10,7 @@ from functools import partial
 import orjson
 from rich.console import Console
 
-from shaberi_dagster.benchmarks.registry import get_benchmark, parse_benchmarks
+from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.cli.plan import write_plan
 from shaberi_dagster.cli.view_scores import Selection, show
@@ -23,7 +23,7 @@ from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.progress import Reporter
 from shaberi_dagster.prompting import judges_alike
 from shaberi_dagster.publishing import changed, published_at_the_end
-from shaberi_dagster.runs.planning import judged_anew, load_run, named_judges, plan_run, store_run
+from shaberi_dagster.runs.planning import benchmarks_of, judged_anew, load_run, named_judges, plan_run, store_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from shaberi_dagster.settings import Settings
@@ -63,7 +63,7 @@ class Evaluation:
         self._rejudge, self._reprocess = rejudge, reprocess
         self._pipeline = ",".join(requests[0].passes or []) or BASELINE
         self._judges_asked = named_judges(requests[0], self._workspace)
-        self._benchmarks = [one.name for one in parse_benchmarks(",".join(requests[0].benchmarks))]
+        self._benchmarks = self._asked_benchmarks(requests[0])
         self._specs = [self._judged_anew(one) if rejudge else plan_run(one, self._workspace) for one in requests]
 
     @property
@@ -165,6 +165,10 @@ class Evaluation:
         # A file or a pipe has no width.
         write_plan(estimates, Console(width=None if sys.stdout.isatty() else 1000), as_json=as_json)
 
+    def _asked_benchmarks(self, request: RunRequest) -> list[str]:
+        run_id = run_id_of(check_model_name(request.model), check_run_tag(request.tag))
+        return benchmarks_of(request, load_run(self._workspace.lake, run_id))
+
     def _judged_anew(self, request: RunRequest) -> RunSpec:
         """Judges that judged the run before get a new round; a judge that is new to it needs none."""
         run_id = run_id_of(check_model_name(request.model), check_run_tag(request.tag))
@@ -174,6 +178,7 @@ class Evaluation:
         # No answer is made, so a limited run stays limited.
         spec = plan_run(request.model_copy(update={"limit": request.limit or before.limit}), self._workspace)
         old = {judge.name for judge in before.judges}
+        old |= {name for one in before.benchmarks.values() for name in one.imported_judges}
         asked = self._judges_asked or [judge.name for judge in spec.judges]
         return judged_anew(spec, [name for name in asked if name in old], self._benchmarks)
 
@@ -182,7 +187,7 @@ class Evaluation:
         without = set() if spec.passes else {"pass_outputs"}
         if not any(spec.benchmarks[name].has_consensus for name in self._benchmarks):
             without.add("consensus")
-        if self._rejudge or self._reprocess:
+        if self._rejudge or self._reprocess or spec.origin == "imported":
             without.add("answers")
         return [stage for stage in self._only or STAGES if stage not in without]
 

@@ -493,7 +493,7 @@ def as_document(report: QuickReport, gate: Mapping[str, Any] | None = None) -> d
             "single": _settings(report).single,
             "consensus_model": (spec.consensus or spec.itself).model,
             "judge_model": graders[0] if graders else None,
-            "base_url": spec.endpoint.base_url,
+            "base_url": spec.itself.endpoint.base_url,
         },
         "calls_made": dict(report.calls_made),
         "benchmarks": [_benchmark_document(spec, one) for one in report.benchmarks],

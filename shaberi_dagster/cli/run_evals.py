@@ -25,6 +25,7 @@ _EPILOG = """Examples:
   run-evals --model my-model --base-url http://localhost:8000/v1 --judge-model gpt-5.1 --judge-model gemini-3-pro
   run-evals --model my-model --tag july --rejudge --judge-model gpt-5.1
   run-evals --model my-model --tag july --rejudge --judge-model gpt-5.1 --judge-prompt strict
+  run-evals --model imported__model --tag legacy --judge-model gpt-5.1
   run-evals --model my-model --tag july --passes lang_mixing,repetition
   run-evals --model my-model --tag july --reprocess
   run-evals --model my-model --benchmark elyza,tengu --limit 10 --questions hub

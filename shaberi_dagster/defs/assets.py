@@ -113,13 +113,14 @@ def _bring_up_to_date(
     imported = imported_among(context.partition_keys, workspace.lake)
     outcomes = []
     with canceled_when_interrupted(context):
-        for run_id in (one for one in context.partition_keys if one not in imported):
+        # An imported run is judged like any other; whatever takes no call is done for many of them at once.
+        for run_id in (one for one in context.partition_keys if stage == "judgements" or one not in imported):
             if asked.passes:
                 add_pipeline(run_id, asked.passes, asked.pass_options, workspace)
             with endpoint_slots(stage, run_id, workspace, context, judging.judges):
                 made = materialize(stage, run_id, names, workspace, judging.judges, reprocess=judging.reprocess)
             outcomes += _gated(made, gate.baseline, workspace.settings.warehouse)
-        if imported:
+        if imported and stage != "judgements":
             pipelines = [make_pipeline(asked.passes, asked.pass_options)] if asked.passes else []
             outcomes += reprocess_imported(stage, imported, names, workspace, pipelines)
     for name in names:

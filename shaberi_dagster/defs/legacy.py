@@ -26,7 +26,7 @@ from shaberi_dagster.legacy.importing import (
     tree_folders,
 )
 from shaberi_dagster.legacy.reconcile import Reconciliation
-from shaberi_dagster.legacy.spec import LegacyRunSpec
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 
 _CHECKS = {
@@ -116,7 +116,7 @@ def log_runs(tag: str, anew: Sequence[str] | pl.Series, workspace: Workspace, co
         How many events there were to log.
     """
     instance = context.instance
-    specs = [LegacyRunSpec.model_validate_json(text) for text in imported_runs(workspace.lake, tag)["spec"]]
+    specs = [RunSpec.read(text) for text in imported_runs(workspace.lake, tag)["spec"]]
     add_partitions({spec.run_id: spec.model_dump() for spec in specs}, instance)
     fresh = set(anew)
     events: list[dg.AssetMaterialization] = []
@@ -133,22 +133,20 @@ def log_runs(tag: str, anew: Sequence[str] | pl.Series, workspace: Workspace, co
     return len(events)
 
 
-def _materialization(
-    key: dg.AssetKey, spec: LegacyRunSpec, context: dg.AssetExecutionContext
-) -> dg.AssetMaterialization:
+def _materialization(key: dg.AssetKey, spec: RunSpec, context: dg.AssetExecutionContext) -> dg.AssetMaterialization:
     own = spec.benchmarks[key.path[-1]]
     metadata: dict[str, Any] = {
         "imported by": dg.MetadataValue.dagster_run(context.run.run_id),
         "question_set": own.question_set,
-        "n_planned": own.n_planned,
-        "judges": ", ".join(own.judges),
+        "n_planned": spec.n_planned(key.path[-1]),
+        "judges": ", ".join(own.all_judges),
     }
     return dg.AssetMaterialization(key, partition=spec.run_id, metadata=metadata, description="imported")
 
 
-def _has(spec: LegacyRunSpec, stage: str, benchmark: str) -> bool:
+def _has(spec: RunSpec, stage: str, benchmark: str) -> bool:
     own = spec.benchmarks.get(benchmark)
-    return own is not None and (stage == "answers" or bool(own.judges))
+    return own is not None and (stage == "answers" or bool(own.imported_judges))
 
 
 def _metadata(result: ImportResult) -> dict[str, Any]:

@@ -9,8 +9,7 @@ import orjson
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.metadata import question_set_metadata
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.runs.planning import LEGACY_KIND
-from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.spec import RunSpec, is_cache
 
 RUNS_NAME = "runs"
 runs = dg.DynamicPartitionsDefinition(name=RUNS_NAME)
@@ -77,7 +76,5 @@ def add_missing_partitions(lake: Lake, instance: dg.DagsterInstance) -> int:
     known = set(instance.get_dynamic_partitions(RUNS_NAME))
     stored = lake.read("runs", columns=["run_id", "spec"]).sort("run_id")
     missing = {run_id: orjson.loads(spec) for run_id, spec in stored.iter_rows() if run_id not in known}
-    specs = {
-        run_id: spec for run_id, spec in missing.items() if spec.get("kind") != LEGACY_KIND or "system" not in spec
-    }
+    specs = {run_id: spec for run_id, spec in missing.items() if not is_cache(spec)}
     return add_partitions(specs, instance) if specs else 0

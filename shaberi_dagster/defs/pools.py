@@ -41,7 +41,7 @@ def pools_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[str]
         judges: For `judgements`: only these; none named means all of the run's.
     """
     if stage == "answers":
-        endpoints = [spec.endpoint, *(one.endpoint for one in spec.members)]
+        endpoints = [one.endpoint for one in (spec.itself, *spec.members)]
     elif stage == "consensus":
         endpoints = [(spec.consensus or spec.itself).endpoint] if spec.has_consensus else []
     elif stage == "judgements":

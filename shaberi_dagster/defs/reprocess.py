@@ -1,6 +1,7 @@
 """Making stored runs anew without any call: outputs parsed again, passes, scores, metrics; many runs in one job."""
 
 import dagster as dg
+import orjson
 import polars as pl
 from pydantic import Field
 
@@ -17,8 +18,8 @@ from shaberi_dagster.legacy.reprocess import STAGES as IMPORTED_STAGES
 from shaberi_dagster.legacy.reprocess import imported_among, reprocess_imported
 from shaberi_dagster.passes.registry import make_pipeline
 from shaberi_dagster.publishing import published_at_the_end
-from shaberi_dagster.runs.planning import LEGACY_KIND, add_pipeline
-from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.runs.planning import add_pipeline
+from shaberi_dagster.runs.spec import CallOptions, is_cache
 from shaberi_dagster.stages.result import STAGES
 
 _REPROCESSED = tuple(stage for stage in STAGES if stage not in {"answers", "consensus"})
@@ -45,8 +46,9 @@ def chosen_runs(lake: Lake, models: list[str], tags: list[str]) -> list[str]:
         runs = runs.filter(pl.col("model").is_in(models))
     if tags:
         runs = runs.filter(pl.col("run_tag").is_in(tags) | pl.col("base_tag").is_in(tags))
-    own = runs.filter(pl.col("spec").str.json_path_match("$.kind").ne_missing(pl.lit(LEGACY_KIND)))["run_id"]
-    found = sorted({*own, *imported_among(runs["run_id"].to_list(), lake)})
+    found = sorted(
+        run_id for run_id, spec in runs.select("run_id", "spec").iter_rows() if not is_cache(orjson.loads(spec))
+    )
     if not found:
         raise ConfigurationError('no runs match; `shaberi sql "select run_id, status from runs"` lists them')
     return found

@@ -18,8 +18,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.passes.pipeline import BASELINE
-from shaberi_dagster.runs.planning import LEGACY_KIND
-from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.spec import RunSpec, is_cache
 
 FORMAT = "shaberi-results/1"
 STAGES = {"answers": "generation", "judgements": "judging", "pass_outputs": "passes", "consensus": "consensus"}
@@ -65,7 +64,7 @@ class Records:
 
     Attributes:
         run: Its row of `runs`.
-        spec: Its RunSpec as of today's version, or what stands in its place for an imported run, as plain JSON.
+        spec: Its RunSpec as of today's version, or what stands in its place for imported caches, as plain JSON.
         answers: Its rows of `answers`.
         consensus: Its rows of `consensus`.
         judgements: Those of its judgements that are in force.
@@ -92,12 +91,22 @@ class Records:
     @property
     def is_imported(self) -> bool:
         """Whether another system made it."""
-        return bool(self.spec.get("kind") == LEGACY_KIND)
+        return bool(self.spec.get("origin") == "imported" or self.is_cache)
+
+    @property
+    def is_cache(self) -> bool:
+        """Whether it was imported from caches."""
+        return is_cache(self.spec)
 
     @cached_property
-    def own_spec(self) -> RunSpec:
-        """The RunSpec of a run that is not imported."""
+    def run_spec(self) -> RunSpec:
+        """The RunSpec of a run that was not imported from caches."""
         return RunSpec.read(self.spec)
+
+    @property
+    def known(self) -> Document:
+        """What is said of an imported run as a whole."""
+        return self.spec if self.is_cache else self.spec.get("imported") or {}
 
     @cached_property
     def artifacts(self) -> dict[str, str]:
@@ -107,25 +116,25 @@ class Records:
         """
         several = {name for name, one in self.spec["benchmarks"].items() if (one.get("samples") or 1) > 1}
         several |= set(self.consensus["benchmark"])
-        is_cache = self.spec.get("system") == "ensemble"
-        return {name: ENSEMBLE if is_cache or name in several else SHABERI for name in self.spec["benchmarks"]}
+        return {name: ENSEMBLE if self.is_cache or name in several else SHABERI for name in self.spec["benchmarks"]}
 
     def n_planned(self, benchmark: str) -> int:
         """Samples planned for a benchmark."""
-        if self.is_imported:
+        if self.is_cache:
             return int(self.spec["benchmarks"][benchmark]["n_planned"])
-        return self.own_spec.n_planned(benchmark)
+        return self.run_spec.n_planned(benchmark)
 
     def judges(self, benchmark: str) -> list[str]:
         """Who judges a benchmark."""
-        return list(self.spec["benchmarks"][benchmark]["judges"])
+        own = self.spec["benchmarks"][benchmark]
+        return list(dict.fromkeys((*own.get("imported_judges", ()), *own["judges"])))
 
     def settings_of(self, judge: str) -> Document:
         """The settings of a judge, as far as they are known; none of a rule alone."""
-        if self.is_imported:
-            return next((one for one in self.spec.get("judges", []) if one["judge"] == judge), {})
-        found = self.own_spec.judge(judge)
-        return found.model_dump(mode="json") if found else {}
+        found = None if self.is_cache else self.run_spec.judge(judge)
+        if found:
+            return found.model_dump(mode="json")
+        return next((one for one in self.known.get("judges", []) if one["judge"] == judge), {})
 
 
 def read_records(lake: Lake, run_id: str) -> Records:
@@ -144,7 +153,7 @@ def read_records(lake: Lake, run_id: str) -> Records:
         raise ConfigurationError(f'no run {run_id} in the lake: `shaberi sql "select run_id from runs"` lists them')
     row = run.row(0, named=True)
     spec = orjson.loads(row["spec"])
-    if spec.get("kind") != LEGACY_KIND:
+    if not is_cache(spec):
         spec = RunSpec.read(spec).model_dump(mode="json")
     judge_configs = dict(lake.read("judge_configs", columns=["former_hash", "judge_config_hash"]).iter_rows())
     read = {
@@ -197,7 +206,7 @@ def manifest_of(records: Records, environment: Mapping[str, str], *, alone: bool
         "base_tag": run["base_tag"],
         "run_number": run["run_number"],
         "is_imported": records.is_imported,
-        "not_recorded": spec.get("not_recorded"),
+        "not_recorded": records.known.get("not_recorded"),
         "status": RUNNING if alone else run["status"],
         "benchmarks": {name: _benchmark(records, name) for name in spec["benchmarks"]},
         "generation": {
@@ -239,7 +248,7 @@ def _model(records: Records, environment: Mapping[str, str]) -> Document:
     values = {name: {_setting(spec, one, name) for one in spec["benchmarks"].values()} for name in _SETTINGS}
     return {
         "name": records.run["model"],
-        "display_name": spec.get("display_name"),
+        "display_name": records.known.get("display_name"),
         # Null where benchmarks differ as well: then `generation` tells.
         "parameters": {name: next(iter(own)) if len(own) == 1 else None for name, own in values.items()},
         "base_url": endpoint.get("base_url"),
@@ -434,7 +443,8 @@ def _by_stage(records: Records, count: Callable[[pl.DataFrame, bool], Document])
         count: Makes the counts of some rows of `calls`; its second argument is whether no row means no call.
     """
     calls = records.calls.with_columns(pl.col("stage").replace(STAGES))
-    known = not records.is_imported
+    # An imported run can have calls of judges that were added to it.
+    known = not records.is_imported or not calls.is_empty()
     stages = dict.fromkeys([*STAGES.values(), *calls["stage"].unique().sort()])
     return {
         "total": count(calls, known),

@@ -25,7 +25,8 @@ from shaberi_dagster.legacy.ensemble_files import CacheFile, Entry, Response, fi
 from shaberi_dagster.legacy.importing import importing_alone
 from shaberi_dagster.llm.thinking import answer_state
 from shaberi_dagster.progress import StageProgress
-from shaberi_dagster.runs.planning import LEGACY_KIND, code_version, store_question_set
+from shaberi_dagster.runs.planning import code_version, store_question_set
+from shaberi_dagster.runs.spec import LEGACY_KIND
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.scores import derive
 

@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,18 +29,18 @@ from shaberi_dagster.lake.store import Lake, conform
 from shaberi_dagster.legacy.assemble import NOT_RECORDED, Batch, assemble
 from shaberi_dagster.legacy.files import Listing, find_files, read_file_rows, unread_file_rows, updated
 from shaberi_dagster.legacy.judges import legacy_judge
-from shaberi_dagster.legacy.lines import Lines
+from shaberi_dagster.legacy.lines import SAMPLE, Lines
 from shaberi_dagster.legacy.merging import Change, counts_of, standing, superseding, with_superseded
 from shaberi_dagster.legacy.placing import Placing, groups_of
 from shaberi_dagster.legacy.questions import question_sets_in
 from shaberi_dagster.legacy.reading import Part, read_models
 from shaberi_dagster.legacy.reconcile import Reconciliation
-from shaberi_dagster.legacy.reprocess import reprocess_imported
-from shaberi_dagster.legacy.spec import LegacyBenchmark, LegacyJudgeSpec, LegacyRunSpec
+from shaberi_dagster.legacy.reprocess import OF_TREE, reprocess_imported
 from shaberi_dagster.legacy.stored import earlier_runs, stored_lines, stored_rows
 from shaberi_dagster.legacy.tree import display_name
 from shaberi_dagster.progress import StageProgress
-from shaberi_dagster.runs.planning import LEGACY_KIND, code_version, store_question_set, stored_question_set
+from shaberi_dagster.runs.planning import code_version, store_question_set, stored_question_set
+from shaberi_dagster.runs.spec import BenchmarkSpec, ImportedJudge, ImportedSpec, RunSpec
 from shaberi_dagster.runs.workspace import JOURNAL_FOLDER, Workspace
 from shaberi_dagster.stages.metrics import with_scales
 from shaberi_dagster.stages.scores import derive
@@ -303,6 +303,7 @@ class _Import:
         placed = placing.placed
         fresh = assemble(lines, placed, self._now)
         rows = with_superseded(fresh, earlier, placed, runs, self._now)
+        rows = replace(rows, judgements=self._below_others(rows.judgements))
         superseded = superseding(placed, placing.unmatched, earlier, runs, self._listing.replaced)
         made = self._run_rows(rows, placed, runs, superseded, standing(placed, earlier))
         emptied = [run_id for run_id in placing.unmatched if run_id not in superseded]
@@ -310,6 +311,16 @@ class _Import:
         self._store_quarantine(models, read, current)
         self._store_files(read_file_rows(current, lines.contents, counts_of(fresh, placed)))
         return made
+
+    def _below_others(self, imported: pl.DataFrame) -> pl.DataFrame:
+        """Imported judgements, superseded where the same judge has judged the sample here since."""
+        keys = ["run_id", "judge", *SAMPLE]
+        run_ids = imported["run_id"].unique().to_list()
+        stored = self._lake.read("judgements", {"run_id": run_ids}, [*keys, "strategy", "source_sha256", "superseded"])
+        others = stored.filter(pl.col("source_sha256").is_null(), pl.col("strategy").is_null(), ~pl.col("superseded"))
+        below = pl.struct(keys).is_in(others.select(pl.struct(keys)).to_series().implode())
+        when = pl.when(below).then(pl.coalesce("superseded_at", pl.lit(self._now))).otherwise("superseded_at")
+        return imported.with_columns(superseded=pl.col("superseded") | below, superseded_at=when)
 
     @property
     def _sources(self) -> list[str]:
@@ -356,17 +367,26 @@ class _Import:
         scores, metrics = self._derived(rows, plan)
         self._fresh = {"scores": scores, "metrics": metrics}
         sources = placed.select("run_id", "source").unique()
-        specs = _specs(rows, plan, metrics, dict(sources.iter_rows()), self._sets)
+        before = {run_id: RunSpec.read(spec) for run_id, spec in runs.select("run_id", "spec").iter_rows()}
+        specs = _specs(rows, plan, dict(sources.iter_rows()), self._sets, before)
         made = _spec_rows(specs, metrics, self._now).with_columns(
             created_by=pl.lit(self._workspace.settings.user, dtype=pl.String), import_tag=pl.lit(self._request.tag)
         )
-        kept = runs.select("run_id", first="created_at", by="created_by", before="superseded_by")
+        kept = runs.select("run_id", "created_at", "created_by", "superseded_by", "spec", "spec_hash")
+        known = pl.col("created_at_before").is_not_null()
+        says_the_same = pl.col("run_id").is_in([one.run_id for one in specs if before.get(one.run_id) == one])
         now = pl.col("run_id").replace_strict(superseded, default=None, return_dtype=pl.String)
         stands = pl.col("run_id").is_in(list(standing_runs))
-        made = made.join(kept, on="run_id", how="left").with_columns(
-            created_at=pl.coalesce("first", "created_at"),
-            created_by=pl.when(pl.col("first").is_null()).then("created_by").otherwise("by"),
-            superseded_by=pl.when(~stands).then(pl.coalesce(now, "before")),
+        made = made.join(kept, on="run_id", how="left", suffix="_before").with_columns(
+            *(
+                pl.when(known).then(f"{name}_before").otherwise(name).alias(name)
+                for name in ("created_at", "created_by")
+            ),
+            *(
+                pl.when(says_the_same).then(f"{name}_before").otherwise(name).alias(name)
+                for name in ("spec", "spec_hash")
+            ),
+            superseded_by=pl.when(~stands).then(pl.coalesce(now, "superseded_by_before")),
         )
         others = runs.filter(
             pl.col("run_id").is_in(list(superseded)), ~pl.col("run_id").is_in(made["run_id"].implode())
@@ -486,10 +506,9 @@ def _stored_sets(lake: Lake) -> list[QuestionSet]:
 
 def imported_runs(lake: Lake, tag: str) -> pl.DataFrame:
     """The rows of `runs` that imports under this tag have made."""
-    kind, system = (pl.col("spec").str.json_path_match(f"$.{name}") for name in ("kind", "system"))
     # Until there was a run for each tree they did not say it.
     of_before = pl.col("import_tag").is_null() & pl.col("run_tag").str.contains(rf"^{re.escape(tag)}(-gen\d+)?$")
-    return lake.read("runs").filter(kind == LEGACY_KIND, system.is_null(), of_before | (pl.col("import_tag") == tag))
+    return lake.read("runs").filter(OF_TREE, of_before | (pl.col("import_tag") == tag))
 
 
 def _plan_of(rows: Batch, sizes: Mapping[str, int]) -> pl.DataFrame:
@@ -523,54 +542,70 @@ def _plan_of(rows: Batch, sizes: Mapping[str, int]) -> pl.DataFrame:
 def _specs(
     rows: Batch,
     plan: pl.DataFrame,
-    metrics: pl.DataFrame,
     sources: Mapping[str, str],
     sets: Mapping[str, QuestionSet],
-) -> list[LegacyRunSpec]:
-    """What is known of each run."""
+    before: Mapping[str, RunSpec],
+) -> list[RunSpec]:
+    """What is known of each run, with the judges and passes that were added to it."""
     planned: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
     columns = ("run_id", "benchmark", "question_set", "n_planned")
     for run_id, *benchmark in plan.sort("run_id", "benchmark").select(columns).iter_rows():
         planned[run_id].append(tuple(benchmark))
     judged: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for run_id, benchmark, judge in metrics.select("run_id", "benchmark", "judge").unique().sort("judge").iter_rows():
+    judges = rows.judgements.select("run_id", "benchmark", "judge").unique().sort("judge")
+    for run_id, benchmark, judge in judges.iter_rows():
         judged[run_id, benchmark].append(judge)
     specs = []
     runs = rows.answers.select("run_id", "model", "run_tag", "generation").unique().sort("run_id")
     for run_id, model, run_tag, generation in runs.iter_rows():
+        own = before.get(run_id)
         benchmarks = {
-            benchmark: LegacyBenchmark(
+            benchmark: BenchmarkSpec(
                 question_set=name,
                 question_set_sha256=sets[name].sha256,
                 n_questions=len(sets[name].questions),
-                n_planned=n_planned,
-                judges=tuple(judged[run_id, benchmark]),
+                source=sets[name].source,
+                source_revision=sets[name].source_revision,
+                prompt_hash=None,
+                temperature=None,
+                max_tokens=None,
+                frequency_penalty=None,
+                judges=own.benchmarks[benchmark].judges if own and benchmark in own.benchmarks else (),
+                imported_judges=tuple(judged[run_id, benchmark]),
+                imported_samples=n_planned,
             )
             for benchmark, name, n_planned in planned[run_id]
         }
-        judges = [legacy_judge(name) for name in sorted({name for one in benchmarks.values() for name in one.judges})]
+        names = sorted({name for one in benchmarks.values() for name in one.imported_judges})
+        judges_known = (ImportedJudge(**asdict(one), config_hash=one.config_hash) for one in map(legacy_judge, names))
         specs.append(
-            LegacyRunSpec(
+            RunSpec(
+                origin="imported",
+                imported=ImportedSpec(
+                    display_name=display_name(model),
+                    generation=generation,
+                    source=sources[run_id],
+                    judges=tuple(judges_known),
+                    not_recorded=NOT_RECORDED,
+                ),
                 model=model,
                 run_tag=run_tag,
-                display_name=display_name(model),
-                generation=generation,
-                sources=(sources[run_id],),
+                endpoint=None,
                 benchmarks=benchmarks,
-                judges=tuple(LegacyJudgeSpec(**asdict(judge), config_hash=judge.config_hash) for judge in judges),
-                not_recorded=NOT_RECORDED,
+                judges=own.judges if own else (),
+                passes=own.passes if own else (),
             )
         )
     return specs
 
 
-def _spec_rows(specs: Sequence[LegacyRunSpec], metrics: pl.DataFrame, now: datetime) -> pl.DataFrame:
+def _spec_rows(specs: Sequence[RunSpec], metrics: pl.DataFrame, now: datetime) -> pl.DataFrame:
     """Rows of `runs`: the specs, and whether everything has a score."""
     failed = set(metrics.filter(pl.col("n_failed") > 0, null_policy="legacy").select("run_id", "benchmark").iter_rows())
     rows = []
     for spec in specs:
         states = {
-            name: "complete" if one.judges and (spec.run_id, name) not in failed else "partial"
+            name: "complete" if one.imported_judges and (spec.run_id, name) not in failed else "partial"
             for name, one in spec.benchmarks.items()
         }
         rows.append(
@@ -579,7 +614,7 @@ def _spec_rows(specs: Sequence[LegacyRunSpec], metrics: pl.DataFrame, now: datet
                 "model": spec.model,
                 "run_tag": spec.run_tag,
                 "base_tag": spec.run_tag,
-                "source": spec.sources[0],
+                "source": spec.imported.source if spec.imported else None,
                 "spec": spec.model_dump_json(),
                 "spec_hash": spec.spec_hash,
                 "status": "complete" if set(states.values()) == {"complete"} else "partial",

@@ -9,18 +9,20 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.legacy.spec import LegacyRunSpec
 from shaberi_dagster.passes.pipeline import BASELINE, Passes
 from shaberi_dagster.passes.registry import make_pass
-from shaberi_dagster.runs.planning import LEGACY_KIND
+from shaberi_dagster.runs.spec import LEGACY_KIND, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.metrics import measure_runs
+from shaberi_dagster.stages.metrics import measure_runs, set_status
 from shaberi_dagster.stages.pass_outputs import examine_imported
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.stages.scores import score_runs
 
 STAGES = ("pass_outputs", "scores", "metrics")
 """What can be made anew of an imported run."""
+_KIND, _SYSTEM, _ORIGIN = (pl.col("spec").str.json_path_match(f"$.{name}") for name in ("kind", "system", "origin"))
+OF_TREE = (_ORIGIN == "imported").fill_null(value=False) | ((_KIND == LEGACY_KIND) & _SYSTEM.is_null())
+"""Whether a row of `runs` was imported from a legacy tree."""
 
 
 def imported_among(run_ids: Sequence[str], lake: Lake) -> list[str]:
@@ -31,8 +33,7 @@ def imported_among(run_ids: Sequence[str], lake: Lake) -> list[str]:
 def runs_of_trees(lake: Lake) -> pl.DataFrame:
     """run_id, model, run_tag, base_tag, run_number and spec of the runs that were imported from legacy trees."""
     runs = lake.read("runs", columns=["run_id", "model", "run_tag", "base_tag", "run_number", "spec"])
-    kind, system = (pl.col("spec").str.json_path_match(f"$.{name}") for name in ("kind", "system"))
-    return runs.filter(kind == LEGACY_KIND, system.is_null())
+    return runs.filter(OF_TREE)
 
 
 def reprocess_imported(
@@ -74,6 +75,10 @@ def reprocess_imported(
             score_runs(judges, everything, workspace)
         if stage == "metrics":
             measure_runs(own.drop("judges").with_columns(n_questions="n_planned"), workspace)
+    if stage == "metrics":
+        for spec in map(RunSpec.read, runs["spec"]):
+            if spec.judges:
+                set_status(spec, workspace)
     nothing = pl.DataFrame()
     return [
         StageResult(run_id, stage, name, {"rows": n_planned, "judges": judges}, nothing)
@@ -88,16 +93,16 @@ def _planned(runs: pl.DataFrame, benchmarks: Sequence[str], lake: Lake) -> pl.Da
     """
     rows: list[dict[str, Any]] = []
     for row in runs.iter_rows(named=True):
-        spec = LegacyRunSpec.model_validate_json(row["spec"])
+        spec = RunSpec.read(row["spec"])
         rows += [
             {
                 "run_id": row["run_id"],
                 "base_tag": row["base_tag"],
                 "run_number": row["run_number"],
                 "benchmark": name,
-                "n_planned": own.n_planned,
+                "n_planned": spec.n_planned(name),
             }
-            for name, own in spec.benchmarks.items()
+            for name in spec.benchmarks
             if name in benchmarks and name in BENCHMARKS
         ]
     texts = dict.fromkeys(("run_id", "base_tag", "benchmark"), pl.String())

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 import polars as pl
@@ -38,6 +38,7 @@ from shaberi_dagster.runs.spec import (
     RunRequest,
     RunSpec,
     SampleSpec,
+    is_cache,
     judge_defaults,
     judge_name,
     judge_names,
@@ -45,8 +46,11 @@ from shaberi_dagster.runs.spec import (
 from shaberi_dagster.runs.workspace import Workspace
 
 _OF_BENCHMARKS = ("answers", "consensus", "judgements", "pass_outputs", "scores", "metrics")
-LEGACY_KIND: Literal["legacy"] = "legacy"
-"""`kind` in the spec of an imported run; a RunSpec has none."""
+_OF_ANSWERS = (
+    *("temperature", "max_tokens", "frequency_penalty", "samples", "sample_models", "strategies", "single"),
+    *("consensus_model", "sample", "sample_seed", "limit", "questions", "question_sets"),
+)
+"""What a request can say of answers and questions."""
 
 
 def plan_run(request: RunRequest, workspace: Workspace) -> RunSpec:
@@ -62,8 +66,10 @@ def plan_run(request: RunRequest, workspace: Workspace) -> RunSpec:
     """
     check_model_name(request.model)
     check_run_tag(request.tag)
-    benchmarks = parse_benchmarks(",".join(request.benchmarks))
     stored = load_run(workspace.lake, run_id_of(request.model, request.tag))
+    if stored and stored.origin == "imported":
+        return _judged_further(request, stored, workspace)
+    benchmarks = parse_benchmarks(",".join(request.benchmarks))
     endpoint = _endpoint(request, stored)
     asked_judges = {one.name: _asked_judges(request, stored, one, workspace.prompts) for one in benchmarks}
     judges = _judges(request, stored, asked_judges, workspace.prompts)
@@ -94,6 +100,49 @@ def plan_run(request: RunRequest, workspace: Workspace) -> RunSpec:
     return asked if replaced else merged(stored, asked)
 
 
+def _judged_further(request: RunRequest, stored: RunSpec, workspace: Workspace) -> RunSpec:
+    """An imported run with more judges: its answers and questions stay what they are."""
+    if other := [name for name in _OF_ANSWERS if getattr(request, name) is not None]:
+        raise ConfigurationError(
+            f"run {stored.run_id} was imported, so {' and '.join(other)} cannot be chosen: judges can be added to it; "
+            "its model is asked anew under another --tag"
+        )
+    if request.passes:
+        raise ConfigurationError(
+            f"run {stored.run_id} was imported: passes are applied to it by "
+            f"`shaberi reprocess --tag {stored.run_tag} --passes {','.join(request.passes)}`"
+        )
+    asked = {
+        name: _asked_judges(request, stored, get_benchmark(name), workspace.prompts)
+        for name in benchmarks_of(request, stored)
+    }
+    if not any(asked.values()):
+        raise ConfigurationError(f"run {stored.run_id} was imported: name who is to judge it with --judge-model")
+    judges = _judges(request, stored, asked, workspace.prompts)
+    benchmarks = {
+        name: stored.benchmarks[name].model_copy(update={"judges": _judge_names(get_benchmark(name), models)})
+        for name, models in asked.items()
+        if models
+    }
+    return merged(stored, stored.model_copy(update={"benchmarks": benchmarks, "judges": judges}))
+
+
+def benchmarks_of(request: RunRequest, stored: RunSpec | None) -> list[str]:
+    """The benchmarks that a request is about; `all` of an imported run are those that it has.
+
+    Raises:
+        ConfigurationError: There is no such benchmark, or the imported run has it not.
+    """
+    if stored and stored.origin == "imported" and request.benchmarks == ["all"]:
+        return list(stored.benchmarks)
+    asked = [one.name for one in parse_benchmarks(",".join(request.benchmarks))]
+    if stored and stored.origin == "imported" and (lacking := [one for one in asked if one not in stored.benchmarks]):
+        raise ConfigurationError(
+            f"run {stored.run_id} was imported without {lacking[0]}: it has {', '.join(stored.benchmarks)}"
+        )
+    return asked
+
+
 def _has_begun(spec: RunSpec, workspace: Workspace) -> bool:
     """Whether a call of a run has succeeded, or an answer of it was there already."""
     if finished_calls(workspace.journal_path(spec.run_id, "answers")):
@@ -114,7 +163,7 @@ def _moves(stored: RunSpec, planned: RunSpec) -> list[str]:
 
 def _addresses(spec: RunSpec) -> dict[str, str]:
     """Who is asked where."""
-    models = [spec.itself, *spec.members, *([spec.consensus] if spec.consensus else [])]
+    models = [*([spec.itself] if spec.endpoint else []), *spec.members, *([spec.consensus] if spec.consensus else [])]
     passes = [one for pipeline in spec.passes for one in pipeline]
     return {
         **{f"model {one.model}": one.endpoint.base_url for one in models},
@@ -195,7 +244,7 @@ def named_judges(request: RunRequest, workspace: Workspace) -> list[str]:
     if not request.judge_models and not request.judge_prompt:
         return []
     stored = load_run(workspace.lake, run_id_of(check_model_name(request.model), check_run_tag(request.tag)))
-    benchmarks = parse_benchmarks(",".join(request.benchmarks))
+    benchmarks = map(get_benchmark, benchmarks_of(request, stored))
     return list(
         dict.fromkeys(name for one in benchmarks for name in _asked_judges(request, stored, one, workspace.prompts))
     )
@@ -228,17 +277,15 @@ def load_run(lake: Lake, run_id: str) -> RunSpec | None:
     """The stored RunSpec of a run, None if there is no such run.
 
     Raises:
-        ConfigurationError: The run was imported: what made it is not known, so nothing can be added to it.
+        ConfigurationError: The run is an imported cache, to which nothing can be added.
     """
     specs = lake.read("runs", {"run_id": run_id}, ["spec"])["spec"]
     if not len(specs):
         return None
-    if orjson.loads(specs[0]).get("kind") == LEGACY_KIND:
-        raise ConfigurationError(
-            f"run {run_id} was imported and cannot be continued: give another --tag; "
-            "passes are applied by `shaberi reprocess`"
-        )
-    return RunSpec.read(specs[0])
+    values = orjson.loads(specs[0])
+    if is_cache(values):
+        raise ConfigurationError(f"run {run_id} was imported from caches and cannot be continued: give another --tag")
+    return RunSpec.read(values)
 
 
 def store_run(spec: RunSpec, workspace: Workspace) -> None:
@@ -274,6 +321,7 @@ def store_run(spec: RunSpec, workspace: Workspace) -> None:
         "package_version": __version__,
         "platform": f"Python {platform.python_version()} on {platform.platform()}",
         **code_version(),
+        **(stored.select("import_tag", "source", "superseded_by").row(0, named=True) if len(stored) else {}),
     }
     workspace.lake.replace("runs", pl.DataFrame([row], infer_schema_length=None), {"run_id": spec.run_id})
 
@@ -501,6 +549,8 @@ def _names_of_judges(
     known = [judge.name for name in before.judges if (judge := stored.judge(name))] if stored and before else []
     if benchmark.has_rule:
         return known or ([request.grader_model] if request.grader_model else [])
+    if stored and stored.origin == "imported":
+        return known
     judging = {name for one in stored.benchmarks.values() for name in one.judges} if stored else set()
     of_others = [judge.name for judge in stored.judges if judge.name in judging] if stored else []
     return known or of_others or [DEFAULT_MODEL]

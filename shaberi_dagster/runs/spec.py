@@ -12,10 +12,14 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import run_id_of, sha256_json
 from shaberi_dagster.llm.endpoints import default_max_tokens, endpoint_name
 from shaberi_dagster.llm.limiter import LimiterSettings
-from shaberi_dagster.llm.types import Endpoint
+from shaberi_dagster.llm.types import Endpoint, Sampling
 
+LEGACY_KIND: Literal["legacy"] = "legacy"
+"""`kind` in the specs of imported caches, and of imported trees before version 2 had them."""
 SINGLE = "single"
 """The strategy of no consensus: one answer as it is."""
+TREE = "legacy tree"
+"""`source` of question sets that imported runs have."""
 _RUN_NUMBER = re.compile(r"(?P<base>.+)-run(?P<number>[1-9]\d*)")
 
 
@@ -198,10 +202,11 @@ class BenchmarkSpec(_Frozen):
     n_questions: int
     source: str
     source_revision: str | None
-    prompt_hash: str
-    temperature: float
-    max_tokens: int
-    frequency_penalty: float
+    prompt_hash: str | None
+    temperature: float | None
+    max_tokens: int | None
+    frequency_penalty: float | None
+    """How its answers were asked for; all four are None where that is not known, as in imported runs."""
     sample: SampleSpec | None = None
     """None when its set was taken as it is."""
     samples: int = 1
@@ -212,6 +217,27 @@ class BenchmarkSpec(_Frozen):
     """Each makes one more answer to each question; `single`, the single answer as it is, is the first."""
     judges: tuple[str, ...] = ()
     """Names; rules before those that leave to a model what the rule cannot tell."""
+    # The rest is left out of JSON where nothing was imported.
+    imported_judges: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()
+    """Whose judgements were imported; `judges` are those that the run has here."""
+    imported_samples: Annotated[int | None, Field(exclude_if=lambda number: number is None)] = None
+    """Samples in all: each question's, and one more for each row that repeats a question. None: not imported."""
+
+    @property
+    def all_judges(self) -> tuple[str, ...]:
+        """Whose judgements it has or is to have."""
+        return tuple(dict.fromkeys((*self.imported_judges, *self.judges)))
+
+    @property
+    def sampling(self) -> Sampling:
+        """How its answers are asked for.
+
+        Raises:
+            ConfigurationError: It is not known.
+        """
+        if self.temperature is None or self.max_tokens is None or self.frequency_penalty is None:
+            raise ConfigurationError(f"{self.question_set} was imported: how its answers were asked for is not known")
+        return Sampling(self.temperature, self.max_tokens, self.frequency_penalty)
 
     @property
     def shared(self) -> range:
@@ -273,18 +299,52 @@ class ModelSpec(_Frozen):
     endpoint: EndpointSpec
 
 
+class ImportedJudge(_Frozen):
+    """A judge of another system, as far as its settings are known."""
+
+    judge: str
+    model: str
+    prompt_version: str | None
+    prompt_version_source: str
+    temperature: float | None
+    max_tokens: int | None
+    config_hash: str
+
+
+class ImportedSpec(_Frozen):
+    """What is known of a run that was imported from a tree.
+
+    Attributes:
+        display_name: The model's likely name; `RunSpec.model` is that of its files.
+        generation: Which of the runs that the tree has of the model.
+        source: The tree.
+        judges: Who judged there.
+        not_recorded: What the files do not say.
+    """
+
+    display_name: str
+    generation: int
+    source: str
+    judges: tuple[ImportedJudge, ...]
+    not_recorded: str
+
+
 class RunSpec(_Frozen):
     """The settings of a run: stored before its first call, and frozen by the first one that succeeds.
 
     Questions, prompts and sampling settings are the run's identity and never change.
     Benchmarks, strategies, judges and passes can be added, the limit can be widened, and servers may move to other
-    addresses.
+    addresses. The answers of an imported run are all there are; judges and passes can be added to it.
     """
 
     version: Literal[2] = 2
+    # Left out of JSON as long as nothing was imported.
+    origin: Annotated[Literal["own", "imported"], Field(exclude_if=lambda origin: origin == "own")] = "own"
+    imported: Annotated[ImportedSpec | None, Field(exclude_if=lambda imported: imported is None)] = None
     model: str
     run_tag: str
-    endpoint: EndpointSpec
+    endpoint: EndpointSpec | None
+    """Where the model is served; None when that is not known."""
     benchmarks: dict[str, BenchmarkSpec]
     judges: tuple[JudgeSpec, ...]
     """Models that judge, or decide what a rule cannot tell; which of them a benchmark has, it says itself."""
@@ -301,9 +361,11 @@ class RunSpec(_Frozen):
         """The spec as the lake has it, as JSON or as plain data; one of an earlier version says the same in new words.
 
         Raises:
-            pydantic.ValidationError: It is none, such as that of an imported run.
+            pydantic.ValidationError: It is none, such as that of an imported cache.
         """
         values = orjson.loads(stored) if isinstance(stored, str) else stored
+        if values.get("kind") == LEGACY_KIND and not is_cache(values):
+            return cls.model_validate(_from_tree(values))
         return cls.model_validate(values if {"version", "kind"} & values.keys() else _from_version_1(values))
 
     @property
@@ -314,14 +376,18 @@ class RunSpec(_Frozen):
     @property
     def base_tag(self) -> str:
         """The tag without `-runN`."""
-        match = _RUN_NUMBER.fullmatch(self.run_tag)
+        match = self._numbered
         return match["base"] if match else self.run_tag
 
     @property
     def run_number(self) -> int | None:
         """N of `-runN`."""
-        match = _RUN_NUMBER.fullmatch(self.run_tag)
+        match = self._numbered
         return int(match["number"]) if match else None
+
+    @property
+    def _numbered(self) -> re.Match[str] | None:
+        return None if self.origin == "imported" else _RUN_NUMBER.fullmatch(self.run_tag)
 
     @property
     def spec_hash(self) -> str:
@@ -330,7 +396,13 @@ class RunSpec(_Frozen):
 
     @property
     def itself(self) -> ModelSpec:
-        """The model of the run, and where it is served."""
+        """The model of the run, and where it is served.
+
+        Raises:
+            ConfigurationError: That is not known.
+        """
+        if self.endpoint is None:
+            raise ConfigurationError(f"run {self.run_id} was imported: where its model is served is not known")
         return ModelSpec(model=self.model, endpoint=self.endpoint)
 
     @property
@@ -357,7 +429,8 @@ class RunSpec(_Frozen):
 
     def n_planned(self, benchmark: str) -> int:
         """Samples planned for a benchmark."""
-        return self.n_questions(benchmark) * self.benchmarks[benchmark].samples
+        own = self.benchmarks[benchmark]
+        return own.imported_samples or self.n_questions(benchmark) * own.samples
 
     def n_answers(self, benchmark: str) -> int:
         """Answers planned for a benchmark that are judged: its samples, and what each strategy makes of them."""
@@ -382,6 +455,11 @@ class RunSpec(_Frozen):
 def _of_rule(name: str) -> str | None:
     """Whom a rule leaves something to."""
     return name.partition("+")[2] or None if name.startswith(RULE) else None
+
+
+def is_cache(spec: Mapping[str, Any]) -> bool:
+    """Whether a stored spec is of a run that was imported from caches, which is no RunSpec."""
+    return spec.get("kind") == LEGACY_KIND and "system" in spec
 
 
 def judge_defaults(endpoint: EndpointSpec) -> dict[str, Any]:
@@ -413,6 +491,29 @@ def _from_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
         name: one | of_benchmark | {"judges": judge_names(name, models)} for name, one in values["benchmarks"].items()
     }
     return spec | {"judges": judges, "version": 2}
+
+
+def _from_tree(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What was known of a run that was imported from a tree stood in a document of its own kind."""
+    benchmarks = {
+        name: {
+            **{key: one[key] for key in ("question_set", "question_set_sha256", "n_questions")},
+            **dict.fromkeys(("prompt_hash", "temperature", "max_tokens", "frequency_penalty", "source_revision")),
+            "source": TREE,
+            "imported_judges": one["judges"],
+            "imported_samples": one["n_planned"],
+        }
+        for name, one in values["benchmarks"].items()
+    }
+    known = {name: values[name] for name in ("display_name", "generation", "judges", "not_recorded")}
+    return {
+        **{name: values[name] for name in ("model", "run_tag")},
+        "origin": "imported",
+        "imported": known | {"source": values["sources"][0]},
+        "endpoint": None,
+        "benchmarks": benchmarks,
+        "judges": [],
+    }
 
 
 def judge_names(benchmark: str, models: Sequence[str]) -> list[str]:

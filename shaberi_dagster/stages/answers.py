@@ -11,7 +11,7 @@ from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
-from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Message
 from shaberi_dagster.prompting import generation_messages, generation_prompt_hash
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.stages.base import RUN_COLUMNS, Ask, Asker, Item, Rows, Stage
@@ -93,7 +93,7 @@ class Answers(Stage[AnswerItem]):
         """The model whose sample it is."""
         spec, settings = self.plan.spec, self.plan.spec.benchmarks[columns["benchmark"]]
         asked = spec.sampled(columns["benchmark"], columns["sample_index"])
-        return Asker(asked.model, asked.model, asked.endpoint.to_endpoint(), settings.max_tokens)
+        return Asker(asked.model, asked.model, asked.endpoint.to_endpoint(), settings.sampling.max_tokens)
 
     async def make(self, item: AnswerItem, ask: Ask) -> dict[str, Any]:
         """What the model says, its thinking split off."""
@@ -160,9 +160,8 @@ class Answers(Stage[AnswerItem]):
         """One for each sample."""
         spec, settings = self.plan.spec, one.settings
         messages: tuple[Message, ...] = generation_messages(self.workspace.prompts, one.benchmark, question)
-        sampling = Sampling(settings.temperature, settings.max_tokens, settings.frequency_penalty)
         # Runs of one multi-run are independent samples; other equal requests are paid for once.
         replicate = "" if spec.run_number is None else f"run{spec.run_number}"
         for index in range(settings.samples):
             asked = spec.sampled(one.name, index)
-            yield ChatRequest(asked.endpoint.to_endpoint(), asked.model, messages, sampling, index, replicate)
+            yield ChatRequest(asked.endpoint.to_endpoint(), asked.model, messages, settings.sampling, index, replicate)

@@ -165,7 +165,7 @@ class ConsensusAnswers(Stage[ConsensusItem]):
         """The strategy, if it makes calls."""
         if (columns["benchmark"], columns["strategy"]) not in self._calling:
             return None
-        most = self.plan.spec.benchmarks[columns["benchmark"]].max_tokens
+        most = self.plan.spec.benchmarks[columns["benchmark"]].sampling.max_tokens
         return Asker(columns["strategy"], self._consensus.model, self._consensus.endpoint.to_endpoint(), most)
 
     def sketch(self, item: ConsensusItem) -> tuple[str, int]:
@@ -267,7 +267,7 @@ class ConsensusAnswers(Stage[ConsensusItem]):
             question=question,
             samples=own,
             strategy=strategy,
-            max_tokens=one.settings.max_tokens,
+            max_tokens=one.settings.sampling.max_tokens,
         )
 
 

@@ -13,6 +13,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.base import Case, Judge, not_judged
 from shaberi_dagster.judges.llm import LLMJudge
 from shaberi_dagster.judges.rule import RuleJudge
+from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.lake.writer import RowWriter
 from shaberi_dagster.llm.types import Call, CallRange
 from shaberi_dagster.progress import StageProgress
@@ -86,7 +87,8 @@ class Judgements(Stage[JudgementItem]):
             },
             orient="row",
         )
-        return self._slim().join(judges, on="benchmark", maintain_order="left").select(*self.key, *self.identity)
+        every = self._slim().join(judges, on="benchmark", maintain_order="left").select(*self.key, *self.identity)
+        return every.join(self._imported(), on=[*self.key, "answer_hash", "judge_round"], how="anti", nulls_equal=True)
 
     def formerly(self) -> Mapping[str, Mapping[str, str]]:
         """The judges' settings as they were identified together with an address."""
@@ -123,13 +125,13 @@ class Judgements(Stage[JudgementItem]):
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
         """Rows, scores, failures, tokens and cost."""
-        standing = rows.filter(~pl.col("superseded"))
+        judges = list(self.plan.spec.benchmarks[benchmark].judges)
+        standing = rows.filter(~pl.col("superseded"), pl.col("judge").is_in(judges))
         scored = standing.filter(pl.col("score").is_not_null())
         failed = standing.filter(pl.col("status").is_in(["error", "skipped"])).height
         outside = int(scored["out_of_scale"].sum())
         answers = self._slim().filter(benchmark=benchmark)
         unlike = standing.join(answers, on=[*texts.KEY, "answer_hash"], how="anti", nulls_equal=True).height
-        judges = list(self.plan.spec.benchmarks[benchmark].judges)
         planned = self.plan.spec.n_answers(benchmark) * len(judges)
         return StageResult(
             run_id=self.run_ids[0],
@@ -138,7 +140,7 @@ class Judgements(Stage[JudgementItem]):
             facts={
                 "rows": standing.height,
                 "planned": planned,
-                "superseded_rows": rows.height - standing.height,
+                "superseded_rows": int(rows["superseded"].sum()),
                 "judges": judges,
                 "failed": failed,
                 "failures_by_class": by_class(standing),
@@ -258,6 +260,15 @@ class Judgements(Stage[JudgementItem]):
         """All answers without their texts; only those to questions of the run's sets."""
         known = [question for one in self.plan.benchmarks.values() for question in one.questions]
         return texts.read(self.rows, self.keys, _SLIM).filter(pl.col("question_id").is_in(known))
+
+    def _imported(self) -> pl.DataFrame:
+        """Key, answer and round of the scores that were imported: they stand for the first round of their judge."""
+        columns = [*self.key, "answer_hash", "judge_round"]
+        if self.plan.spec.origin == "own":
+            return JUDGEMENTS.schema.to_frame().select(columns)
+        stored = self.workspace.lake.read(self.name, self.keys, [*columns, "source_sha256", "superseded", "status"])
+        counts = pl.col("source_sha256").is_not_null() & ~pl.col("superseded") & (pl.col("status") == "ok")
+        return stored.filter(counts).select(*columns[:-1], judge_round=pl.lit(0, dtype=pl.Int64))
 
     def _answers(self) -> Iterator[dict[str, Any]]:
         for block in texts.blocks(self.rows, self.keys, (*_SLIM, "question_set", "answer")):

@@ -101,11 +101,8 @@ def test_a_command_without_a_tree_is_refused_in_one_line(tmp_path: Path, argumen
     assert shaberi(tmp_path, "import-legacy", *arguments).complaint == message
 
 
-def test_an_imported_run_is_not_continued(tree: LegacyTree, tmp_path: Path) -> None:
+def test_an_imported_run_is_judged_only_by_whom_the_command_names(tree: LegacyTree, tmp_path: Path) -> None:
     shaberi(tmp_path, "import-legacy", tree.root, "--no-log-runs").succeeded()
     arguments = ("--model", "second", "--tag", "legacy", "--base-url", "http://127.0.0.1:9/v1")
     complaint = run("run-evals", *arguments, environment=lake_of(tmp_path)).complaint
-    assert complaint == (
-        "run second@@legacy was imported and cannot be continued: give another --tag; "
-        "passes are applied by `shaberi reprocess`"
-    )
+    assert complaint == "run second@@legacy was imported: name who is to judge it with --judge-model"

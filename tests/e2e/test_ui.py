@@ -26,7 +26,7 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.defs.jobs import register
-from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
+from shaberi_dagster.defs.options import IMPORT
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.runs.workspace import JOURNAL_FOLDER, Workspace

@@ -265,7 +265,7 @@ def test_a_run_that_was_not_imported_is_never_touched(workspace, imported, mock)
 def test_an_imported_run_cannot_be_continued(workspace, imported):
     imported(cache=ensemble({"q-1": [response(), response()]}))
 
-    with pytest.raises(ConfigurationError, match="was imported and cannot be continued"):
+    with pytest.raises(ConfigurationError, match="was imported from caches and cannot be continued"):
         load_run(workspace.lake, ENSEMBLE_RUN)
 
 

@@ -19,8 +19,6 @@ from shaberi_dagster.legacy.importing import ImportRequest, import_trees, named_
 from shaberi_dagster.legacy.reading import read_models
 from shaberi_dagster.legacy.tree import scan
 from shaberi_dagster.progress import LogReporter
-from shaberi_dagster.runs.planning import load_run, plan_run
-from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.legacy.trees import LegacyTree, questions_of, rows_of
@@ -371,22 +369,17 @@ def test_a_model_without_any_row_is_accounted_for(workspace, tree):
     assert run(workspace, tree).models_read == 0
 
 
-def test_an_imported_run_is_refused_by_what_would_continue_it(workspace, full):
-    run(workspace, full)
-    with pytest.raises(ConfigurationError, match="was imported and cannot be continued: give another --tag"):
-        load_run(workspace.lake, "second@@legacy")
-    with pytest.raises(ConfigurationError, match="was imported"):
-        plan_run(RunRequest(model="second", tag="legacy"), workspace)
-
-
 def test_the_spec_of_an_imported_run_says_what_is_known(workspace, full):
     run(workspace, full)
     spec = orjson.loads(workspace.lake.read("runs", {"run_id": "org%5F%5Fmodel@@legacy"})["spec"].item())
-    assert (spec["kind"], spec["display_name"], spec["sources"]) == ("legacy", "org/model", ["tree"])
+    assert (spec["version"], spec["origin"], spec["endpoint"], spec["judges"]) == (2, "imported", None, [])
+    known = spec["imported"]
+    assert (known["display_name"], known["source"]) == ("org/model", "tree")
+    assert [judge["judge"] for judge in known["judges"]] == ["a", "b"]
+    assert known["not_recorded"] == "settings, tokens, times, finish_reason"
     rakuda = spec["benchmarks"]["rakuda"]
-    assert (rakuda["n_questions"], rakuda["n_planned"], rakuda["judges"]) == (5, 5, ["a", "b"])
-    assert [judge["judge"] for judge in spec["judges"]] == ["a", "b"]
-    assert spec["not_recorded"] == "settings, tokens, times, finish_reason"
+    assert (rakuda["n_questions"], rakuda["imported_samples"], rakuda["imported_judges"]) == (5, 5, ["a", "b"])
+    assert (rakuda["judges"], rakuda["temperature"], rakuda["source"]) == ([], None, "legacy tree")
 
 
 def test_questions_come_from_the_rows_and_are_stored_once(workspace, full):
