@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shaberi_dagster.cli.command import FINE, Debug
-from shaberi_dagster.cli.text import json_safe, printable
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.rendering.text import json_safe, printable
 from shaberi_dagster.settings import Settings
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from rich.text import Text
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, parse_benchmarks
 from shaberi_dagster.cli.command import FINE, Debug
 from shaberi_dagster.cli.sameness import QUESTIONS, differences, listed, read_settings
-from shaberi_dagster.cli.text import csv_text, json_safe, markdown_table, markdown_text, printable, width_of
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.rendering.markdown import markdown_table
+from shaberi_dagster.rendering.text import csv_text, json_safe, markdown_text, printable, width_of
 from shaberi_dagster.settings import Settings
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import orjson
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.live import reporter_for
-from shaberi_dagster.cli.text import json_safe, printable
+from shaberi_dagster.rendering.text import json_safe, printable
 from shaberi_dagster.runs.workspace import reporting_to
 from shaberi_dagster.settings import Settings
 

@@ -18,9 +18,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shaberi_dagster.cli.named_queries import NamedQuery, named_queries
-from shaberi_dagster.cli.text import json_safe, printable
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import describe_sql, open_catalog, run_query, view_files, view_name
+from shaberi_dagster.rendering.text import json_safe, printable
 from shaberi_dagster.settings import Settings
 
 FORMATS = ("table", "csv", "json", "parquet")

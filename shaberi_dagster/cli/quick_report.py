@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.cli.text import json_safe, printable, width_of
 from shaberi_dagster.lake.catalog import run_query
+from shaberi_dagster.rendering.text import json_safe, printable, width_of
 from shaberi_dagster.runs.spec import SINGLE, BenchmarkSpec, RunSpec
 from shaberi_dagster.statistics.intervals import (
     Estimate,

@@ -15,7 +15,7 @@ import typer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, Debug
-from shaberi_dagster.cli.text import markdown_text, printable, truncate
+from shaberi_dagster.rendering.text import markdown_text, printable, truncate
 from shaberi_dagster.runs.spec import SINGLE
 
 EPILOG = """Examples:

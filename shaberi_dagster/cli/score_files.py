@@ -23,7 +23,8 @@ from shaberi_dagster.cli.score_table import (
     statistics_lines,
     token_columns,
 )
-from shaberi_dagster.cli.text import csv_text, json_safe, markdown_table, markdown_text, printable
+from shaberi_dagster.rendering.markdown import markdown_table
+from shaberi_dagster.rendering.text import csv_text, json_safe, markdown_text, printable
 from shaberi_dagster.statistics.intervals import Estimate
 
 OutputFormat = Literal["table", "json", "csv", "md"]

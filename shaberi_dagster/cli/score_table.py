@@ -25,7 +25,7 @@ from shaberi_dagster.cli.score_report import (
     is_number,
     less,
 )
-from shaberi_dagster.cli.text import printable, width_of
+from shaberi_dagster.rendering.text import printable, width_of
 from shaberi_dagster.statistics.intervals import Estimate
 
 NOTHING = "-"

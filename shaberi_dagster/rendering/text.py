@@ -1,7 +1,6 @@
 """Text of unknown origin on a terminal, in Markdown and in CSV: how wide it is, and what in it must not get through."""
 
 import re
-from collections.abc import Collection, Sequence
 from typing import Literal
 
 from rich.cells import cell_len, set_cell_size
@@ -93,24 +92,3 @@ def csv_text(text: str) -> str:
 def markdown_text(text: str) -> str:
     """A printable text on one line of Markdown, in which nothing means something."""
     return _MARKDOWN_SPECIAL.sub(r"\\\1", printable(text.replace("\n", " ")))
-
-
-def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int]) -> str:
-    """A Markdown table whose source is readable as well.
-
-    Args:
-        titles: One per column.
-        rows: As many cells each.
-        left: Places of the columns that are aligned on the left; the others are numbers.
-    """
-    lines = [[markdown_text(cell) for cell in line] for line in (titles, *rows)]
-    widths = [max(3, *map(width_of, column)) for column in zip(*lines, strict=True)]
-    rule = ["-" * width if index in left else "-" * (width - 1) + ":" for index, width in enumerate(widths)]
-    padded = [
-        [
-            pad(cell, width, "left" if index in left else "right")
-            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        for line in (lines[0], rule, *lines[1:])
-    ]
-    return "".join(f"| {' | '.join(line)} |\n" for line in padded)

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shaberi_dagster.cli.text import csv_text, json_safe, markdown_table, pad, printable, truncate, width_of
+from shaberi_dagster.rendering.markdown import markdown_table
+from shaberi_dagster.rendering.text import csv_text, json_safe, pad, printable, truncate, width_of
 
 pytestmark = pytest.mark.unit
 
