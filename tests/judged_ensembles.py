@@ -15,6 +15,20 @@ Verdicts = Mapping[str, Sequence[bool | None]]
 """Strategy to what is right, question by question; None is a failure."""
 
 
+SIZE = 20
+"""Questions of a dataset, where a test does not say otherwise."""
+
+
+def right(count: int, size: int = SIZE, first: int = 0) -> list[bool | None]:
+    """So many right answers among the questions, from `first` on."""
+    return [first <= number < first + count for number in range(size)]
+
+
+def same(count: int, strategies: Sequence[str] = ("single", "plurality", "elo")) -> dict[str, list[bool | None]]:
+    """Each strategy gets the first so many right."""
+    return {name: right(count) for name in strategies}
+
+
 def judged_ensemble(workspace: Workspace, verdicts: Mapping[str, Verdicts], **request: Any) -> RunSpec:
     """A complete run with these verdicts: dataset (none with options) to strategy to question.
 

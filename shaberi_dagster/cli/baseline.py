@@ -45,8 +45,8 @@ def promote(  # noqa: PLR0917
 ) -> int:
     """Make what a run got right a baseline, which is never changed."""
     del debug
+    from shaberi_dagster.baselines import promote as promote_run  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415  (DuckDB and polars only when needed)
-    from shaberi_dagster.regression import promote as promote_run  # noqa: PLC0415
     from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415
 
     settings = Settings.from_environment()
@@ -69,8 +69,8 @@ def list_baselines(
 ) -> int:
     """List the baselines with the runs that they were promoted from."""
     del debug
+    from shaberi_dagster.baselines import baselines  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415  (DuckDB only when it is needed)
-    from shaberi_dagster.regression import baselines  # noqa: PLC0415
 
     with open_catalog(Settings.from_environment().warehouse) as catalog:
         found = baselines(catalog)

@@ -44,3 +44,13 @@ def signed_interval(ends: Interval | None) -> str:
 def counted(n: int, noun: str) -> str:
     """A number with its noun: `1 question`, `2,000 questions`."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def percent(share: float | None) -> str:
+    """A share as a percentage with one decimal."""
+    return f"{100 * share:.1f}%" if is_number(share) else NOTHING
+
+
+def points(difference: float | None) -> str:
+    """A difference of two shares in percentage points with one decimal and the sign."""
+    return f"{100 * difference:+.1f}" if is_number(difference) else NOTHING
