@@ -203,6 +203,7 @@ class _Job:
             env={name: as_text(value) for name, value in values.items()}
             | {"PATH": f"{self.service.folder / 'bin'}:{os.environ['PATH']}", "HOME": str(self.home), "LANG": "C.UTF-8"}
             | {"GITHUB_OUTPUT": str(outputs), "GITHUB_STEP_SUMMARY": str(self.home / "summary")}
+            | {"PYTHONPATH": str(WORKFLOW.parents[2])}
             | {"GITHUB_REPOSITORY": self.contexts["github"]["repository"], "GITHUB_RUN_ID": str(self.service.runs)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
