@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from rich.console import Console
 
@@ -14,7 +14,6 @@ Format = Literal["table", "json", "csv", "md"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 Cell = str | tuple[str, ...]
 """A text; several lines are a tuple of them, as a line break within a text is no layout."""
-Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -112,12 +111,12 @@ def table_of(rows: Sequence[Any], columns: Iterable[ColumnOf], **options: Any) -
     return Table([column.of(rows) for column in columns], **options)
 
 
-def text(title: Cell, cell: Callable[[Row], Cell], **options: Any) -> ColumnOf:
+def text(title: Cell, cell: Callable[[Any], Cell], **options: Any) -> ColumnOf:
     """A column of texts, aligned on the left; options are those of `Column`."""
     return ColumnOf(title, cell, {"left": True, **options})
 
 
-def number(title: Cell, cell: Callable[[Row], Cell], **options: Any) -> ColumnOf:
+def number(title: Cell, cell: Callable[[Any], Cell], **options: Any) -> ColumnOf:
     """A column of numbers, aligned on the right; options are those of `Column`."""
     return ColumnOf(title, cell, options)
 
