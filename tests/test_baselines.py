@@ -3,10 +3,11 @@ import re
 import polars as pl
 import pytest
 
-from shaberi_dagster.baselines import baselines, promote
+from shaberi_dagster.baselines import promote
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
 from shaberi_dagster.reports.gate import check_regression
+from shaberi_dagster.reports.verdicts import baselines
 from tests.commands import started
 from tests.judged_ensembles import SIZE, judged_ensemble, right, same
 from tests.runs import ask, stored_run

@@ -69,8 +69,8 @@ def list_baselines(
 ) -> int:
     """List the baselines with the runs that they were promoted from."""
     del debug
-    from shaberi_dagster.baselines import baselines  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415  (DuckDB only when it is needed)
+    from shaberi_dagster.reports.verdicts import baselines  # noqa: PLC0415
 
     with open_catalog(Settings.from_environment().warehouse) as catalog:
         found = baselines(catalog)

@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 import duckdb
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
-from shaberi_dagster.cli.sameness import said
 from shaberi_dagster.cli.score_report import (
     OVERALL,
     JudgeMean,
@@ -25,6 +24,7 @@ from shaberi_dagster.cli.score_report import (
     mean_of,
 )
 from shaberi_dagster.lake.catalog import run_query
+from shaberi_dagster.reports.sameness import said
 from shaberi_dagster.statistics.intervals import Estimate, clustered_mean_interval, mean_of_estimates
 
 MOST_RUNS = 200

@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 
 from shaberi_dagster.cli.command import FINE, Debug, run_command
-from shaberi_dagster.cli.sameness import differences, read_settings
 from shaberi_dagster.cli.score_files import OUTPUT_FORMATS, write_scores
 from shaberi_dagster.cli.score_report import RunStatistic, ScoreReport, ScoreRow, TokenRow, grouped
 from shaberi_dagster.cli.score_statistics import (
@@ -31,6 +30,7 @@ from shaberi_dagster.cli.score_statistics import (
 )
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_as_of, open_catalog, run_query
+from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.settings import Settings, project_folder
 from shaberi_dagster.statistics.intervals import margin_of_error
 

@@ -282,11 +282,6 @@ def view_files() -> list[Path]:
     return sorted((project_folder("sql") / "views").glob("*.sql"))
 
 
-def report_sql(name: str) -> str:
-    """The text of `sql/reports/{name}.sql`."""
-    return (project_folder("sql") / "reports" / f"{name}.sql").read_text(encoding="utf-8")
-
-
 def view_name(path: Path) -> str:
     """`30_leaderboard.sql` defines `leaderboard`."""
     return path.stem.split("_", 1)[1]

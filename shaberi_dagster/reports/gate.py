@@ -12,9 +12,9 @@ import duckdb
 import orjson
 import polars as pl
 
-from shaberi_dagster.baselines import baseline_of, listed, run_of, verdicts_of
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.reports.verdicts import baseline_of, listed, run_of, verdicts_of
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.stages.result import Check
 from shaberi_dagster.statistics.gates import (

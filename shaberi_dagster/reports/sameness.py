@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    import duckdb
+import duckdb
+
+from shaberi_dagster.reports.reading import fetch
 
 _HASH_LENGTH = 12
 _QUESTION_SETTINGS = {
@@ -40,29 +41,9 @@ class Setting(NamedTuple):
 SettingsByRun = Mapping[Setting, Mapping[str, frozenset[str]]]
 """The values by run id: several where a run was judged in parts; a run that has none is left out."""
 
-_SPECS = "select run_id, spec from runs where list_contains($run_ids, run_id)"
-_JUDGES = """
-select distinct run_id, benchmark, judge, judge_prompt_hash as prompts, judge_config_hash as settings
-from judgements
-where list_contains($run_ids, run_id)
-  and list_contains($judges, judge)
-  and not superseded
-  and strategy is null
-  and status = 'ok'
-order by all
-"""
-_PASSES = """
-select distinct run_id, benchmark, pipeline_hash
-from metrics
-where list_contains($run_ids, run_id)
-  and pipeline = $pipeline
-  and strategy is null
-  and null_policy = 'legacy'
-"""
-
 
 def read_settings(
-    catalog: "duckdb.DuckDBPyConnection",
+    catalog: duckdb.DuckDBPyConnection,
     run_ids: Sequence[str],
     benchmarks: Iterable[str],
     judges: Iterable[str],
@@ -83,7 +64,7 @@ def read_settings(
         found.setdefault(Setting(benchmark, name, follows), {}).setdefault(run_id, set()).add(said(value))
 
     wanted = sorted(benchmarks)
-    for row in _fetch(catalog, _SPECS, run_ids=run_ids):
+    for row in fetch(catalog, "run_specs", run_ids=run_ids):
         spec = json.loads(row["spec"])
         for benchmark in wanted:
             settings = spec.get("benchmarks", {}).get(benchmark)
@@ -93,12 +74,12 @@ def read_settings(
             settings = settings | {"n_questions": min(asked, limit) if asked and limit else asked}
             for key, name in (_QUESTION_SETTINGS | _GENERATION_SETTINGS).items():
                 add(row["run_id"], settings.get(key), benchmark, name)
-    for row in _fetch(catalog, _JUDGES, run_ids=run_ids, judges=sorted(judges)):
+    for row in fetch(catalog, "judge_versions", run_ids=run_ids, judges=sorted(judges)):
         if row["benchmark"] in wanted:
             prompts = f"prompts of judge {row['judge']}"
             add(row["run_id"], row["prompts"], row["benchmark"], prompts)
             add(row["run_id"], row["settings"], row["benchmark"], f"settings of judge {row['judge']}", prompts)
-    for row in _fetch(catalog, _PASSES, run_ids=run_ids, pipeline=pipeline):
+    for row in fetch(catalog, "pass_versions", run_ids=run_ids, pipeline=pipeline):
         if row["benchmark"] in wanted:
             add(row["run_id"], row["pipeline_hash"], row["benchmark"], f"settings of the passes {pipeline}")
     return {
@@ -144,11 +125,3 @@ def said(value: object) -> str:
 def listed(values: Iterable[str], between: str = ", ") -> str:
     """The values in order."""
     return between.join(sorted(values))
-
-
-def _fetch(catalog: "duckdb.DuckDBPyConnection", sql: str, **values: object) -> list[dict[str, Any]]:
-    from shaberi_dagster.lake.catalog import run_query  # noqa: PLC0415  (DuckDB only when it is needed)
-
-    result = run_query(catalog, sql, values)
-    names = [column[0] for column in result.description or []]
-    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]

@@ -1,6 +1,6 @@
 import pytest
 
-from shaberi_dagster.cli.sameness import QUESTIONS, Setting, differences
+from shaberi_dagster.reports.sameness import QUESTIONS, Setting, differences
 
 pytestmark = pytest.mark.unit
 

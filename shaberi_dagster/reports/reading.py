@@ -1,0 +1,66 @@
+"""The SQL of reports: statements of `sql/reports/`, run on the public views."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import duckdb
+
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import run_query
+from shaberi_dagster.settings import project_folder
+
+BASELINE = "baseline"
+"""The pipeline without passes."""
+POLICIES = {
+    "legacy": "samples without a score are left out",
+    "zero": "a sample without a score counts as the scale's minimum",
+    "strict": "no score unless every planned sample has one",
+}
+"""Null policies: what a missing score counts as."""
+
+
+def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[dict[str, Any]]:
+    """The rows of `sql/reports/NAME.sql`, by column name.
+
+    Args:
+        catalog: The public views.
+        name: Of the file.
+        values: Of the statement's parameters.
+    """
+    result = run_query(catalog, _statement(name), values)
+    names = [column[0] for column in result.description or []]
+    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+def reported_scales() -> list[dict[str, object]]:
+    """The ends of each known benchmark's reported scale, for statements that count scores outside of it."""
+    return [
+        {"benchmark": name, "minimum": bounds[0], "maximum": bounds[1]}
+        for name in ALL_BENCHMARKS
+        if (bounds := reported_scale(name))
+    ]
+
+
+def reported_scale(benchmark: str) -> tuple[float, float] | None:
+    """The ends of a benchmark's reported scale; None for one that is not known."""
+    known = ALL_BENCHMARKS.get(benchmark)
+    if known is None:
+        return None
+    return known.scale_minimum * known.reported_multiplier, known.scale_maximum * known.reported_multiplier
+
+
+def check_choice(option: str, value: str, values: Sequence[str]) -> None:
+    """Refuse a value that is no choice.
+
+    Raises:
+        ConfigurationError: It is none of `values`.
+    """
+    if value not in values:
+        raise ConfigurationError(f"{option} must be one of {', '.join(values)}, not {value!r}")
+
+
+@cache
+def _statement(name: str) -> str:
+    return (project_folder("sql") / "reports" / f"{name}.sql").read_text(encoding="utf-8")
