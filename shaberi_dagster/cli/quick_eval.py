@@ -273,34 +273,28 @@ def _show(
     """
     from rich.console import Console  # noqa: PLC0415
 
-    from shaberi_dagster.cli import quick_report  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
+    from shaberi_dagster.rendering.data import as_json as json_of  # noqa: PLC0415
     from shaberi_dagster.rendering.document import write  # noqa: PLC0415
-    from shaberi_dagster.rendering.gate import GateDocument  # noqa: PLC0415
+    from shaberi_dagster.rendering.ensemble import EnsembleDocument  # noqa: PLC0415
+    from shaberi_dagster.reports.ensemble import read_report  # noqa: PLC0415
 
     spec = evaluation.spec
     strategies = request.strategies or []
     verdict, objection = None, None
     with open_catalog(evaluation.workspace.settings.warehouse) as catalog:
-        report = quick_report.read_report(
+        report = read_report(
             catalog, spec, evaluation.benchmarks, strategies, status=status, calls_made=evaluation.calls_made
         )
         try:
             verdict = gate.check(catalog, spec.run_id, strategies)
         except ConfigurationError as error:
             objection = error
-    text = quick_report.as_json(quick_report.as_document(report, GateDocument(verdict).data() if verdict else None))
+    document = EnsembleDocument(report, verdict)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text, encoding="utf-8")
-    if as_json:
-        sys.stdout.write(text)
-    else:
-        console = Console()
-        quick_report.write_report(report, console)
-        if verdict:
-            console.print()
-            write(GateDocument(verdict), "table", console)
+        output.write_text(json_of(document.data()), encoding="utf-8")
+    write(document, "json" if as_json else "table", Console())
     if objection:
         raise objection
     return verdict

@@ -54,3 +54,13 @@ def percent(share: float | None) -> str:
 def points(difference: float | None) -> str:
     """A difference of two shares in percentage points with one decimal and the sign."""
     return f"{100 * difference:+.1f}" if is_number(difference) else NOTHING
+
+
+def percent_range(ends: Interval | None) -> str:
+    """Both ends of an interval of a share, in percent."""
+    return f"{100 * ends.lower:.1f}–{100 * ends.upper:.1f}%" if ends else NOTHING
+
+
+def points_range(ends: Interval | None) -> str:
+    """Both ends of an interval of a difference of shares, in percentage points."""
+    return f"{points(ends.lower)} to {points(ends.upper)}" if ends else NOTHING

@@ -1,24 +1,21 @@
-"""What `quick-eval` reports: every strategy against the single answer, per benchmark and over all of them.
+"""Whether a consensus of several samples beats them: every strategy, per benchmark and over all of them.
 
 The numbers come from the SQL views `ensemble_*`; intervals and tests are added here. A failure or an abstention counts
 as wrong, and the figure over scored answers stands beside it.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any, Literal
 
 import duckdb
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
+import polars as pl
 
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.lake.catalog import run_query
-from shaberi_dagster.rendering.text import json_safe, printable, width_of
-from shaberi_dagster.runs.spec import SINGLE, BenchmarkSpec, RunSpec
+from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.intervals import (
     Estimate,
     Interval,
@@ -29,14 +26,17 @@ from shaberi_dagster.statistics.intervals import (
     paired_proportions_interval,
     wilson_interval,
 )
-from shaberi_dagster.statistics.significance import mcnemar_exact, stratified_mcnemar
+from shaberi_dagster.statistics.power import ALPHA, questions_needed
+from shaberi_dagster.statistics.significance import (
+    holm,
+    mcnemar_exact,
+    sign_flip_intervals,
+    sign_flip_test,
+    stratified_mcnemar,
+)
 
-FORMAT = "shaberi-quick-eval/1"
-POLICY = "A failure or an abstention counts as wrong in accuracy; accuracy_scored leaves both out."
 SAMPLES = "samples"
-_BAR_WIDTH = 10
-_GAP = 2
-_NOTHING = "-"
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class StrategyResult:
         n_scored: Answers found right or wrong.
         n_failed: Answers without a verdict, since a call failed.
         n_excluded: Answers in which nothing could be read, or that are empty.
+        n_unreadable: Of n_failed those whose grading model wrote something in which no verdict could be read.
         n_correct: Right answers.
         accuracy: n_correct / n_planned.
         interval: Its 95 % interval: Wilson's; of `samples`, of which those of one question belong together, of the
@@ -72,6 +73,7 @@ class StrategyResult:
     n_scored: int
     n_failed: int
     n_excluded: int
+    n_unreadable: int
     n_correct: int
     accuracy: float
     interval: Interval | None
@@ -87,6 +89,61 @@ class StrategyResult:
     cost_usd: float | None
     calls_without_cost: int
     seconds: float | None
+
+
+@dataclass(frozen=True)
+class Against:
+    """A strategy against a reference, on the questions to which both have an answer.
+
+    A question to which a call failed on one side says nothing about which is better: it is left out and counted.
+
+    Attributes:
+        strategy: The strategy.
+        reference: `samples` (of each question the share of shared samples that are right: a sample's noise is averaged
+            out), `single`, or the model of a member.
+        n_questions: Questions to which both have an answer; one in which nothing could be read is wrong.
+        n_only_strategy: Those to which the reference has none, since its calls failed.
+        n_only_reference: Those to which the strategy has none.
+        difference: Accuracy of the strategy less that of the reference, on the `n_questions`; None without any.
+        interval: The differences that the test does not refuse at 95 %, and where all questions differ by the same, the
+            interval of a mean on a scale; None where there are too few questions.
+        p_value: Of the sign-flip test, two-sided; against `single` it is McNemar's exact one.
+        adjusted_p_value: By Holm's method for all strategies that are compared with this reference.
+        n_more: About how many more such questions show a difference of this size 8 times of 10, at the level that the
+            number of strategies leaves; 0 where it is shown, None where it is none, or takes more than a million.
+    """
+
+    strategy: str
+    reference: str
+    n_questions: int
+    n_only_strategy: int
+    n_only_reference: int
+    difference: float | None
+    interval: Interval | None
+    p_value: float | None
+    adjusted_p_value: float | None
+    n_more: int | None
+
+
+@dataclass(frozen=True)
+class Member:
+    """A model of an ensemble of several, by its shared samples.
+
+    Attributes:
+        model: The model.
+        n_planned: Its samples.
+        n_failed: Those without a verdict, since a call failed.
+        n_correct: The right ones.
+        accuracy: n_correct / n_planned.
+        interval: Its 95 % interval, of which the samples of one question belong together.
+    """
+
+    model: str
+    n_planned: int
+    n_failed: int
+    n_correct: int
+    accuracy: float
+    interval: Interval | None
 
 
 @dataclass(frozen=True)
@@ -181,6 +238,8 @@ class BenchmarkReport:
         question_set_sha256: The set's content.
         judge: Who graded: the rule, with the grading model if there is one.
         results: One for each strategy, `single` first, `samples` last.
+        against: Each strategy against the samples, against `single`, and against the best member of several.
+        members: Of an ensemble of several models, the best first; else none.
         oracle: The ceiling; None without samples.
         agreement: From no agreement to full agreement.
         pairs: Of strategies and members.
@@ -191,6 +250,8 @@ class BenchmarkReport:
     question_set_sha256: str | None
     judge: str | None
     results: tuple[StrategyResult, ...]
+    against: tuple[Against, ...]
+    members: tuple[Member, ...]
     oracle: Oracle | None
     agreement: tuple[Agreement, ...]
     pairs: tuple[Pair, ...]
@@ -273,7 +334,8 @@ def read_report(
     reader = _Reader(catalog, spec, [SINGLE, *strategies])
     graded = [name for name in benchmarks if get_benchmark(name).has_rule]
     reports = [reader.benchmark(name) for name in graded]
-    pooled = _pooled(reports, [share for name in graded for share in reader.shares(name)])
+    answers = reader.answers(graded)
+    pooled = _pooled(reports, answers, [share for name in graded for share in reader.shares(name)])
     means = tuple(_mean(name.strategy, reports, reader) for name in pooled.results)
     judged = [result for name in benchmarks if name not in graded for result in reader.judged(name)]
     return QuickReport(spec, tuple(benchmarks), status, tuple(reports), pooled, means, tuple(judged), dict(calls_made))
@@ -290,12 +352,16 @@ class _Reader:
         rows = {row["strategy"]: row for row in self._rows("results", name)}
         shares = self.shares(name)
         oracle = self._rows("oracle", name)
+        answers = self.answers([name])
+        members = _members(answers)
         return BenchmarkReport(
             benchmark=name,
             question_set=settings.question_set,
             question_set_sha256=settings.question_set_sha256,
             judge=next((row["judge"] for row in rows.values()), None),
             results=tuple(_result(rows[one], shares) for one in [*self._strategies, SAMPLES] if one in rows),
+            against=_against(answers, members),
+            members=members,
             oracle=_oracle(oracle) if oracle else None,
             agreement=_agreement(self._rows("agreement", name)),
             pairs=_pairs(row for row in self._rows("complementarity", name) if self._is_asked_for(row)),
@@ -315,6 +381,22 @@ class _Reader:
         shown = [one for one in found if one.strategy in order]
         return sorted(shown, key=lambda one: (one.judge, order.index(one.strategy)))
 
+    def answers(self, names: Sequence[str]) -> pl.DataFrame:
+        """The answers to the questions of some benchmarks: the strategies' and the shared samples.
+
+        Returns:
+            benchmark, question_id, strategy (null: a sample), model (of a sample), answered (no call failed), correct.
+        """
+        schema = {"benchmark": pl.String, "question_id": pl.String, "strategy": pl.String, "model": pl.String}
+        rows = fetch(
+            self._catalog,
+            "ensemble_answers",
+            run_id=self._spec.run_id,
+            benchmarks=list(names),
+            strategies=self._strategies,
+        )
+        return pl.DataFrame(rows, schema | {"answered": pl.Boolean, "correct": pl.Boolean})
+
     def shares(self, name: str) -> list[tuple[int, int]]:
         """For each question how many of its shared samples are right, and how many there are."""
         return [(row["n_correct"], row["n_samples"]) for row in self._rows("questions", name)]
@@ -329,7 +411,7 @@ class _Reader:
         return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
-_COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_correct")
+_COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_unreadable", "n_correct")
 _USED = ("prompt_tokens", "completion_tokens", "cost_usd", "seconds")
 
 
@@ -387,7 +469,98 @@ def _pairs(rows: Iterable[Mapping[str, Any]]) -> tuple[Pair, ...]:
     return tuple(Pair(*key, *values) for key, values in counts.items())
 
 
-def _pooled(reports: Sequence[BenchmarkReport], shares: Sequence[tuple[int, int]]) -> BenchmarkReport:
+def _members(answers: pl.DataFrame) -> tuple[Member, ...]:
+    """The models of the shared samples, where they are several."""
+    samples = answers.filter(pl.col("strategy").is_null() & pl.col("model").is_not_null())
+    if samples["model"].n_unique() < 2:  # noqa: PLR2004
+        return ()
+    members = [_member(str(model), own) for (model,), own in samples.partition_by("model", as_dict=True).items()]
+    return tuple(sorted(members, key=lambda one: (-one.accuracy, one.model)))
+
+
+def _member(model: str, samples: pl.DataFrame) -> Member:
+    questions = list(samples.select("benchmark", "question_id").iter_rows())
+    estimate = clustered_mean_interval([float(one) for one in samples["correct"]], questions, bounds=(0, 1))
+    n, correct = samples.height, samples.filter(pl.col("correct")).height
+    return Member(
+        model=model,
+        n_planned=n,
+        n_failed=samples.filter(~pl.col("answered")).height,
+        n_correct=correct,
+        accuracy=correct / n,
+        interval=estimate.interval if estimate else None,
+    )
+
+
+def _against(answers: pl.DataFrame, members: Sequence[Member]) -> tuple[Against, ...]:
+    """Each strategy against each reference, on the same questions; p adjusted within a reference."""
+    samples = answers.filter(pl.col("strategy").is_null())
+    references = {SAMPLES: samples, SINGLE: answers.filter(strategy=SINGLE)}
+    if members:
+        references[members[0].model] = samples.filter(model=members[0].model)
+    strategies = [one for one in answers["strategy"].drop_nulls().unique(maintain_order=True) if one != SINGLE]
+    shares = {one: _shares(answers.filter(strategy=one)) for one in strategies}
+    return tuple(
+        one
+        for name, rows in references.items()
+        if rows.height
+        for one in _against_reference(shares, name, _shares(rows))
+    )
+
+
+def _shares(answers: pl.DataFrame) -> pl.DataFrame:
+    """Of each question the share of right ones among the answers; null where all calls failed."""
+    right = pl.col("correct").filter(pl.col("answered")).mean()
+    return answers.group_by("benchmark", "question_id").agg(right.alias("share"))
+
+
+def _against_reference(
+    strategies: Mapping[str, pl.DataFrame], reference: str, shares: pl.DataFrame
+) -> Iterable[Against]:
+    both = {
+        name: own.join(shares, on=["benchmark", "question_id"], how="full", suffix="_reference")
+        for name, own in strategies.items()
+    }
+    differences = {
+        name: (rows["share"] - rows["share_reference"]).drop_nulls().sort().to_list() for name, rows in both.items()
+    }
+    p = {name: sign_flip_test(values).p_value for name, values in differences.items() if values}
+    adjusted = dict(zip(p, holm(list(p.values())), strict=True))
+    for name, rows in both.items():
+        values = differences[name]
+        yield Against(
+            strategy=name,
+            reference=reference,
+            n_questions=len(values),
+            n_only_strategy=rows.filter(pl.col("share").is_not_null() & pl.col("share_reference").is_null()).height,
+            n_only_reference=rows.filter(pl.col("share").is_null() & pl.col("share_reference").is_not_null()).height,
+            difference=fmean(values) if values else None,
+            interval=_interval(values),
+            p_value=p.get(name),
+            adjusted_p_value=adjusted.get(name),
+            n_more=_more_questions(values, adjusted.get(name, 1.0), ALPHA / len(strategies)),
+        )
+
+
+def _interval(differences: Sequence[float]) -> Interval | None:
+    if len(set(differences)) > 1:
+        return sign_flip_intervals(differences, [CONFIDENCE])[0]
+    estimate = mean_interval(differences, bounds=(-1, 1))
+    return estimate.interval if estimate else None
+
+
+def _more_questions(differences: Sequence[float], p_value: float, level: float) -> int | None:
+    if p_value <= ALPHA:
+        return 0
+    if len(differences) < 2:  # noqa: PLR2004
+        return None
+    needed = questions_needed(fmean(differences), stdev(differences), level)
+    return None if needed is None else max(needed - len(differences), 1)
+
+
+def _pooled(
+    reports: Sequence[BenchmarkReport], answers: pl.DataFrame, shares: Sequence[tuple[int, int]]
+) -> BenchmarkReport:
     """All questions together, each with the same weight."""
     by_strategy: dict[str, list[StrategyResult]] = {}
     for report in reports:
@@ -396,12 +569,15 @@ def _pooled(reports: Sequence[BenchmarkReport], shares: Sequence[tuple[int, int]
     single = by_strategy.get(SINGLE, [])
     accuracy = sum(one.n_correct for one in single) / sum(one.n_planned for one in single) if single else None
     oracles = [asdict(one.oracle) for one in reports if one.oracle]
+    members = _members(answers)
     return BenchmarkReport(
         benchmark=None,
         question_set=None,
         question_set_sha256=None,
         judge=None,
         results=tuple(_result(_summed(results, accuracy), shares) for results in by_strategy.values()),
+        against=_against(answers, members),
+        members=members,
         oracle=_oracle(oracles) if oracles else None,
         agreement=_agreement(asdict(one) for report in reports for one in report.agreement),
         pairs=_pairs(asdict(one) for report in reports for one in report.pairs),
@@ -466,282 +642,3 @@ def _delta_estimate(result: StrategyResult) -> Estimate | None:
 
 def _zeros_and_ones(ones: int, n: int) -> list[float]:
     return [1.0] * ones + [0.0] * (n - ones)
-
-
-# ------------------------------------------------------------------------------------------------ JSON
-
-
-def as_document(report: QuickReport, gate: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Everything as plain data; `docs/schemas/quick-eval.schema.json` says what it is.
-
-    Args:
-        report: The report.
-        gate: What the regression gate found; None when it was not asked.
-    """
-    spec = report.spec
-    graders = _graders(report)
-    return {
-        "format": FORMAT,
-        "run_id": spec.run_id,
-        "model": spec.model,
-        "run_tag": spec.run_tag,
-        "status": report.status,
-        "policy": POLICY,
-        "settings": {
-            "ensemble": len(_settings(report).shared),
-            "members": [member.model for member in spec.members or (spec.itself,)],
-            "single": _settings(report).single,
-            "consensus_model": (spec.consensus or spec.itself).model,
-            "judge_model": graders[0] if graders else None,
-            "base_url": spec.endpoint.base_url,
-        },
-        "calls_made": dict(report.calls_made),
-        "benchmarks": [_benchmark_document(spec, one) for one in report.benchmarks],
-        "overall": {
-            "benchmarks": [one.benchmark for one in report.benchmarks],
-            "pooled": _facts_document(report.pooled),
-            "mean_of_benchmarks": [asdict(one) for one in report.means],
-        },
-        "judged": [asdict(one) for one in report.judged],
-        "gate": dict(gate) if gate is not None else None,
-    }
-
-
-def _settings(report: QuickReport) -> BenchmarkSpec:
-    """How the samples of its benchmarks were made; a run may have others that were made otherwise."""
-    return report.spec.benchmarks[report.names[0]]
-
-
-def _graders(report: QuickReport) -> list[str]:
-    """Who decides what rules cannot tell."""
-    names = dict.fromkeys(
-        name for one in report.benchmarks for name in report.spec.benchmarks[one.benchmark or ""].judges
-    )
-    return list(dict.fromkeys(judge.name for name in names if (judge := report.spec.judge(name))))
-
-
-def as_json(document: Mapping[str, Any]) -> str:
-    """The document as text that steers no terminal."""
-    return json_safe(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
-
-
-def _benchmark_document(spec: RunSpec, report: BenchmarkReport) -> dict[str, Any]:
-    assert report.benchmark is not None  # noqa: S101 - only all together have no name
-    settings = spec.benchmarks[report.benchmark]
-    return {
-        "benchmark": report.benchmark,
-        "question_set": report.question_set,
-        "question_set_sha256": report.question_set_sha256,
-        "n_questions": spec.n_questions(report.benchmark),
-        "sample": settings.sample.model_dump() if settings.sample else None,
-        "temperature": settings.temperature,
-        "max_tokens": settings.max_tokens,
-        "prompt_hash": settings.prompt_hash,
-        "judge": report.judge,
-        **_facts_document(report),
-    }
-
-
-def _facts_document(report: BenchmarkReport) -> dict[str, Any]:
-    return {
-        "results": [asdict(one) for one in report.results],
-        "oracle": asdict(report.oracle) if report.oracle else None,
-        "agreement": [asdict(one) for one in report.agreement],
-        "complementarity": [asdict(one) for one in report.pairs],
-    }
-
-
-# ------------------------------------------------------------------------------------------------ tables
-
-
-def write_report(report: QuickReport, console: Console) -> None:
-    """Print the report as tables."""
-    for part in _parts(report):
-        console.print(part, crop=False, soft_wrap=isinstance(part, Text))
-
-
-def _parts(report: QuickReport) -> Iterator[RenderableType]:
-    spec, settings = report.spec, _settings(report)
-    members = ", ".join(dict.fromkeys(member.model for member in spec.members or (spec.itself,)))
-    yield _line(f"{spec.model} ({spec.run_tag})", "bold")
-    yield _line(
-        f"{len(settings.shared)} shared samples of {members}; the single answer is "
-        f"{'a sample of its own' if settings.single == 'own' else 'the first of them'}; "
-        f"consensus by {(spec.consensus or spec.itself).model}"
-    )
-    if report.benchmarks:
-        yield from _graded_parts(report)
-    if report.judged:
-        yield Text()
-        yield _line("Judged by LLMs: mean score on the reported scale; failures and empty answers are left out.")
-        yield Text()
-        yield _judged_table(report.judged)
-    yield Text()
-    graded_sets = [one.question_set or "" for one in report.benchmarks]
-    sets = dict.fromkeys([*graded_sets, *(one.question_set for one in report.judged)])
-    yield _line(f"Question sets: {', '.join(sets)}", "dim")
-    made = ", ".join(f"{n:,} {stage}" for stage, n in report.calls_made.items() if n)
-    yield _line(f"Calls made now: {made or 'none'}; everything else was there.", "dim")
-
-
-def _judged_table(results: Sequence[JudgedResult]) -> Table:
-    titles = ("benchmark", "judge", "strategy", "score", "scored", "failed", "excluded")
-    rows = [
-        (
-            *(one.benchmark, one.judge, one.strategy, _NOTHING if one.score is None else f"{one.score:.2f}"),
-            *(f"{one.n_scored}/{one.n_planned}", str(one.n_failed), str(one.n_excluded)),
-        )
-        for one in results
-    ]
-    return _table(titles, rows, left={0, 1, 2})
-
-
-def _graded_parts(report: QuickReport) -> Iterator[RenderableType]:
-    graders = _graders(report)
-    by_whom = f", and by {', '.join(graders)} what they cannot tell" if graders else " alone"
-    yield _line(f"Graded by rules{by_whom}.")
-    yield _line("A failure or an abstention counts as wrong in the accuracy; the column scored leaves both out.")
-    yield Text()
-    yield _results_table(report)
-    if len(report.benchmarks) > 1:
-        yield _line(
-            f"pooled: over the questions of all {len(report.benchmarks)} benchmarks. "
-            "mean: of the benchmarks, each with the same weight.",
-            "dim",
-        )
-    yield _line(
-        "+/-: against single, with the questions gained and lost, a paired 95 % interval, and p of McNemar's exact "
-        "test. Calls, tokens, seconds and cost per question, of the strategy alone: those of its samples come on top.",
-        "dim",
-    )
-    yield Text()
-    yield _line("Oracle: at least one shared sample is right", "bold")
-    yield _oracle_table(report)
-    if report.pooled.agreement:
-        yield Text()
-        yield _line("Agreement: the most frequent answer of the samples, by the share that gives it", "bold")
-        yield _agreement_table(report.pooled)
-    for kind, title in (("strategy", "Strategies"), ("member", "Members")):
-        pairs = [one for one in report.pooled.pairs if one.kind == kind]
-        if pairs:
-            yield Text()
-            yield _line(f"{title} in pairs: questions that both, one, or neither gets right", "bold")
-            yield _pairs_table(pairs)
-
-
-_RESULT_TITLES = (
-    *("benchmark", "strategy", "accuracy", "", "95 % CI", "right", "scored", "failed", "excluded"),
-    *("+/-", "95 % CI", "gained", "lost", "p", "calls", "tokens", "s", "US$"),
-)
-
-
-def _results_table(report: QuickReport) -> Table:
-    rows: list[tuple[str, ...]] = []
-    for one in (*report.benchmarks, *([report.pooled] if len(report.benchmarks) > 1 else [])):
-        n_questions = one.oracle.n_questions if one.oracle else None
-        for number, result in enumerate(one.results):
-            rows.append((one.benchmark or "pooled" if not number else "", *_result_cells(result, n_questions)))
-    if len(report.benchmarks) > 1:
-        for number, mean in enumerate(report.means):
-            cells = [mean.strategy, _percent(mean.accuracy), _bar(mean.accuracy), _range(mean.interval)]
-            delta = [_signed(mean.delta), _range(mean.delta_interval, signed=True)]
-            shown = delta if mean.strategy != SINGLE else ["", ""]
-            rows.append(("mean" if not number else "", *cells, *[""] * 4, *shown, *[""] * 7))
-    return _table(_RESULT_TITLES, rows, left={0, 1, 3})
-
-
-def _result_cells(one: StrategyResult, n_questions: int | None) -> tuple[str, ...]:
-    per = n_questions or one.n_planned
-    tokens = _sum_of_known([one.prompt_tokens, one.completion_tokens])
-    compared = one.strategy != SINGLE
-    return (
-        one.strategy,
-        _percent(one.accuracy),
-        _bar(one.accuracy),
-        _range(one.interval),
-        f"{one.n_correct}/{one.n_planned}",
-        _percent(one.accuracy_scored),
-        str(one.n_failed),
-        str(one.n_excluded),
-        _signed(one.delta) if compared else "",
-        _range(one.delta_interval, signed=True) if compared else "",
-        "" if one.n_gained is None else str(one.n_gained),
-        "" if one.n_lost is None else str(one.n_lost),
-        "" if one.p_value is None else f"{one.p_value:.3f}",
-        f"{one.calls / per:.1f}",
-        _NOTHING if tokens is None else f"{tokens / per:,.0f}",
-        _NOTHING if one.seconds is None else f"{one.seconds / per:.1f}",
-        _NOTHING if one.cost_usd is None else f"{one.cost_usd / per:.2g}{'+' if one.calls_without_cost else ''}",
-    )
-
-
-def _oracle_table(report: QuickReport) -> Table:
-    parts = [*report.benchmarks, *([report.pooled] if len(report.benchmarks) > 1 else [])]
-    titles = ("benchmark", "oracle", "", "95 % CI", "any right", "all right", "questions", "samples")
-    rows = [
-        (
-            *(part.benchmark or "pooled", _percent(one.accuracy), _bar(one.accuracy), _range(one.interval)),
-            *map(str, (one.n_any_correct, one.n_all_correct, one.n_questions, one.n_samples)),
-        )
-        for part in parts
-        if (one := part.oracle)
-    ]
-    return _table(titles, rows, left={0, 2})
-
-
-def _agreement_table(report: BenchmarkReport) -> Table:
-    titles = ("agreement", "accuracy", "", "95 % CI", "right", "questions")
-    rows = [
-        (
-            *(f"up to {one.agreement:.0%}" if one.agreement else "none read", _percent(one.accuracy)),
-            *(_bar(one.accuracy), _range(one.interval), str(one.n_correct), str(one.n_questions)),
-        )
-        for one in report.agreement
-    ]
-    return _table(titles, rows, left={0, 2})
-
-
-def _pairs_table(pairs: Sequence[Pair]) -> Table:
-    rows = [
-        (one.a, one.b, *map(str, (one.n_both, one.n_only_a, one.n_only_b, one.n_neither)))
-        for one in sorted(pairs, key=lambda one: (SINGLE not in {one.a, one.b}, one.a, one.b))
-    ]
-    return _table(("A", "B", "both", "only A", "only B", "neither"), rows, left={0, 1})
-
-
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: set[int]) -> Table:
-    """A number is never cut: the table is as wide as it needs to be."""
-    lines = [[printable(cell) for cell in line] for line in (titles, *rows)]
-    widths = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
-    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, width=sum(widths) + _GAP * (len(widths) - 1))
-    for index, (title, width) in enumerate(zip(titles, widths, strict=True)):
-        table.add_column(
-            Text(title, style="bold"), width=width, justify="left" if index in left else "right", no_wrap=True
-        )
-    for line in lines[1:]:
-        table.add_row(*map(Text, line))
-    return table
-
-
-def _line(text: str, style: str = "") -> Text:
-    return Text(printable(text), style=style)
-
-
-def _percent(value: float | None) -> str:
-    return _NOTHING if value is None else f"{100 * value:.1f} %"
-
-
-def _signed(value: float | None) -> str:
-    return _NOTHING if value is None else f"{100 * value:+.1f}"
-
-
-def _range(interval: Interval | None, *, signed: bool = False) -> str:
-    if interval is None:
-        return _NOTHING
-    form = "+.1f" if signed else ".1f"
-    return f"{100 * interval.lower:{form}} to {100 * interval.upper:{form}}"
-
-
-def _bar(share: float) -> str:
-    """In ASCII: block characters are two columns wide in Japanese terminals."""
-    return ("#" * round(share * _BAR_WIDTH)).ljust(_BAR_WIDTH, ".")
