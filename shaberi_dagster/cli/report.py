@@ -110,8 +110,20 @@ class _Benchmark(_Part):
     results: tuple[_Result, ...]
 
 
+class _Against(_Part):
+    strategy: str
+    reference: str
+    n_only_strategy: _Count
+    n_only_reference: _Count
+    difference: _Difference | None
+    interval: _Interval | None
+    adjusted_p_value: _Share | None
+    n_more: _Count | None
+
+
 class _Pooled(_Part):
     results: tuple[_Result, ...]
+    against: tuple[_Against, ...] = ()
 
 
 class _Overall(_Part):
@@ -293,6 +305,8 @@ def _sections(found: Report) -> Iterator[tuple[str, str]]:
         of = f" of group {number}" if len(groups) > 1 else ""
         if of:
             yield f"heading{of}", f"### Group {number}: {_listed(job.name for job in group)}\n"
+        if gains := _gains(group):
+            yield f"gains{of}", gains
         yield f"settings{of}", _settings(group)
         yield f"accuracies{of}", _accuracies(group)
         yield f"effort{of}", _effort(group)
@@ -364,6 +378,14 @@ def _differences(groups: Sequence[Sequence[_Job]]) -> str:
         f"**The jobs did not evaluate the same thing**, so they stand in {len(groups)} groups. "
         f"They differ in: {_listed(names)}.\n"
     )
+
+
+def _gains(group: Sequence[_Job]) -> str:
+    """A sentence for each strategy; documents of before have nothing to make it of."""
+    from shaberi_dagster.rendering.ensemble import gain  # noqa: PLC0415  (polars only when it is needed)
+
+    found = [(strategy, gain(job.document.overall.pooled, strategy)) for job in group for strategy in job.strategies]
+    return _bullets(f"{_code(strategy)}: {said}." for strategy, said in found if said)
 
 
 def _settings(group: Sequence[_Job]) -> str:

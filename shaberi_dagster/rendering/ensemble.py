@@ -60,7 +60,9 @@ class EnsembleDocument(Document):
         """A sentence for each strategy, then the tables that it rests on; at the end the gate."""
         report = self.report
         yield Heading(report.spec.model, report.spec.run_tag)
-        if sentences := [_sentence(report.pooled, one) for one in _against(report.pooled, SAMPLES)]:
+        if sentences := [
+            f"{one.strategy}: {said}." for one in report.pooled.results if (said := gain(report.pooled, one.strategy))
+        ]:
             yield Sentences(sentences)
         yield Sentences(list(_about(report)), "note")
         if report.benchmarks:
@@ -160,12 +162,23 @@ def _flat(result: StrategyResult) -> dict[str, Any]:
 # --- sentences -------------------------------------------------------------------------------------------------------
 
 
-def _sentence(report: BenchmarkReport, one: Against) -> str:
-    """What a strategy gains over the samples that it is made of, what it costs, and what would settle it."""
-    if one.difference is None or one.p_value is None:
-        return f"{one.strategy}: no question has both an answer of it and a sample."
-    n = len(_against(report, one.reference))
-    adjusted = f" adjusted for {n} strategies" if n > 1 else ""
+def gain(part: Any, strategy: str) -> str | None:
+    """What a strategy gains over the samples that it is made of, what it costs, and what would settle it.
+
+    Args:
+        part: A `BenchmarkReport`, or what its JSON has.
+        strategy: One of its strategies.
+
+    Returns:
+        A sentence without the strategy's name and without a full stop; None if there is nothing to compare.
+    """
+    compared = [one for one in part.against if one.reference == SAMPLES]
+    one = next((one for one in compared if one.strategy == strategy), None)
+    if one is None:
+        return None
+    if one.difference is None:
+        return "no question has both an answer of it and a sample"
+    adjusted = f" adjusted for {len(compared)} strategies" if len(compared) > 1 else ""
     within = f" ({points_range(one.interval)}; p {p_value(one.adjusted_p_value)}{adjusted})"
     if one.n_more == 0:
         found = f"{points(one.difference)} points {'over' if one.difference > 0 else 'against'} the mean of its samples"
@@ -174,26 +187,24 @@ def _sentence(report: BenchmarkReport, one: Against) -> str:
         parts = [f"no difference to the mean of its samples is shown: {points(one.difference)} points{within}"]
         if one.n_more:
             parts.append(f"about {counted(one.n_more, 'more question')} would settle one of this size")
-    parts += [*_extra(report, one.strategy), *_left_out(one)]
-    return f"{one.strategy}: {'; '.join(parts)}."
+    return "; ".join([*parts, *_extra(part, strategy), *_left_out(one)])
 
 
-def _extra(report: BenchmarkReport, strategy: str) -> Iterator[str]:
+def _extra(part: Any, strategy: str) -> Iterator[str]:
     """What it takes beyond the single answer, with its samples."""
-    found = {one.strategy: one for one in report.results}
+    found = {one.strategy: one for one in part.results}
     if not {strategy, SINGLE, SAMPLES} <= found.keys():
         return
     single, parts, n = found[SINGLE], (found[strategy], found[SAMPLES]), found[SINGLE].n_planned
     extra = f"{(sum(one.calls for one in parts) - single.calls) / n:+.1f} calls"
-    costs = [one.cost_usd for one in (*parts, single)]
-    known = [cost for cost in costs if cost is not None]
-    if known and costs[-1] is not None:
+    costs = [one.cost_usd for one in parts if one.cost_usd is not None]
+    if costs and single.cost_usd is not None:
         partly = "+" * any(one.calls_without_cost for one in parts)
-        extra += f" and US$ {(sum(known[:-1]) - known[-1]) / n:+.2g}{partly}"
+        extra += f" and US$ {(sum(costs) - single.cost_usd) / n:+.2g}{partly}"
     yield f"{extra} a question beyond one answer"
 
 
-def _left_out(one: Against) -> Iterator[str]:
+def _left_out(one: Any) -> Iterator[str]:
     """Questions to which one side has no answer: they are no gain of the other."""
     if one.n_only_strategy:
         yield f"{counted(one.n_only_strategy, 'question')} left out, to which the samples have no answer"

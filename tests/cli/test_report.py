@@ -180,6 +180,26 @@ def test_strategies_of_several_jobs_stand_side_by_side(jobs: Reported) -> None:
     assert "secret-host" not in text
 
 
+def test_it_opens_with_what_each_strategy_gains_and_costs(jobs: Reported) -> None:
+    compared = {"reference": "samples", "n_questions": 2 * N, "n_only_strategy": 0, "n_only_reference": 1}
+    compared |= {"difference": 0.25, "interval": {"lower": 0.1, "upper": 0.4}, "p_value": 0.001}
+    made = document("elo", "council")
+    made["overall"]["pooled"]["against"] = [
+        compared | {"strategy": "elo", "adjusted_p_value": 0.002, "n_more": 0},
+        compared | {"strategy": "council", "adjusted_p_value": 0.2, "n_more": 1234},
+    ]
+    jsonschema.validate(made, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    _, text = jobs.add("both", made).report()
+
+    assert (
+        "- `elo`: +25.0 points over the mean of its samples (+10.0 to +40.0; p 0.002 adjusted for 2 strategies); "
+        "+3.0 calls and US$ +0.03 a question beyond one answer; 1 question left out, to which it has no answer.\n"
+    ) in text
+    assert "- `council`: no difference to the mean of its samples is shown: +25.0 points (" in text
+    assert "about 1,234 more questions would settle one of this size" in text
+    assert text.index("`elo`: +25.0") < text.index("Model `m`")
+
+
 def test_the_effort_of_a_strategy_has_that_of_its_samples(jobs: Reported) -> None:
     _, text = jobs.add("elo", document("elo")).report()
 
