@@ -1,5 +1,6 @@
 """The SQL of reports: statements of `sql/reports/`, run on the public views."""
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -19,6 +20,7 @@ POLICIES = {
     "strict": "no score unless every planned sample has one",
 }
 """Null policies: what a missing score counts as."""
+_NAMED_QUERY = re.compile(r"\{(\w+)\}")
 
 
 def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[dict[str, Any]]:
@@ -63,4 +65,11 @@ def check_choice(option: str, value: str, values: Sequence[str]) -> None:
 
 @cache
 def _statement(name: str) -> str:
-    return (project_folder("sql") / "reports" / f"{name}.sql").read_text(encoding="utf-8")
+    """The text of a statement; `{name}` in it stands for the named query of `sql/queries`."""
+    text = (project_folder("sql") / "reports" / f"{name}.sql").read_text(encoding="utf-8")
+    return _NAMED_QUERY.sub(lambda match: _named_query(match[1]), text)
+
+
+def _named_query(name: str) -> str:
+    text = (project_folder("sql") / "queries" / f"{name}.sql").read_text(encoding="utf-8")
+    return text.rstrip().removesuffix(";")
