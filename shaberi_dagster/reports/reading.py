@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -11,6 +11,9 @@ from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
 from shaberi_dagster.settings import project_folder
+
+if TYPE_CHECKING:
+    import polars as pl
 
 BASELINE = "baseline"
 """The pipeline without passes."""
@@ -34,6 +37,18 @@ def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> li
     result = run_query(catalog, _statement(name), values)
     names = [column[0] for column in result.description or []]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+def fetch_frame(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> "pl.DataFrame":
+    """The same as a frame."""
+    return frame_of(run_query(catalog, _statement(name), values))
+
+
+def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
+    """The result of a statement as a frame."""
+    import polars as pl  # noqa: PLC0415  (only for those who want it)
+
+    return pl.DataFrame(result.to_arrow_table())
 
 
 def reported_scales() -> list[dict[str, object]]:
