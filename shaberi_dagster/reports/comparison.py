@@ -11,13 +11,12 @@ from shaberi_dagster.benchmarks.registry import BENCHMARKS, parse_benchmarks
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch, reported_scale, reported_scales
 from shaberi_dagster.reports.sameness import QUESTIONS, differences, listed, read_settings
+from shaberi_dagster.reports.uncertainty import FEWEST_CATEGORIES
 from shaberi_dagster.statistics.comparison import OVERALL, Difference
 from shaberi_dagster.statistics.comparison import compare as compare_scores
 from shaberi_dagster.statistics.intervals import clustered_mean_interval
 
 OVER = ("questions", "categories")
-FEWEST_CATEGORIES = 10
-"""From how many categories on they are taken for a sample of categories."""
 _MOST_MISSING = 0.1
 _MARGIN = 0.02  # of the highest score: 0.2 of ten, 2 points of accuracy
 

@@ -1,8 +1,9 @@
 """The SQL of reports: statements of `sql/reports/`, run on the public views."""
 
+import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -10,6 +11,9 @@ from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
 from shaberi_dagster.settings import project_folder
+
+if TYPE_CHECKING:
+    import polars as pl
 
 BASELINE = "baseline"
 """The pipeline without passes."""
@@ -19,6 +23,7 @@ POLICIES = {
     "strict": "no score unless every planned sample has one",
 }
 """Null policies: what a missing score counts as."""
+_NAMED_QUERY = re.compile(r"\{(\w+)\}")
 
 
 def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[dict[str, Any]]:
@@ -32,6 +37,18 @@ def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> li
     result = run_query(catalog, _statement(name), values)
     names = [column[0] for column in result.description or []]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+def fetch_frame(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> "pl.DataFrame":
+    """The same as a frame."""
+    return frame_of(run_query(catalog, _statement(name), values))
+
+
+def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
+    """The result of a statement as a frame."""
+    import polars as pl  # noqa: PLC0415  (only for those who want it)
+
+    return pl.DataFrame(result.to_arrow_table())
 
 
 def reported_scales() -> list[dict[str, object]]:
@@ -63,4 +80,11 @@ def check_choice(option: str, value: str, values: Sequence[str]) -> None:
 
 @cache
 def _statement(name: str) -> str:
-    return (project_folder("sql") / "reports" / f"{name}.sql").read_text(encoding="utf-8")
+    """The text of a statement; `{name}` in it stands for the named query of `sql/queries`."""
+    text = (project_folder("sql") / "reports" / f"{name}.sql").read_text(encoding="utf-8")
+    return _NAMED_QUERY.sub(lambda match: _named_query(match[1]), text)
+
+
+def _named_query(name: str) -> str:
+    text = (project_folder("sql") / "queries" / f"{name}.sql").read_text(encoding="utf-8")
+    return text.rstrip().removesuffix(";")

@@ -11,7 +11,6 @@ from itertools import repeat
 from statistics import NormalDist, fmean
 
 CONFIDENCE = 0.95
-_FEWEST_FOR_A_MARGIN = 3
 _BISECTIONS = 60  # halvings of [-1, 1]: to the last bit
 _NEWTON_STEPS, _FRACTION_TERMS, _PRECISION = 50, 500, 1e-13
 
@@ -58,9 +57,9 @@ def margin_of_error(sd: float | None, n: int) -> float | None:
         n: Number of values.
 
     Returns:
-        None below three values: the quantile for two is 12.7, which makes ±9 of scores that are a point apart.
+        None when it is not defined. Of two values it is hardly worth showing: the quantile is 12.7.
     """
-    if sd is None or n < _FEWEST_FOR_A_MARGIN:
+    if sd is None or n < 2:  # noqa: PLR2004
         return None
     return _t_quantile(n - 1, CONFIDENCE) * sd / math.sqrt(n)
 

@@ -241,7 +241,3 @@ def test_scales_are_averaged_with_the_benchmarks():
     mean = mean_of_estimates([mean_interval([2.0] * 10, (2, 10)), mean_interval([0.0] * 10, (0, 10))])
     assert mean.ends == (1, 10)
     assert mean.interval.lower == 1
-
-
-def test_two_runs_have_no_margin_of_error():
-    assert margin_of_error(1.414, 2) is None

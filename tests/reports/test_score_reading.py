@@ -9,19 +9,23 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-from shaberi_dagster.cli.score_files import write_scores
-from shaberi_dagster.cli.score_report import ScoreReport
-from shaberi_dagster.cli.view_scores import POLICIES, Selection, read_scores, show
+from shaberi_dagster.cli.view_scores import show
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.rendering.document import write
+from shaberi_dagster.rendering.scores import ScoreDocument
+from shaberi_dagster.reports.reading import POLICIES as POLICY_MEANINGS
+from shaberi_dagster.reports.score_reading import Selection, read_scores
+from shaberi_dagster.reports.scores import ScoreReport
 from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval
 from shaberi_dagster.statistics.ties import tied_groups
 from tests.legacy.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
 
+POLICIES = tuple(POLICY_MEANINGS)
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 
 
@@ -279,7 +283,7 @@ def test_imported_runs_have_no_tokens_and_are_shown(settings):
     console = Console(file=io.StringIO(), width=100, color_system=None)
     report, _ = shown(settings)
     assert report.tokens == []
-    write_scores(report, "table", console)
+    write(ScoreDocument(report), "table", console)
     assert "unknown" not in console.file.getvalue()
 
 
@@ -325,7 +329,7 @@ def test_a_wrong_word_is_refused_before_the_lake_is_opened(selection, output_for
 
 def test_the_report_can_be_written(read):
     console = Console(file=io.StringIO(), width=100, color_system=None)
-    write_scores(read([metric()]), "table", console)
+    write(ScoreDocument(read([metric()])), "table", console)
 
     assert "tengu@5" in console.file.getvalue()
 
@@ -613,3 +617,109 @@ def test_of_very_many_runs_only_the_scores_are_shown(read):
 
     assert report.remarks == ["More than 200 runs: without intervals over questions, ties, leniency and agreement."]
     assert {row.over_questions for row in report.rows} == {None}
+
+
+def test_a_limited_run_is_neither_best_nor_compared_with_full_ones(read):
+    metrics, rows = models_judged({"m": [1.0, 2.0, 3.0], "n": [7.0, 8.0, 9.0]})
+    few, few_rows = models_judged({"few": [10.0, 10.0]})
+    questions = [
+        {"benchmark": "tengu", "question_set": "tengu@5", "question_set_sha256": "", "question_id": f"q{number}"}
+        | {"position": number, "question": "?", "created_at": NOW}
+        for number in range(5)
+    ]
+    runs = [stored("m"), stored("n"), stored("few", spec={"limit": 2})]
+
+    report = read([*metrics, *few], tables={"scores": [*rows, *few_rows], "questions": questions, "runs": runs})
+
+    assert {row.asked for row in report.rows if row.model == "few"} == {"tengu@5, 2 asked"}
+    assert ("few", "t", "a") not in report.ties
+    assert report.ties["n", "t", "a"].against_best == "best"
+    assert [[mean.model for mean in group] for group in report.groups] == [["n", "m"], ["few"]]
+
+
+def test_a_run_with_a_part_of_the_judges_does_not_shrink_the_comparison_of_the_others(read):
+    metrics, rows = models_judged({"m": [1.0, 2.0], "n": [7.0, 8.0], "part": [4.0, 5.0]}, "ab")
+    metrics = [row for row in metrics if (row["model"], row["judge"]) != ("part", "b")]
+
+    report = read(metrics, tables={"scores": rows})
+
+    overall = {one.model: (one.score, tuple(one.judges)) for one in report.judge_means if one.benchmark == "overall"}
+    assert {name: judges for name, (_, judges) in overall.items()} == {"m": ("a", "b"), "n": ("a", "b"), "part": ()}
+    assert overall["part"][0] is None
+    assert any("other runs have all of theirs and more: part t" in remark for remark in report.remarks)
+
+
+def test_under_strict_the_mean_over_runs_of_an_unfinished_run_is_undefined(read):
+    strict = {"null_policy": "strict"}
+    rows = [
+        *(numbered(number, 5.0, benchmark=name, **strict) for number in (1, 2) for name in ("tengu", "elyza")),
+        *(numbered(number, score, benchmark="rakuda", **strict) for number, score in ((1, 5.0), (2, None))),
+    ]
+    statistics = read(rows, tags=["t"], null_policy="strict").statistics
+    assert [one.n_runs for one in statistics if one.benchmark == "overall"] == [1]
+
+
+def test_over_categories_the_interval_is_that_of_the_categories(read):
+    values = [float(number % 12 // 2 + number // 60 % 2) for number in range(60)]
+    metrics = [metric(n_planned=60, n_scored=60, score=float(np.mean(values)))]
+    questions = [
+        {"benchmark": "tengu", "question_set": "tengu@5", "question_set_sha256": "", "question_id": f"q{number}"}
+        | {"position": number, "question": "?", "category": f"c{number % 12}", "created_at": NOW}
+        for number in range(60)
+    ]
+    (row,) = read(metrics, tables={"scores": scored(values), "questions": questions}).rows
+    (wider,) = read([], over="categories").rows
+
+    expected = clustered_mean_interval(values, [number % 12 for number in range(60)], (0, 10))
+    assert wider.over_questions.interval == expected.interval
+    assert (row.n_categories, row.over_questions.n) == (12, 60)
+    widths = [one.over_questions.interval.upper - one.over_questions.interval.lower for one in (row, wider)]
+    assert row.over_categories == pytest.approx(widths[1] / widths[0])
+    assert row.over_categories > 1.5
+
+
+def test_the_ledger_counts_what_became_of_the_replies(read):
+    states = [
+        {"finish_reason": "length", "truncated": True, "answer_state": "text"},
+        {"finish_reason": "content_filter", "status": "error", "error_class": "permanent"},
+        {"finish_reason": "stop", "answer_state": "empty", "status": "error", "error_class": "empty_answer"},
+        {"finish_reason": "refusal", "answer_state": "text"},
+    ]
+    answers = [
+        {"run_id": "m@@t", "model": "m", "run_tag": "t", "benchmark": "tengu", "question_id": f"q{number}"}
+        | {"sample_index": 0, "status": "ok", "created_at": NOW} | state
+        for number, state in enumerate(states)
+    ]  # fmt: skip
+    policies = [
+        metric(score=8.0, n_out_of_scale=3),
+        metric(null_policy="zero", score=7.5),
+        metric(null_policy="strict", score=None),
+    ]
+    calls = [call(benchmark="tengu", attempts=3), call(benchmark="tengu", attempts=1)]
+
+    (one,) = read(policies, calls, tables={"answers": answers}).replies
+
+    counts = (
+        one.n_answers,
+        one.n_refused,
+        one.n_filtered,
+        one.n_truncated,
+        one.n_empty,
+        one.n_out_of_scale,
+        one.n_retried,
+    )
+    assert counts == (4, 1, 1, 1, 1, 3, 1)
+    assert (one.legacy, one.zero, one.strict) == (8.0, 7.5, None)
+
+
+def test_replies_that_several_runs_share_are_counted_beside_their_statistics(read):
+    answers = [
+        {"run_id": f"m@@t-run{number}", "model": "m", "run_tag": f"t-run{number}", "benchmark": "tengu"}
+        | {"question_id": f"q{place}", "sample_index": 0, "status": "ok", "request_hash": request, "created_at": NOW}
+        for number, requests in ((1, ("a", "b")), (2, ("a", "c")))
+        for place, request in enumerate(requests)
+    ]
+    report = read([numbered(1, 5.0), numbered(2, 6.0)], tables={"answers": answers}, tags=["t"])
+
+    tengu = next(one for one in report.statistics if one.benchmark == "tengu")
+    assert (tengu.n_answers, tengu.n_shared) == (4, 1)

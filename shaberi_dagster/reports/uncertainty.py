@@ -1,4 +1,4 @@
-"""What `view-scores` reads beside scores: uncertainty, ties, what judges have in common, and what is not finished.
+"""What is read beside scores: uncertainty, ties, what judges have in common, and what is not finished.
 
 NumPy, for ties, and SciPy, for the quantiles of intervals, are loaded when they are needed.
 """
@@ -10,8 +10,9 @@ from typing import Any, Literal, NamedTuple
 
 import duckdb
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
-from shaberi_dagster.cli.score_report import (
+from shaberi_dagster.reports.reading import fetch, reported_scale
+from shaberi_dagster.reports.sameness import said
+from shaberi_dagster.reports.scores import (
     OVERALL,
     JudgeMean,
     JudgePair,
@@ -19,14 +20,16 @@ from shaberi_dagster.cli.score_report import (
     ScoreRow,
     Tie,
     Unfinished,
+    benchmark_order,
     grouped,
     is_number,
     mean_of,
 )
-from shaberi_dagster.lake.catalog import run_query
-from shaberi_dagster.reports.sameness import said
 from shaberi_dagster.statistics.intervals import Estimate, clustered_mean_interval, mean_of_estimates
 
+FEWEST_CATEGORIES = 10
+"""From how many categories on they are taken for a sample of categories."""
+_FEWEST_COMPARED = 2
 MOST_RUNS = 200
 """With more runs there are no intervals over questions, ties, leniencies and agreements, which would take seconds."""
 
@@ -36,34 +39,26 @@ class Samples(NamedTuple):
 
     Attributes:
         questions: The question of each, as a number.
+        categories: The category of each, as a number; None where it has none.
         scores: As the null policy counts them.
     """
 
     questions: Sequence[int]
+    categories: Sequence[int | None]
     scores: Sequence[float]
+
+    @property
+    def n_categories(self) -> int:
+        """How many categories there are; they are a sample of categories only if they are many."""
+        return len({one for one in self.categories if one is not None})
+
+    def clusters(self, over: str) -> Sequence[int | None]:
+        """What is independent: the questions, or the categories where there are ten or more."""
+        return self.categories if over == "categories" and self.n_categories >= FEWEST_CATEGORIES else self.questions
 
 
 SamplesByRow = Mapping[tuple[str, str, str], Samples]
 """By run id, judge and benchmark."""
-
-_SAMPLES = """
-with chosen as (
-    select distinct benchmark, question_id
-    from questions
-    where list_contains($question_sets, question_set)
-)
-select
-    run_id, judge, benchmark, count(*) as n_rows,
-    list(hash(question_id) order by question_id, sample_index) as questions,
-    list(score order by question_id, sample_index) as scores
-from reported_scores
-where list_contains($run_ids, run_id)
-  and list_contains($judges, judge)
-  and pipeline = $pipeline
-  and strategy is null
-  and ((benchmark, question_id) in (from chosen) or benchmark not in (select benchmark from chosen))
-group by all
-"""
 
 
 def read_samples(
@@ -78,7 +73,7 @@ def read_samples(
     """
     found = fetch(
         catalog,
-        _SAMPLES,
+        "samples",
         run_ids=sorted({row.run_id for row in rows}),
         judges=sorted({row.judge for row in rows}),
         pipeline=rows[0].pipeline,
@@ -91,36 +86,47 @@ def read_samples(
 
 
 def _counted(row: ScoreRow, found: Mapping[str, Any]) -> Samples:
-    scored = [(question, score) for question, score in zip(found["questions"], found["scores"], strict=True)]
-    bounds = _bounds(row.benchmark)
+    scored = list(zip(found["questions"], found["categories"], found["scores"], strict=True))
+    bounds = reported_scale(row.benchmark)
     if row.null_policy == "zero" and bounds:
         # A planned sample without a row is a missing score as well; of which question it is does not matter.
-        scored += [(-number, None) for number in range(1, row.n_planned - found["n_rows"] + 1)]
-        scored = [(question, bounds[0] if score is None else score) for question, score in scored]
-    kept = [(question, score) for question, score in scored if score is not None]
-    return Samples(*zip(*kept, strict=True)) if kept else Samples((), ())
-
-
-def _bounds(benchmark: str) -> tuple[float, float] | None:
-    """The ends of the reported scale."""
-    known = ALL_BENCHMARKS.get(benchmark)
-    if known is None:
-        return None
-    return known.scale_minimum * known.reported_multiplier, known.scale_maximum * known.reported_multiplier
+        scored += [(-number, None, None) for number in range(1, row.n_planned - found["n_rows"] + 1)]
+        scored = [(*where, bounds[0] if score is None else score) for *where, score in scored]
+    kept = [one for one in scored if one[2] is not None]
+    return Samples(*zip(*kept, strict=True)) if kept else Samples((), (), ())
 
 
 def _key(row: ScoreRow) -> tuple[str, str, str]:
     return row.run_id, row.judge, row.benchmark
 
 
-def over_questions(row: ScoreRow, samples: SamplesByRow) -> Estimate | None:
-    """The row's score with its interval over questions: samples of one question are one cluster."""
+def with_interval(row: ScoreRow, samples: SamplesByRow, over: str) -> ScoreRow:
+    """The row with the interval of its score, and how much wider it is if categories are a sample as well.
+
+    Args:
+        row: A score.
+        samples: The single scores of all rows.
+        over: questions or categories: samples of one are one cluster.
+    """
     own = samples.get(_key(row))
-    return clustered_mean_interval(own.scores, own.questions, _bounds(row.benchmark)) if own else None
+    if own is None:
+        return row
+    bounds = reported_scale(row.benchmark)
+    narrow, wide = (
+        clustered_mean_interval(own.scores, own.clusters(one), bounds) for one in ("questions", "categories")
+    )
+    wider = None
+    if narrow and wide and own.n_categories >= FEWEST_CATEGORIES:
+        wider = (wide.interval.upper - wide.interval.lower) / (narrow.interval.upper - narrow.interval.lower)
+    estimate = wide if over == "categories" else narrow
+    return replace(row, over_questions=estimate, n_categories=own.n_categories, over_categories=wider)
 
 
 def with_intervals(
-    statistics: Sequence[RunStatistic], samples: SamplesByRow, run_ids: Mapping[tuple[str, str], Sequence[str]]
+    statistics: Sequence[RunStatistic],
+    samples: SamplesByRow,
+    run_ids: Mapping[tuple[str, str], Sequence[str]],
+    over: str,
 ) -> list[RunStatistic]:
     """Aggregates over runs with the interval over questions of all their samples.
 
@@ -128,6 +134,7 @@ def with_intervals(
         statistics: The aggregates.
         samples: The runs' single scores.
         run_ids: The runs of each model and base tag.
+        over: questions or categories.
     """
     done = []
     for (model, base_tag, judge), own in grouped(statistics, lambda one: (one.model, one.base_tag, one.judge)):
@@ -136,8 +143,8 @@ def with_intervals(
             keys = [(run_id, judge, benchmark) for run_id in run_ids[model, base_tag]]
             parts = [samples[key] for key in keys if key in samples]
             scores = [score for part in parts for score in part.scores]
-            questions = [question for part in parts for question in part.questions]
-            estimates[benchmark] = clustered_mean_interval(scores, questions, _bounds(benchmark))
+            clusters = [cluster for part in parts for cluster in part.clusters(over)]
+            estimates[benchmark] = clustered_mean_interval(scores, clusters, reported_scale(benchmark))
         known = [estimate for estimate in estimates.values() if estimate]
         if known and len(known) == len(estimates):
             estimates[OVERALL] = mean_of_estimates(known)
@@ -151,8 +158,8 @@ def with_intervals(
 def read_ties(rows: Sequence[ScoreRow], samples: SamplesByRow) -> dict[tuple[str, str, str], Tie]:
     """Which runs are not shown to differ from the best of their judge; by model, run tag and judge.
 
-    Runs are compared if the judge scored them on the same question sets with the same prompts, under the same settings
-    of passes: other ones have no place in one ranking.
+    Runs are compared if they were asked the same and the judge scored them with the same prompts, under the same
+    settings of passes: other ones have no place in one ranking.
     """
     runs = grouped((row for row in rows if _key(row) in samples), lambda row: (row.model, row.run_tag, row.judge))
     alike = grouped(runs, lambda run: (run[0][2], frozenset(map(_version, run[1]))))
@@ -164,7 +171,7 @@ def read_ties(rows: Sequence[ScoreRow], samples: SamplesByRow) -> dict[tuple[str
 
 
 def _version(row: ScoreRow) -> tuple[str, str | None, str | None]:
-    return row.question_set, row.judge_prompt_hash, row.pipeline_hash
+    return row.asked, row.judge_prompt_hash, row.pipeline_hash
 
 
 def _ties(
@@ -202,31 +209,12 @@ def _ties(
 
 # --- judges ----------------------------------------------------------------------------------------------------------
 
-_LENIENCY = """
-select run_id, judge, benchmark, leniency, connected_judges
-from leniency_adjusted
-where list_contains($run_ids, run_id)
-  and pipeline = $pipeline
-  and null_policy = $null_policy
-  and leniency is not null
-"""
 _JUDGE_MEANS = """
 select
     model, run_tag, benchmark, question_sets, judges, score, n_planned, n_scored, n_failed, n_excluded
 from multi_judge_leaderboard_of($models, tags := $run_tags, policy := $null_policy, only_judges := $judges)
 where pipeline = $pipeline
   and strategy is null
-"""
-# Sums over many answers have no fixed order: without their last digits they are the same each time.
-_JUDGE_PAIRS = """
-select
-    judge_a, judge_b, n, round(pearson, 6) as pearson, round(spearman, 6) as spearman, exact_share,
-    round(mean_difference, 6) as mean_difference
-from judge_agreement
-where benchmark = 'overall'
-  and list_contains($judges, judge_a)
-  and list_contains($judges, judge_b)
-order by judge_a, judge_b
 """
 
 
@@ -242,7 +230,7 @@ def with_leniency(
     choices = {"pipeline": rows[0].pipeline, "null_policy": rows[0].null_policy}
     found = {
         (one["run_id"], one["judge"], one["benchmark"]): one
-        for one in fetch(catalog, _LENIENCY, run_ids=run_ids, **choices)
+        for one in fetch(catalog, "leniency", run_ids=run_ids, **choices)
     }
     connected: dict[str, set[tuple[str, ...]]] = {}
     for one in found.values():
@@ -252,37 +240,57 @@ def with_leniency(
 
 
 def read_judge_means(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> list[JudgeMean]:
-    """The runs' means over the judges that all of them share, by benchmark and overall, best first.
+    """The runs' means over the judges that runs which were asked the same share, by benchmark and overall, best first.
 
-    A run that shares none, or that is left out because its model has a run with more scores, has no mean.
+    A run has no mean if it shares no judge, if its model has a run with more scores, or if two others have all its
+    judges and more: it would shrink their comparison to its own part.
     """
-    found = fetch(
-        catalog,
-        _JUDGE_MEANS,
-        models=sorted({row.model for row in rows}),
-        run_tags=sorted({row.run_tag for row in rows}),
-        judges=sorted({row.judge for row in rows}),
-        pipeline=rows[0].pipeline,
-        null_policy=rows[0].null_policy,
-    )
-    runs = dict(grouped(rows, lambda row: (row.model, row.run_tag)))
-    means = [
-        JudgeMean(**one, adjusted_score=_adjusted(runs[one["model"], one["run_tag"]], one["question_sets"]))
-        for one in found
-        if (one["model"], one["run_tag"]) in runs
-    ]
-    compared = {(one.model, one.run_tag) for one in means}
-    others = [_without_mean(*run, own) for run, own in runs.items() if run not in compared]
-    return means + sorted(others, key=lambda one: (one.adjusted_score is None, -(one.adjusted_score or 0)))
+    runs = grouped(rows, lambda row: (row.model, row.run_tag))
+    cells = {run: {(row.judge, row.asked) for row in own if is_number(row.score)} for run, own in runs}
+    whole = {run for run, own in cells.items() if sum(own < other for other in cells.values()) < _FEWEST_COMPARED}
+    means: list[JudgeMean] = []
+    for asked, group in grouped(runs, lambda run: _asked(run[1])):
+        own_runs = dict(group)
+        compared = [run for run in own_runs if run in whole]
+        found = (
+            fetch(
+                catalog,
+                "judge_means",
+                models=sorted({model for model, _ in compared}),
+                run_tags=sorted({run_tag for _, run_tag in compared}),
+                judges=sorted({judge for run in compared for judge, _ in cells[run]}),
+                pipeline=rows[0].pipeline,
+                null_policy=rows[0].null_policy,
+            )
+            if compared
+            else []
+        )
+        with_mean = [one for one in found if (one["model"], one["run_tag"]) in compared]
+        means += [
+            JudgeMean(
+                **one,
+                adjusted_score=_adjusted(own_runs[one["model"], one["run_tag"]], one["question_sets"]),
+                asked=asked,
+            )
+            for one in with_mean
+        ]
+        has_mean = {(one["model"], one["run_tag"]) for one in with_mean}
+        others = [_without_mean(*run, own, asked) for run, own in group if run not in has_mean]
+        means += sorted(others, key=lambda one: (one.adjusted_score is None, -(one.adjusted_score or 0)))
+    return means
 
 
-def _without_mean(model: str, run_tag: str, rows: Sequence[ScoreRow]) -> JudgeMean:
+def _asked(rows: Sequence[ScoreRow]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row.asked for row in sorted(rows, key=benchmark_order)))
+
+
+def _without_mean(model: str, run_tag: str, rows: Sequence[ScoreRow], asked: tuple[str, ...]) -> JudgeMean:
     question_sets = sorted({row.question_set for row in rows})
     totals = {
         name: sum(getattr(row, name) for row in rows) for name in ("n_planned", "n_scored", "n_failed", "n_excluded")
     }
     adjusted = _adjusted(rows, question_sets)
-    return JudgeMean(model, run_tag, OVERALL, question_sets, (), None, adjusted_score=adjusted, **totals)
+    return JudgeMean(model, run_tag, OVERALL, question_sets, (), None, adjusted_score=adjusted, asked=asked, **totals)
 
 
 def _adjusted(rows: Sequence[ScoreRow], question_sets: Sequence[str]) -> float | None:
@@ -296,7 +304,7 @@ def _adjusted(rows: Sequence[ScoreRow], question_sets: Sequence[str]) -> float |
 
 def read_judge_pairs(catalog: duckdb.DuckDBPyConnection, judges: Sequence[str]) -> list[JudgePair]:
     """How far these judges agree on the answers of the lake that two of them scored."""
-    return [JudgePair(**one) for one in fetch(catalog, _JUDGE_PAIRS, judges=list(judges))]
+    return [JudgePair(**one) for one in fetch(catalog, "judge_pairs", judges=list(judges))]
 
 
 def judge_remarks(
@@ -318,7 +326,7 @@ def judge_remarks(
     elif missing:
         remarks.append(f"Not in the mean over judges, as not all compared runs have it: {'; '.join(missing)}.")
     if shared and left_out:
-        remarks.append(f"Not compared over judges, as their models have runs with more scores: {', '.join(left_out)}.")
+        remarks.append(f"Not compared over judges, as other runs have all of theirs and more: {', '.join(left_out)}.")
     for benchmark, groups in sorted(connected.items()):
         if len(groups) > 1:
             names = " | ".join(sorted(", ".join(one) for one in groups))
@@ -362,13 +370,6 @@ def _names(rows: Sequence[ScoreRow]) -> str:
     return ", ".join([*names[:_MOST_NAMES], *more])
 
 
-_UNFINISHED_RUNS = """
-select run_id, model, run_tag, status, status_by_benchmark
-from runs
-where status <> 'complete'
-  and {where}
-order by model, run_tag
-"""
 _FAILED = """
 select metrics.run_id, metrics.benchmark, 'judge ' || metrics.judge as who, n_planned, n_failed, classes
 from metrics
@@ -401,26 +402,25 @@ order by all
 
 
 def read_unfinished(
-    catalog: duckdb.DuckDBPyConnection, where: str, values: Mapping[str, object], judges: Sequence[str]
+    catalog: duckdb.DuckDBPyConnection, runs: Mapping[str, object], judges: Sequence[str]
 ) -> list[Unfinished]:
     """The benchmarks of some runs that are not complete, with what failed.
 
     Args:
         catalog: Where to read.
-        where: A condition on `runs`.
-        values: Its parameters.
+        runs: Which ones, as parameters of the statement.
         judges: Only these; none means all.
     """
-    runs = fetch(catalog, _UNFINISHED_RUNS.format(where=where), **values)
-    if not runs:
+    unfinished = fetch(catalog, "unfinished_runs", **runs)
+    if not unfinished:
         return []
     failed = grouped(
-        fetch(catalog, _FAILED, run_ids=[run["run_id"] for run in runs], judges=list(judges)),
+        fetch(catalog, "failed_parts", run_ids=[run["run_id"] for run in unfinished], judges=list(judges) or None),
         lambda one: (one["run_id"], one["benchmark"]),
     )
     parts = dict(failed)
     found = []
-    for run in runs:
+    for run in unfinished:
         names = (run["model"], run["run_tag"])
         states = json.loads(run["status_by_benchmark"] or "{}") or {"": run["status"]}
         for benchmark, state in states.items():
@@ -434,10 +434,3 @@ def read_unfinished(
                     for detail, ones in zip(details, classes, strict=True)
                 ] or [Unfinished(*names, benchmark, state)]
     return found
-
-
-def fetch(catalog: duckdb.DuckDBPyConnection, sql: str, **values: object) -> list[dict[str, Any]]:
-    """The rows of a statement that reads, by column name."""
-    result = run_query(catalog, sql, values)
-    names = [column[0] for column in result.description or []]
-    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]

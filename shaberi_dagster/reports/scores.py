@@ -1,4 +1,4 @@
-"""What `view-scores` has to say: scores with their denominators and uncertainty, statistics over runs, judges, tokens.
+"""Scores of runs with their denominators and uncertainty, statistics over runs, judges, replies, tokens.
 
 Plain rows from whatever query; names in them are untrusted. Every number says what it is over: how many samples were
 planned and scored, how many failed, which question set, which null policy, which pass pipeline.
@@ -9,20 +9,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
-from typing import Literal, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeGuard, TypeVar
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.statistics.intervals import Estimate, mean_of_estimates
+
+if TYPE_CHECKING:
+    import polars as pl
 
 T = TypeVar("T")
 K = TypeVar("K")
 OVERALL = "overall"
 MEAN_OF = "mean of "
-POLICIES = {
-    "legacy": "samples without a score are left out",
-    "zero": "a sample without a score counts as the scale's minimum",
-    "strict": "no score unless every planned sample has one",
-}
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,11 @@ class ScoreRow:
         n_scored: Samples with a score.
         n_failed: Samples that ended without one.
         n_excluded: Samples left out for a reason, such as empty answers.
+        n_out_of_scale: Scores outside of the scale, which count as they are.
+        n_asked: Questions that were asked, where that is fewer than the set has; None: all of them.
         over_questions: The score with its 95 % interval over questions: how general it is. None when not known.
+        n_categories: Categories of these questions; 0 where they have none.
+        over_categories: How many times as wide the interval is when categories are sampled, too; None below ten.
         baseline_score: The score without passes; None without a pipeline.
         leniency: What the judge gives beyond its peers; None when it shares no answers with any.
         judge_prompt_hash: The judge's templates; None when not recorded.
@@ -66,12 +68,21 @@ class ScoreRow:
     n_scored: int
     n_failed: int
     n_excluded: int
+    n_out_of_scale: int = 0
+    n_asked: int | None = None
     over_questions: Estimate | None = None
+    n_categories: int = 0
+    over_categories: float | None = None
     baseline_score: float | None = None
     leniency: float | None = None
     judge_prompt_hash: str | None = None
     judge_config_hash: str | None = None
     pipeline_hash: str | None = None
+
+    @property
+    def asked(self) -> str:
+        """What was asked: `elyza@100`, or `elyza@100, 10 asked`."""
+        return self.question_set if self.n_asked is None else f"{self.question_set}, {self.n_asked} asked"
 
     @property
     def adjusted_score(self) -> float | None:
@@ -141,6 +152,8 @@ class RunStatistic:
         maximum: Highest score of a run.
         values: The runs' scores in the order of the runs.
         over_questions: The mean of all runs' samples with its 95 % interval over questions; None when not known.
+        n_answers: Answers of these runs.
+        n_shared: Those of them that are the reply to another one's call, which no spread between runs comes from.
     """
 
     model: str
@@ -155,6 +168,8 @@ class RunStatistic:
     maximum: float
     values: Sequence[float]
     over_questions: Estimate | None = None
+    n_answers: int = 0
+    n_shared: int = 0
 
 
 @dataclass(frozen=True)
@@ -174,6 +189,7 @@ class JudgeMean:
         n_scored: Those with a score.
         n_failed: Those that ended without one.
         n_excluded: Those left out for a reason.
+        asked: What the runs that it is compared with were asked, too.
     """
 
     model: str
@@ -187,6 +203,7 @@ class JudgeMean:
     n_scored: int
     n_failed: int
     n_excluded: int
+    asked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -210,6 +227,45 @@ class JudgePair:
     spearman: float | None
     exact_share: float
     mean_difference: float
+
+
+@dataclass(frozen=True)
+class Replies:
+    """What became of the replies of one run on one benchmark by one judge.
+
+    Attributes:
+        run_id: The run.
+        model: The evaluated model.
+        run_tag: Its run.
+        judge: Who scored.
+        benchmark: The benchmark.
+        n_answers: Answers asked for.
+        n_refused: Those that the endpoint calls a refusal.
+        n_filtered: Those that a filter of the endpoint kept back.
+        n_truncated: Those that the token limit cut off.
+        n_empty: Those without a text.
+        n_out_of_scale: Scores outside of the scale.
+        n_retried: Calls, of any stage, that took more than one request.
+        legacy: The score under the null policy legacy.
+        zero: Under zero.
+        strict: Under strict; None as soon as one is missing.
+    """
+
+    run_id: str
+    model: str
+    run_tag: str
+    judge: str
+    benchmark: str
+    n_answers: int
+    n_refused: int
+    n_filtered: int
+    n_truncated: int
+    n_empty: int
+    n_out_of_scale: int
+    n_retried: int
+    legacy: float | None
+    zero: float | None
+    strict: float | None
 
 
 @dataclass(frozen=True)
@@ -248,7 +304,7 @@ class Tie:
 
     Attributes:
         against_best: `best`; `tied`: no difference from it is shown; `below`: it differs at level 0.05.
-        n_runs: Runs that were compared: by the same judge with the same prompt, over the same question sets.
+        n_runs: Runs that were compared: by the same judge with the same prompt, over what was asked of all of them.
         n_common: Questions that both it and the best have a score for.
         p_value: Holm's adjusted p of the difference from the best; None for the best.
     """
@@ -261,7 +317,7 @@ class Tie:
 
 @dataclass(frozen=True)
 class RunMean:
-    """The unweighted mean over the benchmarks that have a score.
+    """The unweighted mean over the benchmarks that have a score; under the policy strict, over all or none.
 
     Attributes:
         model: The evaluated model.
@@ -279,7 +335,14 @@ class RunMean:
 
     @property
     def _scored(self) -> list[ScoreRow]:
-        return [row for row in self.rows if is_number(row.score)]
+        scored = [row for row in self.rows if is_number(row.score)]
+        strict = any(row.null_policy == "strict" for row in self.rows)
+        return [] if strict and len(scored) < len(self.rows) else scored
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """What was asked, benchmark by benchmark: only means over the same compare."""
+        return tuple(row.asked for row in self.rows)
 
     @property
     def mean(self) -> float | None:
@@ -317,6 +380,11 @@ class RunMean:
         """Failed samples of all benchmarks."""
         return sum(row.n_failed for row in self.rows)
 
+    @property
+    def n_out_of_scale(self) -> int:
+        """Scores outside of their scales."""
+        return sum(row.n_out_of_scale for row in self.rows)
+
 
 @dataclass(frozen=True)
 class ScoreReport:
@@ -331,6 +399,8 @@ class ScoreReport:
         judge_means: Means over judges, when there are several.
         judge_pairs: How far these judges agree.
         unfinished: What of the runs is not complete.
+        replies: What became of the replies, by run, judge and benchmark; empty for very many runs.
+        over: What else could have been asked: other questions, or other categories, where there are ten or more.
         ties: By model, run tag and judge.
         remarks: What else is to be known, one sentence each.
     """
@@ -343,17 +413,44 @@ class ScoreReport:
     judge_means: Sequence[JudgeMean] = ()
     judge_pairs: Sequence[JudgePair] = ()
     unfinished: Sequence[Unfinished] = ()
+    replies: Sequence[Replies] = ()
+    over: str = "questions"
     ties: Mapping[tuple[str, str, str], Tie] = field(default_factory=dict)
     remarks: Sequence[str] = ()
 
     @cached_property
-    def means(self) -> list[RunMean]:
-        """One per run and judge, best first, those without a score last."""
+    def groups(self) -> list[list[RunMean]]:
+        """The means, together with those of runs that were asked the same; those that were asked most come first.
+
+        Within a group the best is first, those without a score are last.
+        """
         means = [
             RunMean(*key, tuple(sorted(rows, key=benchmark_order)), self.ties.get(key))
             for key, rows in grouped(self.rows, lambda row: (row.model, row.run_tag, row.judge))
         ]
-        return sorted(means, key=lambda one: -math.inf if one.mean is None else one.mean, reverse=True)
+        groups = [group for _, group in grouped(means, lambda mean: mean.asked)]
+        groups.sort(key=lambda group: max(sum(row.n_planned for row in mean.rows) for mean in group), reverse=True)
+        return [
+            sorted(group, key=lambda one: -math.inf if one.mean is None else one.mean, reverse=True) for group in groups
+        ]
+
+    @property
+    def means(self) -> list[RunMean]:
+        """One per run and judge, group by group."""
+        return [mean for group in self.groups for mean in group]
+
+    @property
+    def frame(self) -> "pl.DataFrame":
+        """One row per run, judge and benchmark: the fields of `ScoreRow`, and `lower` and `upper` of the interval."""
+        import polars as pl  # noqa: PLC0415  (only for those who want it)
+
+        rows = [
+            {name: value for name, value in vars(row).items() if name != "over_questions"}
+            | {"lower": one and one.interval.lower, "upper": one and one.interval.upper}
+            for row in self.rows
+            for one in [row.over_questions]
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def is_number(value: float | None) -> TypeGuard[float]:

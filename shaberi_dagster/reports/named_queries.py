@@ -1,5 +1,6 @@
 """The questions of `sql/queries`, and whether what is given to them is in the lake."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -8,10 +9,11 @@ from pathlib import Path
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import default_parameters, describe_sql, run_query
+from shaberi_dagster.lake.catalog import default_parameters, describe_sql, run_query, view_files, view_name
 from shaberi_dagster.settings import Settings
 
 _MOST_SHOWN = 10
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class NamedQuery:
         defaults = {name: "null" if value is None else value for name, value in self.defaults.items()}
         return ", ".join(f"{name}={defaults[name]}" if name in defaults else name for name in self.parameters)
 
-    def bound(self, given: Mapping[str, str]) -> dict[str, str | None]:
+    def bound(self, given: Mapping[str, str | None]) -> dict[str, str | None]:
         """The values of all parameters.
 
         Raises:
@@ -111,6 +113,22 @@ _NAMES = {
 def named_queries(settings: Settings) -> dict[str, NamedQuery]:
     """The queries of `sql/queries` by name."""
     return {path.stem: _named_query(path) for path in sorted((settings.sql / "queries").glob("*.sql"))}
+
+
+def find_query(settings: Settings, query: str) -> NamedQuery | None:
+    """The named query, or all of the view; None for a statement.
+
+    Raises:
+        ConfigurationError: It looks like a name, and there is no such query or view.
+    """
+    if not _NAME.fullmatch(query):
+        return None
+    queries = named_queries(settings)
+    if query in queries:
+        return queries[query]
+    if query in map(view_name, view_files()):
+        return NamedQuery(query, "", f"from {query}", [], {})
+    raise ConfigurationError(f"no query {query!r}; known: {', '.join(queries)}; `shaberi sql` lists views too")
 
 
 def _named_query(path: Path) -> NamedQuery:

@@ -8,10 +8,15 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from shaberi_dagster.cli.score_files import OUTPUT_FORMATS, as_csv, as_json, as_markdown, write_scores
-from shaberi_dagster.cli.score_report import (
+from shaberi_dagster.rendering.data import as_csv as csv_of
+from shaberi_dagster.rendering.data import as_json as json_of
+from shaberi_dagster.rendering.document import FORMATS, write
+from shaberi_dagster.rendering.markdown import as_markdown as markdown_of
+from shaberi_dagster.rendering.scores import ScoreDocument
+from shaberi_dagster.reports.scores import (
     JudgeMean,
     JudgePair,
+    Replies,
     RunStatistic,
     ScoreReport,
     ScoreRow,
@@ -65,9 +70,22 @@ def report(rows, **fields):
     return ScoreReport(**{"policy": "legacy", "pipeline": "baseline", "rows": rows, **fields})
 
 
+def as_csv(shown):
+    document = ScoreDocument(shown)
+    return csv_of(document.records(), document.csv_columns)
+
+
+def as_json(shown):
+    return json_of(ScoreDocument(shown).data())
+
+
+def as_markdown(shown):
+    return markdown_of(ScoreDocument(shown).blocks(None))
+
+
 def table(rows, width=120, **fields):
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    write_scores(report(rows, **fields), "table", console)
+    write(ScoreDocument(report(rows, **fields)), "table", console)
     return console.file.getvalue()
 
 
@@ -95,7 +113,7 @@ def test_failures_and_exclusions_stand_under_their_score():
     assert "0 failed" not in text
 
 
-def test_a_mean_says_over_how_many_benchmarks_it_is():
+def test_a_mean_says_over_how_many_benchmarks_it_is_and_is_ranked_among_such():
     rows = [
         *run(7, model="all"),
         row("elyza", 9, model="one"),
@@ -103,7 +121,9 @@ def test_a_mean_says_over_how_many_benchmarks_it_is():
         row("tengu", None, model="none"),
     ]
     text = table(rows)
-    assert text.index("mean of 1") < text.index("mean of 4") < text.index("mean of 0")  # best first, none last
+    assert (
+        text.index("mean of 4") < text.index("mean of 1") < text.index("mean of 0")
+    )  # those that were asked most first
     assert "9.00" in text
     assert "nan" not in text.lower()
 
@@ -286,7 +306,7 @@ def test_without_rows_the_table_says_so():
     assert table([]).startswith("No scores.")
 
 
-@pytest.mark.parametrize("output_format", OUTPUT_FORMATS)
+@pytest.mark.parametrize("output_format", FORMATS)
 def test_hostile_names_reach_no_terminal_in_any_format(output_format):
     rows = [row(model=HOSTILE, judge=HOSTILE, run_tag="a"), row(model=HOSTILE, run_tag="b")]
     shown = report(
@@ -295,7 +315,7 @@ def test_hostile_names_reach_no_terminal_in_any_format(output_format):
         tokens=[tokens(HOSTILE, HOSTILE, model=HOSTILE, price_sources=[HOSTILE])],
     )
     console = Console(file=io.StringIO(), width=200, force_terminal=True, color_system=None)
-    write_scores(shown, output_format, console)
+    write(ScoreDocument(shown), output_format, console)
     text = (
         re.sub(r"\x1b\[[0-9;]*m(?!\|)", "", console.file.getvalue())
         if output_format == "table"
@@ -313,7 +333,7 @@ def test_json_is_one_document_with_the_rows_as_they_are():
     )
     assert list(document) == [
         *("policy", "pipeline", "rows", "means", "statistics"),
-        *("judge_means", "judge_pairs", "unfinished", "tokens", "remarks"),
+        *("judge_means", "judge_pairs", "unfinished", "tokens", "remarks", "over", "replies"),
     ]
     fields = row(model=HOSTILE).__dict__
     assert {name: document["rows"][0][name] for name in fields if name != "over_questions"} == {
@@ -321,6 +341,8 @@ def test_json_is_one_document_with_the_rows_as_they_are():
     }
     assert document["rows"][1]["score"] is None
     mean = document["means"][0]
+    assert (mean["model"], mean["mean"], mean["asked"]) == ("org/model", None, ["tengu@120"])
+    mean = document["means"][1]
     assert (mean["model"], mean["mean"], mean["n_benchmarks"], mean["against_best"]) == (HOSTILE, 7.5, 1, None)
     assert document["statistics"][0]["sd"] is None
     assert document["statistics"][0]["values"] == [7.5]
@@ -329,7 +351,7 @@ def test_json_is_one_document_with_the_rows_as_they_are():
 
 def test_csv_is_one_table_of_rows_and_statistics():
     shown = report([row(model="日本,語\n"), row("tengu", None)], statistics=[statistic("overall")])
-    first, second, mean, _, third = csv.DictReader(io.StringIO(as_csv(shown)))
+    first, second, _, mean, third = csv.DictReader(io.StringIO(as_csv(shown)))
     assert (first["row"], first["model"], first["score"], first["n_planned"]) == ("score", "日本,語␊", "7.5", "100")
     assert second["score"] == ""
     assert (mean["row"], mean["benchmark"], mean["score"], mean["n_benchmarks"]) == ("mean", "overall", "7.5", "1")
@@ -355,12 +377,13 @@ def test_csv_leaves_ordinary_names_alone():
 
 
 def test_markdown_has_the_same_rows_and_escapes_what_means_something():
-    text = as_markdown(report([row(model="a|b<c>[d](e)`*f*"), row("tengu", None)], statistics=[statistic()]))
+    name = "a|b<c>[d](e)`*f*"
+    text = as_markdown(report([row(model=name), row("tengu", None, model=name)], statistics=[statistic()]))
     statistics, scores = [list(markdown_rows(part)) for part in text.split("\n\n")[:2]]
-    assert [len(cells) for cells in (*statistics, *scores)] == [9] * 9
+    assert [len(cells) for cells in (*statistics, *scores)] == [9] * 8
     assert scores[1][4].strip().endswith(":")
     assert scores[2][0].strip() == "a\\|b\\<c\\>\\[d\\](e)\\`\\*f\\*"
-    assert [cell.strip() for cell in scores[4][2:]] == ["tengu@120", "gpt-5.1", "-", "1.25", "120/120", "0", "0"]
+    assert [cell.strip() for cell in scores[3][2:]] == ["tengu@120", "gpt-5.1", "-", "1.25", "120/120", "0", "0"]
     assert "- Null policy legacy: samples without a score are left out." in text
     assert "95 % CI between runs" in text
 
@@ -411,7 +434,7 @@ def test_runs_that_are_tied_with_the_best_are_marked():
         ("c", "default", "gpt-5.1"): Tie("below", 3, 100, 0.001),
     }
     lines = [line.split() for line in table(rows, ties=ties).splitlines() if line[:2] in {"a ", "b ", "c ", "d "}]
-    assert [(line[0], line[3]) for line in lines] == [("d", "-"), ("a", "best"), ("b", "tied"), ("c", "below")]
+    assert [(line[0], line[3]) for line in lines] == [("d", "-"), ("a", "best"), ("b", "no"), ("c", "below")]
     means = json.loads(as_json(report(rows, ties=ties)))["means"]
     assert [(one["against_best"], one["p_value"]) for one in means] == [
         (None, None),
@@ -419,6 +442,8 @@ def test_runs_that_are_tied_with_the_best_are_marked():
         ("tied", 0.7),
         ("below", 0.001),
     ]
+    assert "no difference" in table(rows, ties=ties)
+    assert "tied" not in table(rows, ties=ties)
     assert "Holm" in table(rows, ties=ties)
 
 
@@ -482,12 +507,81 @@ def test_of_many_runs_that_are_not_complete_the_rest_is_counted():
 
 
 def test_means_are_unweighted_and_best_first():
-    means = report([*run(7, model="b"), row("elyza", 9, model="a"), row("tengu", None, model="c")]).means
+    nothing = [row(benchmark, None, model="c") for benchmark in SIZES]
+    means = report([*run(6, model="a"), *nothing, *run(7, model="b")]).means
     assert [(mean.model, mean.mean and round(mean.mean, 6), mean.n_benchmarks) for mean in means] == [
-        ("a", 9.0, 1),
         ("b", 7.15, 4),
+        ("a", 6.15, 4),
         ("c", None, 0),
     ]
+
+
+def test_a_run_that_was_asked_less_is_ranked_with_none_that_was_asked_all():
+    limited = [one.__class__(**{**one.__dict__, "n_asked": 10, "n_planned": 10}) for one in run(9, model="limited")]
+    shown = report([*limited, *run(7, model="a"), *run(8, model="b")])
+
+    assert [[mean.model for mean in group] for group in shown.groups] == [["b", "a"], ["limited"]]
+    text = table(shown.rows)
+    assert "elyza@100, 10 asked" in text
+    assert text.index("Asked elyza@100; tengu@120") < text.index("limited")
+    means = json.loads(as_json(shown))["means"]
+    assert means[2]["asked"][0] == "elyza@100, 10 asked"
+
+
+def test_under_strict_a_mean_is_undefined_as_soon_as_one_part_is():
+    rows = [row("elyza", 8.0, null_policy="strict"), row("tengu", None, null_policy="strict")]
+    (mean,) = report(rows, policy="strict").means
+    assert (mean.mean, mean.n_benchmarks) == (None, 0)
+
+
+def test_scores_out_of_scale_are_counted_beside_their_means():
+    rows = [row("elyza", n_out_of_scale=2), row("tengu"), row("elyza", model="other")]
+    assert "2 out of scale" in table([row("elyza", n_out_of_scale=2), row("elyza", model="other")])
+    (line,) = [line.split() for line in table(rows[:2]).splitlines() if line.startswith("mean of 2")]
+    assert line[-1] == "2"
+    assert "2 scores outside of the scale" in table(rows)
+    shown = report(rows)
+    assert [mean["n_out_of_scale"] for mean in json.loads(as_json(shown))["means"]] == [2, 0]
+    assert next(csv.DictReader(io.StringIO(as_csv(shown))))["n_out_of_scale"] == "2"
+
+
+def test_two_runs_show_their_range_and_no_margin():
+    two = statistic(n_runs=2, sd=1.414, margin_of_error=12.71, minimum=6.0, maximum=8.0, values=(6.0, 8.0))
+    text = table(run(7), statistics=[two])
+    assert "12.71" not in text
+    assert "6.00–8.00" in text
+    assert json.loads(as_json(report(run(7), statistics=[two])))["statistics"][0]["margin_of_error"] == 12.71
+
+
+def test_shared_replies_are_said_below_the_spread_that_they_narrow():
+    text = " ".join(table(run(7), statistics=[statistic(n_answers=300, n_shared=100)]).split())
+    assert "100 of the 300 answers to elyza are the reply to another one's call" in text
+
+
+def test_categories_that_would_widen_the_interval_are_said_and_used():
+    rows = [row("tengu", over_questions=ESTIMATE, n_categories=23, over_categories=1.74)]
+    assert "tengu has 23 categories" in table(rows)
+    assert "1.74 times as wide (--over categories)" in " ".join(table(rows).split())
+    assert "--over categories" not in table(rows, over="categories")
+    assert "over categories (a–b)" in table(rows, over="categories")
+
+
+def replies(benchmark="elyza", **fields):
+    names = {"run_id": "org/model@@default", "model": "org/model", "run_tag": "default", "judge": "gpt-5.1"}
+    counts = {"n_refused": 1, "n_filtered": 0, "n_truncated": 3, "n_empty": 2, "n_out_of_scale": 4, "n_retried": 5}
+    means = {"legacy": 8.0, "zero": 7.5, "strict": None}
+    return Replies(**{**names, "benchmark": benchmark, "n_answers": 100, **counts, **means, **fields})
+
+
+def test_below_the_scores_stands_what_became_of_the_replies_and_what_other_policies_would_change():
+    rows = [replies(), replies("tengu", zero=7.9, n_retried=0)]
+    lines = [line.split() for line in table(run(7), replies=rows).splitlines()]
+    assert ["gpt-5.1", "200", "2", "0", "6", "4", "8", "5", "-0.30", "undefined"] in lines
+    (first, _) = [
+        one for one in csv.DictReader(io.StringIO(as_csv(report([], replies=rows)))) if one["row"] == "replies"
+    ]
+    assert (first["n_truncated"], first["zero"], first["strict"]) == ("3", "7.5", "")
+    assert json.loads(as_json(report([], replies=rows)))["replies"][0]["n_refused"] == 1
 
 
 def test_a_score_of_zero_counts_in_the_mean_and_one_that_is_no_number_does_not():
