@@ -17,7 +17,7 @@ import yaml
 from pydantic.fields import FieldInfo
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INTERRUPTED, UNFORESEEN, USAGE
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INCONCLUSIVE, INTERRUPTED, UNFORESEEN, USAGE
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.lake.catalog import describe_sql, view_files, view_name
 from shaberi_dagster.lake.schemas import TABLES
@@ -34,6 +34,7 @@ EXIT_CODES = {
     GATE_FAILED: "the regression gate failed (`quick-eval --baseline`, `report --ci`)",
     USAGE: "a wrong option, setting, file or endpoint; one line on stderr says what to change",
     FAILED_PARTS: "finished, but some parts failed; the same command tries those again",
+    INCONCLUSIVE: "the regression gate could not tell: too few questions, too few in common, or no new answer",
     UNFORESEEN: "an error that nobody foresaw; `--debug` shows its traceback",
     INTERRUPTED: "interrupted; what was finished is saved",
 }

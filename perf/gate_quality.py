@@ -1,8 +1,8 @@
 """How good the regression gates are: false alarms and power in simulated evaluations, as Markdown.
 
 Ten datasets and five strategies; the baseline and the current run answer the same questions. The gates are those of
-`shaberi_dagster.regression`. Everything is seeded, so that two runs print the same. The tables of docs/design/gates.md
-are its output.
+`shaberi_dagster.statistics.gates`. Everything is seeded, so that two runs print the same. The tables of
+docs/design/gates.md are its output.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from shaberi_dagster.regression import Tally, fisher_gate, paired_gate, pool
+from shaberi_dagster.statistics.gates import Tally, fisher_gate, paired_gate, pool
 
 _SEED = 20_260_219
 _AT_ONCE = 200

@@ -94,4 +94,4 @@ def test_every_environment_variable_that_is_read_is_documented() -> None:
 
 
 def test_every_exit_code_of_the_commands_is_in_the_page() -> None:
-    assert sorted(generator.EXIT_CODES) == [0, 1, 2, 3, 70, 130]
+    assert sorted(generator.EXIT_CODES) == [0, 1, 2, 3, 4, 70, 130]

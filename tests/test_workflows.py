@@ -4,9 +4,12 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,8 +28,8 @@ WORKFLOW = Path(__file__).resolve().parents[1] / ".github" / "workflows" / "eval
 ENVIRONMENT = SCRIPTS.parent
 STRATEGIES = "plurality,standard"
 DATASETS, N_QUESTIONS, SIZE = ("gsm8k", "simpleqa"), 4, 3
-MODEL, BOT = "org/model", "github-actions[bot]"
-SAMPLE = "sample:"
+MODEL, GRADER, BOT = "org/model", "org/grader", "github-actions[bot]"
+SAMPLE, WRONG = "sample:", "31337"
 
 _TOKEN = re.compile(r"('[^']*')|([A-Za-z_][\w.-]*)|(\|\||&&|==|!=|!|[()])|(\s+)")
 _OPERATORS = {"||": " or ", "&&": " and ", "!": " not "}
@@ -56,7 +59,7 @@ def evaluated(expression: str, contexts: Mapping[str, Any]) -> Any:
             source += f"functions[{name!r}]" if is_call else f"value_of({name!r})"
         else:
             source += text or _OPERATORS.get(operator, operator) or " "
-    functions = {"fromJSON": json.loads, "cancelled": lambda: False}
+    functions = {"fromJSON": json.loads, "always": lambda: True, "cancelled": lambda: contexts.get("cancelled", False)}
     return eval(source.strip(), {"functions": functions, "value_of": value_of})
 
 
@@ -88,8 +91,11 @@ class Service:
         secrets: Its secrets.
         event: What the workflow is run for.
         runs: How many runs there were.
-        results: Of the last run, for each job: `success`, `failure` or `skipped`.
+        results: Of the last run, for each job: `success`, `failure`, `cancelled` or `skipped`.
         log: Of the last run, the output of each job.
+        inputs: What the workflow is called with.
+        programs: What stands in the virtual environment.
+        cancels: Says when a newer push cancels the workflow.
     """
 
     folder: Path
@@ -99,6 +105,9 @@ class Service:
     runs: int = 0
     results: dict[str, str] = field(default_factory=dict)
     log: dict[str, str] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
+    programs: Path = ENVIRONMENT
+    cancels: Callable[[], bool] | None = None
 
     def __post_init__(self) -> None:
         for name in ("repository", "bin", "cache"):
@@ -136,6 +145,7 @@ class Service:
         workflow = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))
         github = {"run_id": self.runs, "run_attempt": 1, "repository": "org/project", "token": "t", "event": self.event}
         contexts: dict[str, Any] = {"github": github, "vars": self.variables, "secrets": self.secrets, "needs": {}}
+        contexts["inputs"] = self.inputs
         contexts["env"] = filled(workflow["env"], contexts)
         for name, job in workflow["jobs"].items():
             needs = [job["needs"]] if isinstance(job.get("needs"), str) else job.get("needs", [])
@@ -152,6 +162,7 @@ class Service:
                 result, outputs = _Job(self, "-".join(filter(None, [name, value])), own).run(job)
                 if self.results.get(name) != "failure":
                     self.results[name] = result
+            contexts["cancelled"] = "cancelled" in self.results.values()
             contexts["needs"][name] = {"outputs": outputs, "result": self.results[name]}
 
     def _holds(self, condition: str, contexts: Mapping[str, Any]) -> bool:
@@ -168,72 +179,87 @@ class _Job:
         self.home = service.artifacts.parent / name
         self.place = self.home / "place"
         self.place.mkdir(parents=True)
-        self.at_end: list[tuple[Path, Path]] = []
 
     def run(self, job: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         result = "success"
         for step in job["steps"]:
             condition = str(step.get("if", "true"))
-            if result == "failure" and "cancelled()" not in condition:
+            if result != "success" and not re.search(r"(cancelled|always)\(\)", condition):
                 continue
             if not self.service._holds(condition, self.contexts):
                 continue
             if "uses" in step:
-                getattr(self, step["uses"].split("/")[1].split("@")[0].replace("-", "_"))(
+                getattr(self, re.sub("[-/]", "_", step["uses"].split("/", 1)[1].split("@")[0]))(
                     **{key.replace("-", "_"): one for key, one in filled(step.get("with", {}), self.contexts).items()}
                 )
             elif not self.commands(step) and not step.get("continue-on-error"):
-                result = "failure"
-        for source, target in self.at_end:
-            if result == "success" and source.exists():
-                shutil.copy(source, target)
+                result = "cancelled" if self.contexts.get("cancelled") else "failure"
         return result, filled(job.get("outputs", {}), self.contexts)
 
     def commands(self, step: Mapping[str, Any]) -> bool:
         """Run the commands of a step as the service does, with nothing of this process's environment but the path."""
         if step["run"] == "make setup":
-            (self.place / ".venv").symlink_to(ENVIRONMENT)
+            (self.place / ".venv").symlink_to(self.service.programs)
             return True
         outputs = self.home / "outputs"
         outputs.write_text("", encoding="utf-8")
         values = self.contexts["env"] | filled(step.get("env", {}), self.contexts)
-        finished = subprocess.run(
+        running = subprocess.Popen(
             ["bash", "--noprofile", "--norc", "-e", "-c", step["run"]],
             cwd=self.place,
             env={name: as_text(value) for name, value in values.items()}
             | {"PATH": f"{self.service.folder / 'bin'}:{os.environ['PATH']}", "HOME": str(self.home), "LANG": "C.UTF-8"}
             | {"GITHUB_OUTPUT": str(outputs), "GITHUB_STEP_SUMMARY": str(self.home / "summary")}
+            | {"PYTHONPATH": str(WORKFLOW.parents[2])}
             | {"GITHUB_REPOSITORY": self.contexts["github"]["repository"], "GITHUB_RUN_ID": str(self.service.runs)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             encoding="utf-8",
-            check=False,
+            start_new_session=True,
         )
+        cancels = None if self.contexts.get("cancelled") else self.service.cancels
+        while cancels and running.poll() is None:
+            if cancels():
+                self.contexts["cancelled"] = True
+                os.killpg(running.pid, signal.SIGKILL)  # of the jobs that have not ended in time
+                break
+            time.sleep(0.05)
+        said, _ = running.communicate()
         log = self.service.log
-        log[self.name] = f"{log.get(self.name, '')}{finished.stdout}\n{step['name']}: {finished.returncode}\n"
+        log[self.name] = f"{log.get(self.name, '')}{said}\n{step['name']}: {running.returncode}\n"
         made = dict(line.split("=", 1) for line in outputs.read_text(encoding="utf-8").splitlines())
         self.contexts["steps"][step.get("id", "")] = {"outputs": made}
-        return finished.returncode == 0
+        return running.returncode == 0
 
-    def checkout(self, *, persist_credentials: bool) -> None:
+    def checkout(self, *, persist_credentials: bool, repository: str = "", ref: str = "", path: str = ".") -> None:
         assert not persist_credentials
-        shutil.copytree(self.service.folder / "repository", self.place, dirs_exist_ok=True)
+        assert not ref
+        assert repository or path != "."
+        shutil.copytree(self.service.folder / "repository", self.place / path, dirs_exist_ok=True)
 
     def setup_python(self, python_version: str) -> None:
         assert python_version == "3.11"
 
-    def cache(self, path: str, key: str, restore_keys: str) -> None:
-        folder = self.service.folder / "cache"
-        found = sorted(folder.glob(f"{restore_keys}*"), key=lambda one: one.stat().st_mtime_ns)
+    def cache_restore(self, path: str, key: str, restore_keys: str) -> None:
+        assert key.startswith(restore_keys)
+        found = sorted(self.cached.glob(f"{restore_keys}*"), key=lambda one: one.stat().st_mtime_ns)
         if found:
             shutil.copy(found[-1], self.place / path)
-        self.at_end.append((self.place / path, folder / key))
+
+    def cache_save(self, path: str, key: str) -> None:
+        assert not (self.cached / key).exists()
+        if (self.place / path).exists():
+            shutil.copy(self.place / path, self.cached / key)
+
+    @property
+    def cached(self) -> Path:
+        return self.service.folder / "cache"
 
     def upload_artifact(self, name: str, path: str, if_no_files_found: str, **_: Any) -> None:
         there = (self.place / path).is_file()
         assert there or if_no_files_found == "ignore"
         if there:
-            (self.service.artifacts / name).mkdir(parents=True)
+            (self.service.artifacts / name).mkdir(parents=True, exist_ok=True)  # `overwrite`
             shutil.copy(self.place / path, self.service.artifacts / name)
 
     def download_artifact(
@@ -264,21 +290,39 @@ else:
 
 @dataclass
 class Model:
-    """Knows all answers when it is asked for a sample; what it makes of several can be right or wrong."""
+    """Knows all answers when it is asked for a sample, but does not say those of one dataset, which a model grades.
+
+    What it makes of several samples can be right or wrong.
+    """
 
     consensus_is_right: bool = True
 
     def __call__(self, body: dict[str, Any], _: int) -> str:
         prompt = prompt_of(body)
+        if is_grading(body):
+            return f'{{"extracted": "", "verdict": "{"incorrect" if WRONG in prompt else "correct"}"}}'
         question = next(one for name in DATASETS for one in starter_questions(name) if one.question in prompt)
         if is_consensus(body):
-            return f"The answer is {question.reference if self.consensus_is_right else '31337'}."
+            return f"The answer is {question.reference if self.consensus_is_right else WRONG}."
+        if question in starter_questions(DATASETS[0]):
+            return f"{SAMPLE} I would rather not say."
         return f"{SAMPLE} The answer is {question.reference}."
+
+
+def is_grading(body: dict[str, Any]) -> bool:
+    """Whether a request shows an answer to the grading model."""
+    return body["model"] == GRADER
 
 
 def is_consensus(body: dict[str, Any]) -> bool:
     """Whether a request shows samples to the model."""
-    return SAMPLE in prompt_of(body)
+    return SAMPLE in prompt_of(body) and not is_grading(body)
+
+
+def asked(bodies: list[dict[str, Any]]) -> dict[str, int]:
+    """How many requests of each kind there were."""
+    kinds = Counter("grading" if is_grading(one) else "consensus" if is_consensus(one) else "sample" for one in bodies)
+    return dict(kinds)
 
 
 @pytest.fixture
@@ -294,7 +338,7 @@ def endpoint(model: Model) -> Iterator[MockEndpoint]:
 
 @pytest.fixture
 def service(tmp_path: Path, endpoint: MockEndpoint) -> Service:
-    variables = {"EVAL_MODEL": MODEL, "EVAL_BASE_URL": endpoint.base_url, "EVAL_JUDGE_MODEL": "none"}
+    variables = {"EVAL_MODEL": MODEL, "EVAL_BASE_URL": endpoint.base_url, "EVAL_JUDGE_MODEL": GRADER}
     variables |= {"EVAL_DATASETS": ",".join(DATASETS), "EVAL_SAMPLE": str(N_QUESTIONS), "EVAL_ENSEMBLE": str(SIZE)}
     own = {"number": 7, "head": {"repo": {"full_name": "org/project"}}}
     return Service(tmp_path / "service", variables | {"EVAL_STRATEGIES": STRATEGIES}, event={"pull_request": own})
@@ -332,6 +376,8 @@ def test_no_expression_is_part_of_a_script_and_only_the_report_may_write() -> No
     granted = {name: job["permissions"] for name, job in workflow["jobs"].items() if "permissions" in job}
     assert granted == {"report": {"contents": "read", "pull-requests": "write"}}
     assert {name for name, step in steps if "secrets." in str(step)} == {"plan", "samples", "evaluate"}
+    actions = [step["uses"] for _, step in steps if "uses" in step]
+    assert [one for one in actions if not re.fullmatch(r"actions/[a-z/-]+@[0-9a-f]{40}", one)] == []
     assert all(job["timeout-minutes"] for job in workflow["jobs"].values())
     (own,) = [step["env"]["OWN"] for _, step in steps if "OWN" in step.get("env", {})]
     assert MARKER in own
@@ -361,10 +407,13 @@ def test_the_jobs_evaluate_stored_samples_report_once_and_stop_a_regression(
     service.run()
 
     assert set(service.results.values()) == {"success"}, service.log
-    kinds = [is_consensus(body) for body in endpoint.bodies]
     n_questions = len(DATASETS) * N_QUESTIONS
-    assert kinds.count(False) == n_questions * (SIZE + 1)
-    assert kinds.count(True) == n_questions
+    # Those of a question are all the same, and are graded once for all jobs.
+    assert asked(endpoint.bodies) == {
+        "sample": n_questions * (SIZE + 1),
+        "consensus": n_questions,
+        "grading": N_QUESTIONS,
+    }
     assert service.result("plurality")["calls_made"] == {}
     assert service.result("standard")["calls_made"] == {"consensus": n_questions}
     assert service.requests() == [
@@ -390,13 +439,15 @@ def test_the_jobs_evaluate_stored_samples_report_once_and_stop_a_regression(
     service.run()
 
     assert service.results == {"plan": "success", "samples": "success", "evaluate": "success", "report": "failure"}
-    assert [is_consensus(body) for body in endpoint.bodies] == [True] * n_questions
-    assert "Fail if a gate has failed, or a result is missing: 1" in service.log["report"]
+    # Of the new answers one dataset's go to the grader as well.
+    assert asked(endpoint.bodies) == {"consensus": n_questions, "grading": 2 * N_QUESTIONS}
+    assert "Fail unless every gate has passed and every result is there: 1" in service.log["report"]
     assert "::warning::The gate found a regression." in service.log["evaluate-standard"]
     gates = {name: service.result(name)["gate"] for name in STRATEGIES.split(",")}
-    assert {name: (gate["passed"], gate["significance"]) for name, gate in gates.items()} == {
-        "plurality": (True, 0.05),
-        "standard": (False, 0.05),
+    # Nothing new was asked for a vote on the samples of before.
+    assert {name: (gate["result"], gate["significance"]) for name, gate in gates.items()} == {
+        "plurality": ("inconclusive", 0.05),
+        "standard": ("failed", 0.05),
     }
     assert {gate["baseline_run_id"] for gate in gates.values()} == {run_id}
     assert not [one for gate in gates.values() for one in gate["warnings"] if "this very run" in one]
@@ -420,4 +471,70 @@ def test_the_report_of_lost_results_fails_and_is_posted(tmp_path: Path) -> None:
     assert service.results == {"plan": "success", "samples": "failure", "evaluate": "skipped", "report": "failure"}
     assert "unknown benchmark" in service.log["samples"]
     assert "`elo` gave no result." in (service.folder / "bin" / "comment").read_text(encoding="utf-8")
-    assert "Fail if a gate has failed, or a result is missing: 3" in service.log["report"]
+    assert "Fail unless every gate has passed and every result is there: 3" in service.log["report"]
+
+
+@pytest.mark.timeout(600)
+def test_samples_that_are_paid_for_survive_a_cancelled_job(service: Service, endpoint: MockEndpoint) -> None:
+    n_samples = len(DATASETS) * N_QUESTIONS * (SIZE + 1)
+    endpoint.options.p_hang, endpoint.options.seed = 0.4, 1
+
+    def all_but_those_that_hang_are_answered() -> bool:
+        return len(endpoint.bodies) == n_samples and endpoint.stats()["in_flight"] < n_samples * 0.6
+
+    service.cancels = all_but_those_that_hang_are_answered
+    service.run()
+
+    assert service.results == {"plan": "success", "samples": "cancelled", "evaluate": "skipped", "report": "skipped"}
+    answered = endpoint.stats()["answered"]
+    assert 0 < answered < n_samples
+    endpoint.options.p_hang, service.cancels = 0, None
+    endpoint.bodies.clear()
+    service.variables["EVAL_STRATEGIES"] = "plurality"
+    service.run()
+
+    assert set(service.results.values()) == {"success"}, service.log
+    assert asked(endpoint.bodies) == {"sample": n_samples - answered, "grading": N_QUESTIONS}
+
+
+def test_a_caller_gives_inputs_and_a_budget_that_is_shared(tmp_path: Path) -> None:
+    service = Service(tmp_path / "service", {}, {"SHABERI_API_KEY": "k"}, programs=tmp_path / "programs")
+    service.inputs = {"repository": "org/project", "model": "m", "strategies": "elo, council", "baseline": "main"}
+    service.inputs |= {"max_cost": "10", "max_tokens": "1000"}
+    for name in ("shaberi", "quick-eval"):
+        program = service.programs / "bin" / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(_STUB_OF_OURS, encoding="utf-8")
+        program.chmod(0o755)
+    own = service.folder / "repository" / "warehouse" / "baselines" / "name=main"
+    own.mkdir(parents=True)
+    service.run()
+
+    assert service.results == {"plan": "success", "samples": "success", "evaluate": "success", "report": "failure"}
+    made = [line.split() for text in service.log.values() for line in text.splitlines() if line.startswith("ran ")]
+    paid = [one for one in made if "report" not in one]
+    assert [one[1:3] for one in paid] == [["shaberi", "generate-cache"], *[["quick-eval", "--model"]] * 3]
+    assert {(one[one.index("--max-cost") + 1], one[one.index("--max-tokens-total") + 1]) for one in paid} == {
+        ("2.5", "250")
+    }
+    gates = [one[one.index("--baseline") + 1 :] for one in paid if "--baseline" in one]
+    assert [one[:3] for one in gates] == [["main", "--significance", "0.05"]] * 2
+    assert (service.artifacts.parent / "evaluate-elo" / "place" / "warehouse" / "baselines" / "name=main").is_dir()
+    # An inconclusive gate is a warning of its job, and no pass of the report.
+    assert "::warning::The gate is inconclusive." in service.log["evaluate-elo"]
+    assert "Fail unless every gate has passed and every result is there: 4" in service.log["report"]
+
+
+# Says what it was asked for; makes what the next steps need.
+_STUB_OF_OURS = """#!/bin/bash
+echo "ran ${0##*/} $*"
+mkdir -p warehouse results
+while [ $# -gt 0 ]; do
+  case $1 in
+    --output) echo "{}" > "$2" ;;
+    --baseline | report) code=4 ;;
+  esac
+  shift
+done
+exit ${code:-0}
+"""

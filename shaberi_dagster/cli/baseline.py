@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shaberi_dagster.cli.command import FINE, Debug
-from shaberi_dagster.cli.text import json_safe, printable
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.rendering.text import json_safe, printable
 from shaberi_dagster.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def promote(  # noqa: PLR0917
 ) -> int:
     """Make what a run got right a baseline, which is never changed."""
     del debug
+    from shaberi_dagster.baselines import promote as promote_run  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415  (DuckDB and polars only when needed)
-    from shaberi_dagster.regression import promote as promote_run  # noqa: PLC0415
     from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415
 
     settings = Settings.from_environment()
@@ -70,7 +70,7 @@ def list_baselines(
     """List the baselines with the runs that they were promoted from."""
     del debug
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415  (DuckDB only when it is needed)
-    from shaberi_dagster.regression import baselines  # noqa: PLC0415
+    from shaberi_dagster.reports.verdicts import baselines  # noqa: PLC0415
 
     with open_catalog(Settings.from_environment().warehouse) as catalog:
         found = baselines(catalog)

@@ -10,9 +10,15 @@ import typer
 
 from shaberi_dagster.errors import ShaberiError
 
-FINE, GATE_FAILED, USAGE, FAILED_PARTS, UNFORESEEN, INTERRUPTED = 0, 1, 2, 3, 70, 130
+FINE, GATE_FAILED, USAGE, FAILED_PARTS, INCONCLUSIVE, UNFORESEEN, INTERRUPTED = 0, 1, 2, 3, 4, 70, 130
+_ORDER = (UNFORESEEN, INTERRUPTED, USAGE, GATE_FAILED, FAILED_PARTS, INCONCLUSIVE)
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 _DEBUG_FLAG = "--debug"
+
+
+def exit_code(*codes: int) -> int:
+    """Of the exit codes that apply the one that counts: 130, 2, 1, 3, 4, the first of them; else 0."""
+    return next((code for code in _ORDER if code in codes), FINE)
 
 
 def run_command(app: Callable[..., Any]) -> NoReturn:

@@ -13,7 +13,7 @@ from rich.console import Console
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.cli.plan import write_plan
-from shaberi_dagster.cli.view_scores import Selection, show
+from shaberi_dagster.cli.view_scores import show
 from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.evaluation import check_endpoints, is_up_to_date
 from shaberi_dagster.forecast import forecast
@@ -23,6 +23,7 @@ from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.progress import Reporter
 from shaberi_dagster.prompting import judges_alike
 from shaberi_dagster.publishing import changed, published_at_the_end
+from shaberi_dagster.reports.score_reading import Selection
 from shaberi_dagster.runs.planning import benchmarks_of, judged_anew, load_run, named_judges, plan_run, store_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace, reporting_to

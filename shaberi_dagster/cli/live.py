@@ -11,8 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from shaberi_dagster.cli.text import printable, truncate, width_of
 from shaberi_dagster.progress import LogReporter, Reporter, StageProgress
+from shaberi_dagster.rendering.text import printable, truncate, width_of
 
 _REFRESHES_PER_SECOND = 8
 _NUMBERS = ("done", "failed", "calls/s", "limit", "ETA", "tokens")

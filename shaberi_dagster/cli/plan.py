@@ -8,8 +8,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from shaberi_dagster.cli.text import json_safe, printable, width_of
 from shaberi_dagster.forecast import ALL_STAGES, NO_CALL, Estimate, totals
+from shaberi_dagster.rendering.text import json_safe, printable, width_of
 
 _GAP = 2
 _UNKNOWN = "unknown"

@@ -54,9 +54,9 @@ def show(settings: Settings, *, refresh: bool, as_json: bool) -> None:
     # Polars, DuckDB and rich cost start-up time that no other command needs to pay.
     import orjson  # noqa: PLC0415
 
-    from shaberi_dagster.cli.text import json_safe, printable  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import logged_versions, write_catalog  # noqa: PLC0415
     from shaberi_dagster.llm.prices import Price  # noqa: PLC0415
+    from shaberi_dagster.rendering.text import json_safe, printable  # noqa: PLC0415
     from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415
 
     if not logged_versions(settings.warehouse):
@@ -92,7 +92,7 @@ def _print_table(known: "Sequence[Price]") -> None:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from shaberi_dagster.cli.text import printable  # noqa: PLC0415
+    from shaberi_dagster.rendering.text import printable  # noqa: PLC0415
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for title in ("model", "address", "from", "until", "for"):

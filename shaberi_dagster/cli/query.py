@@ -1,7 +1,6 @@
 """`shaberi sql`: run a statement or a named query and show its result."""
 
 import csv
-import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -17,14 +16,13 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
-from shaberi_dagster.cli.named_queries import NamedQuery, named_queries
-from shaberi_dagster.cli.text import json_safe, printable
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import describe_sql, open_catalog, run_query, view_files, view_name
+from shaberi_dagster.rendering.text import json_safe, printable
+from shaberi_dagster.reports.named_queries import find_query, named_queries
 from shaberi_dagster.settings import Settings
 
 FORMATS = ("table", "csv", "json", "parquet")
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def run_sql(
@@ -55,7 +53,7 @@ def run_sql(
     if output_format == "parquet" and parquet is None:
         raise ConfigurationError("--format parquet needs --output FILE and is no format of a plan")
     given = _given(parameters)
-    named = _named(settings, query)
+    named = find_query(settings, query)
     text, values = (query, given) if named is None else (named.sql, named.bound(given))
     with open_catalog(settings.warehouse) as connection:
         if named is not None:
@@ -93,22 +91,6 @@ def list_queries(settings: Settings) -> None:
 
 def _first_sentence(text: str) -> str:
     return text.partition(". ")[0].removesuffix(".") + "."
-
-
-def _named(settings: Settings, query: str) -> NamedQuery | None:
-    """The named query, or all of the view; None for a statement.
-
-    Raises:
-        ConfigurationError: It looks like a name, and there is no such query or view.
-    """
-    if not _NAME.fullmatch(query):
-        return None
-    queries = named_queries(settings)
-    if query in queries:
-        return queries[query]
-    if query in map(view_name, view_files()):
-        return NamedQuery(query, "", f"from {query}", [], {})
-    raise ConfigurationError(f"no query {query!r}; known: {', '.join(queries)}; `shaberi sql` lists views too")
 
 
 def _given(parameters: Sequence[str]) -> dict[str, str]:

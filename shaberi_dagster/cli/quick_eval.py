@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from shaberi_dagster.benchmarks.registry import DEFAULT_SEED, ENSEMBLE_BENCHMARKS
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INTERRUPTED, Debug, run_command
+from shaberi_dagster.cli.command import (
+    FAILED_PARTS,
+    FINE,
+    GATE_FAILED,
+    INCONCLUSIVE,
+    INTERRUPTED,
+    Debug,
+    exit_code,
+    run_command,
+)
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
@@ -19,12 +28,13 @@ if TYPE_CHECKING:  # Dagster and polars cost start-up time that --help and usage
     import duckdb
 
     from shaberi_dagster.cli.evaluation import Evaluation
-    from shaberi_dagster.regression import GateReport
+    from shaberi_dagster.reports.gate import GateReport
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 _DEFAULT_SIZE, _DEFAULT_TEMPERATURE = 5, 0.7
 _ALL, _NOBODY = "all", "none"
+_OF_GATE = {"passed": FINE, "failed": GATE_FAILED, "inconclusive": INCONCLUSIVE}
 
 _EPILOG = """Examples:
 
@@ -38,8 +48,8 @@ _EPILOG = """Examples:
 Samples that are stored, from this command or from `shaberi generate-cache`, are not asked for again: only consensus and
 grading are left to do. Other settings are another run with a tag of its own.
 
-Exit codes: 0 fine, 1 the gate found a regression, 2 usage or configuration error, 3 finished with failed parts,
-130 interrupted."""
+Exit codes: 0 fine, 1 the gate found a regression, 2 usage or configuration error, 3 finished with failed parts, 4 the
+gate is inconclusive, 130 interrupted; where several apply, the first of 130, 2, 1, 3, 4."""
 
 Datasets = Annotated[str, typer.Option("--datasets", "--dataset", help="Benchmarks, comma-separated, or all.")]
 Ensemble = Annotated[str, typer.Option(help="Number of samples (2 or more), or the models that they come from.")]
@@ -125,7 +135,7 @@ def quick_eval(  # noqa: PLR0917
     max_tokens_total: MaxTokensTotal = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the calls that are needed; make none.")] = False,
     baseline: Annotated[
-        str | None, typer.Option(help="Compare with this promoted baseline; worse is exit code 1.")
+        str | None, typer.Option(help="Compare with this promoted baseline; worse is exit code 1, no telling 4.")
     ] = None,
     gate: Annotated[
         Literal["paired", "fisher"], typer.Option(help="paired by question; fisher as the original has it.")
@@ -188,10 +198,9 @@ def quick_eval(  # noqa: PLR0917
     except KeyboardInterrupt:
         say_how_to_go_on()
         return INTERRUPTED
-    passed = _show(evaluation, request, status, checked, as_json=as_json, output=output)
-    if not passed:
-        return GATE_FAILED
-    return FINE if status == "complete" else FAILED_PARTS
+    verdict = _show(evaluation, request, status, checked, as_json=as_json, output=output)
+    of_run = FINE if status == "complete" else FAILED_PARTS
+    return exit_code(of_run, _OF_GATE[verdict.result] if verdict else FINE)
 
 
 class _Gate:
@@ -228,15 +237,17 @@ class _Gate:
             there = f"there are {', '.join(sorted(names))}" if names else "`shaberi baseline promote` makes one"
             raise ConfigurationError(f"no baseline {self._baseline!r}; {there}")
 
-    def check(self, catalog: "duckdb.DuckDBPyConnection", run_id: str) -> "GateReport | None":
-        """The gate's report; None without a baseline.
+    def check(
+        self, catalog: "duckdb.DuckDBPyConnection", run_id: str, strategies: Sequence[str]
+    ) -> "GateReport | None":
+        """The gate's report on some strategies of a run; None without a baseline.
 
         Raises:
             ConfigurationError: The run and the baseline have nothing in common.
         """
         if self._baseline is None:
             return None
-        from shaberi_dagster.regression import check_regression  # noqa: PLC0415  (SciPy only when it is needed)
+        from shaberi_dagster.reports.gate import check_regression  # noqa: PLC0415  (SciPy only when it is needed)
 
         return check_regression(
             catalog,
@@ -245,51 +256,48 @@ class _Gate:
             gate=self._kind,
             significance=self._significance,
             per_dataset=self._per_dataset,
+            strategies=strategies,
         )
 
 
 def _show(
     evaluation: "Evaluation", request: RunRequest, status: str, gate: _Gate, *, as_json: bool, output: Path | None
-) -> bool:
+) -> "GateReport | None":
     """Print the report.
 
     Returns:
-        Whether the gate lets the run pass.
+        What the gate found, if there is one.
 
     Raises:
         ConfigurationError: The gate cannot compare the run with its baseline; the report is printed without it.
     """
     from rich.console import Console  # noqa: PLC0415
 
-    from shaberi_dagster.cli import quick_report  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
+    from shaberi_dagster.rendering.data import as_json as json_of  # noqa: PLC0415
+    from shaberi_dagster.rendering.document import write  # noqa: PLC0415
+    from shaberi_dagster.rendering.ensemble import EnsembleDocument  # noqa: PLC0415
+    from shaberi_dagster.reports.ensemble import read_report  # noqa: PLC0415
 
     spec = evaluation.spec
     strategies = request.strategies or []
     verdict, objection = None, None
     with open_catalog(evaluation.workspace.settings.warehouse) as catalog:
-        report = quick_report.read_report(
+        report = read_report(
             catalog, spec, evaluation.benchmarks, strategies, status=status, calls_made=evaluation.calls_made
         )
         try:
-            verdict = gate.check(catalog, spec.run_id)
+            verdict = gate.check(catalog, spec.run_id, strategies)
         except ConfigurationError as error:
             objection = error
-    text = quick_report.as_json(quick_report.as_document(report, verdict.as_dict() if verdict else None))
+    document = EnsembleDocument(report, verdict)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text, encoding="utf-8")
-    if as_json:
-        sys.stdout.write(text)
-    else:
-        console = Console()
-        quick_report.write_report(report, console)
-        if verdict:
-            console.print()
-            console.print(verdict.render())
+        output.write_text(json_of(document.data()), encoding="utf-8")
+    write(document, "json" if as_json else "table", Console())
     if objection:
         raise objection
-    return verdict is None or verdict.passed
+    return verdict
 
 
 def request_of(

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, Debug
-from shaberi_dagster.cli.text import markdown_text, printable, truncate
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INCONCLUSIVE, Debug, exit_code
+from shaberi_dagster.rendering.text import markdown_text, printable, truncate
 from shaberi_dagster.runs.spec import SINGLE
 
 EPILOG = """Examples:
@@ -28,7 +28,7 @@ Each file is what quick-eval wrote with --json or --output. Files of other setti
 own. A file that is missing or cannot be read is named in the report.
 
 Exit codes: 0 fine, 1 a gate found a regression (only with --ci), 2 usage error, 3 a file is missing or cannot be read,
-or a run has failed parts."""
+or a run has failed parts, 4 a gate is inconclusive (only with --ci); where several apply, the first of 2, 1, 3, 4."""
 
 MARKER = "<!-- shaberi-eval-report -->"
 """First line of the document, by which a workflow finds its own comment again."""
@@ -110,8 +110,20 @@ class _Benchmark(_Part):
     results: tuple[_Result, ...]
 
 
+class _Against(_Part):
+    strategy: str
+    reference: str
+    n_only_strategy: _Count
+    n_only_reference: _Count
+    difference: _Difference | None
+    interval: _Interval | None
+    adjusted_p_value: _Share | None
+    n_more: _Count | None
+
+
 class _Pooled(_Part):
     results: tuple[_Result, ...]
+    against: tuple[_Against, ...] = ()
 
 
 class _Overall(_Part):
@@ -146,9 +158,19 @@ class _Gate(_Part):
     gate: str
     significance: _Share
     passed: bool
+    result: Literal["passed", "failed", "inconclusive"] = "passed"
+    doubts: tuple[str, ...] = ()
     baseline: str
     tests: tuple[_Test, ...]
     warnings: tuple[str, ...]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_before(cls, values: Any) -> Any:
+        """Documents of before have `passed` alone."""
+        if isinstance(values, dict) and "result" not in values and values.get("passed") is False:
+            return values | {"result": "failed"}
+        return values
 
 
 class _Document(_Part):
@@ -188,10 +210,9 @@ class Report:
     jobs: tuple[_Job, ...]
     problems: tuple[tuple[str, str], ...]
 
-    @property
-    def failed_gates(self) -> list[_Job]:
-        """Jobs whose gate found a regression."""
-        return [job for job in self.jobs if job.document.gate and not job.document.gate.passed]
+    def gates(self, result: str) -> list[_Job]:
+        """Jobs whose gate has this result."""
+        return [job for job in self.jobs if job.document.gate and job.document.gate.result == result]
 
     @property
     def incomplete(self) -> list[_Job]:
@@ -202,7 +223,11 @@ class Report:
 def report(
     file: Annotated[list[Path], typer.Argument(help="Documents of `quick-eval --json`, one of each job.")],
     ci: Annotated[
-        bool, typer.Option("--ci", help="Begin with a hidden marker, and end with 1 if a gate found a regression.")
+        bool,
+        typer.Option(
+            "--ci",
+            help="Begin with a hidden marker; end with 1 if a gate found a regression, 4 if one cannot tell.",
+        ),
     ] = False,
     output: Annotated[Path | None, typer.Option(help="Write here instead of stdout.")] = None,
     title: Annotated[str, typer.Option(help="Heading of the report.")] = "Consensus against a single answer",
@@ -217,9 +242,10 @@ def report(
     else:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(text, encoding="utf-8")
-    if ci and found.failed_gates:
-        return GATE_FAILED
-    return FAILED_PARTS if found.problems or found.incomplete else FINE
+    codes = [FAILED_PARTS if found.problems or found.incomplete else FINE]
+    if ci:
+        codes += [GATE_FAILED for _ in found.gates("failed")] + [INCONCLUSIVE for _ in found.gates("inconclusive")]
+    return exit_code(*codes)
 
 
 def read_report(paths: Sequence[Path]) -> Report:
@@ -279,6 +305,8 @@ def _sections(found: Report) -> Iterator[tuple[str, str]]:
         of = f" of group {number}" if len(groups) > 1 else ""
         if of:
             yield f"heading{of}", f"### Group {number}: {_listed(job.name for job in group)}\n"
+        if gains := _gains(group):
+            yield f"gains{of}", gains
         yield f"settings{of}", _settings(group)
         yield f"accuracies{of}", _accuracies(group)
         yield f"effort{of}", _effort(group)
@@ -295,16 +323,17 @@ def _sections(found: Report) -> Iterator[tuple[str, str]]:
 
 def _summary(found: Report) -> str:
     gates = [job for job in found.jobs if job.document.gate]
-    failed = found.failed_gates
-    if failed:
-        line = f"**Regression gate FAILED** in {len(failed)} of {len(gates)}: {_listed(job.name for job in failed)}."
-    elif gates:
-        line = f"**Regression gate PASSED** in {len(gates)} of {len(found.jobs) + len(found.problems)} jobs."
-    else:
-        line = "Not compared with a baseline."
-    lines = [line]
+    lines = [
+        f"**Regression gate {result.upper()}** in {len(jobs)} of {len(gates)}: {_listed(job.name for job in jobs)}."
+        for result in ("failed", "inconclusive")
+        if (jobs := found.gates(result))
+    ]
+    if passed := found.gates("passed"):
+        lines.append(f"**Regression gate PASSED** in {len(passed)} of {len(found.jobs) + len(found.problems)} jobs.")
     ungated = [job.name for job in found.jobs if not job.document.gate]
-    if gates and ungated:
+    if not gates:
+        lines.append("Not compared with a baseline.")
+    elif ungated:
         lines.append(f"Not compared with a baseline: {_listed(ungated)}.")
     lines += [
         f"{_code(job.name)} has failed parts: its run is {_code(job.document.status)}." for job in found.incomplete
@@ -349,6 +378,14 @@ def _differences(groups: Sequence[Sequence[_Job]]) -> str:
         f"**The jobs did not evaluate the same thing**, so they stand in {len(groups)} groups. "
         f"They differ in: {_listed(names)}.\n"
     )
+
+
+def _gains(group: Sequence[_Job]) -> str:
+    """A sentence for each strategy; documents of before have nothing to make it of."""
+    from shaberi_dagster.rendering.ensemble import gain  # noqa: PLC0415  (polars only when it is needed)
+
+    found = [(strategy, gain(job.document.overall.pooled, strategy)) for job in group for strategy in job.strategies]
+    return _bullets(f"{_code(strategy)}: {said}." for strategy, said in found if said)
 
 
 def _settings(group: Sequence[_Job]) -> str:
@@ -464,7 +501,11 @@ def _gates(jobs: Sequence[_Job]) -> str:
         gate = job.document.gate
         assert gate is not None  # noqa: S101 - only jobs with a gate come here
         worse = [f"{one.strategy} on {one.benchmark or _ALL_QUESTIONS}" for one in gate.tests if one.regressed]
-        said = "PASSED" if gate.passed else f"**FAILED**: {_listed(worse)}"
+        said = {
+            "passed": "PASSED",
+            "failed": f"**FAILED**: {_listed(worse)}",
+            "inconclusive": f"**INCONCLUSIVE**: {_code('; '.join(gate.doubts), _LINE_WIDTH)}",
+        }[gate.result]
         rows.append([_code(job.name), said, _code(gate.baseline), _code(gate.gate), f"{gate.significance:g}"])
     levels = sum(job.document.gate.significance for job in jobs if job.document.gate)
     text = "### Regression gate\n\n" + _table(["job", "result", "baseline", "gate", "level"], rows)

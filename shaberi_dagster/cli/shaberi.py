@@ -150,6 +150,7 @@ _ENSEMBLE_EPILOG = """Examples:
 \b
   shaberi import-ensemble .cache                           every cache below the folder
   shaberi import-ensemble .cache/ensemble/*.json --json
+  shaberi import-ensemble .cache --grade                   graded by rules and voted on as well, no call made
 
 A cache of N responses at temperature T becomes the run legacy-Nx-tT of its model, a judged baseline the run
 legacy-baseline. The same command again changes nothing; a cache that has grown adds what is new.
@@ -160,6 +161,12 @@ Exit codes: 0 fine, 2 usage or configuration error, 3 some parts could not be re
 @app.command(epilog=_ENSEMBLE_EPILOG)
 def import_ensemble(
     path: Annotated[list[Path], typer.Argument(help="Cache files, or folders with cache files.")],
+    grade: Annotated[
+        bool,
+        typer.Option(
+            "--grade", help="Also grade them by rules and vote on them (plurality), as runs tagged …-graded; no call."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
     debug: Debug = False,
 ) -> int:
@@ -167,7 +174,7 @@ def import_ensemble(
     del debug
     from shaberi_dagster.cli.import_ensemble import import_caches  # noqa: PLC0415  (Dagster only when it is needed)
 
-    return import_caches(Settings.from_environment(), path, as_json=as_json)
+    return import_caches(Settings.from_environment(), path, as_json=as_json, grade=grade)
 
 
 _REPROCESS_EPILOG = """Examples:

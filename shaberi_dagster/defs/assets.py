@@ -18,10 +18,10 @@ from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.legacy.reprocess import imported_among, reprocess_imported
 from shaberi_dagster.passes.registry import make_pipeline
-from shaberi_dagster.regression import regression_checks
+from shaberi_dagster.reports.gate import regression_checks
 from shaberi_dagster.runs.planning import add_pipeline, load_source, store_question_set
 from shaberi_dagster.runs.spec import CallOptions
-from shaberi_dagster.stages.result import Check, StageResult, checks_of
+from shaberi_dagster.stages.result import StageResult, checks_of
 
 OWNERS = ["team:evaluation"]
 _UPSTREAM = {
@@ -129,11 +129,11 @@ def _bring_up_to_date(
 
 
 def _gated(outcomes: list[StageResult], baseline: str | None, warehouse: Path) -> list[StageResult]:
-    """The outcomes of one run; metrics of benchmarks that rules grade with the check `no_regression`."""
+    """The outcomes of one run; compared with a baseline, metrics that rules grade have the check `no_regression`."""
     names = [one.benchmark for one in outcomes if "no_regression" in checks_of(one.stage, get_benchmark(one.benchmark))]
-    checks = dict.fromkeys(names, Check("no_regression", passed=True, description="no baseline was named"))
-    if baseline is not None and names:
-        checks = regression_checks(warehouse, outcomes[0].run_id, baseline, names)
+    if baseline is None or not names:
+        return outcomes
+    checks = regression_checks(warehouse, outcomes[0].run_id, baseline, names)
     return [
         replace(one, checks=(*one.checks, checks[one.benchmark])) if one.benchmark in checks else one
         for one in outcomes

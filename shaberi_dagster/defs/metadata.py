@@ -9,7 +9,7 @@ import polars as pl
 
 from shaberi_dagster.defs.plot import score_distribution
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.stages.result import GRADED_CHECKS, StageResult
 
 _PREVIEW_CHARACTERS = 120
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")  # of sha256 the first 12 digits tell rows apart
@@ -44,12 +44,14 @@ def materialize_result(
     Args:
         key: The asset.
         outcomes: Its outcome for each run; none when no run has this benchmark.
-        check_names: The checks that the asset has.
+        check_names: The checks that the asset has; one that is made on request alone has no result without it.
     """
+    made = {check.name for outcome in outcomes for check in outcome.checks}
+    on_request = {name for checks in GRADED_CHECKS.values() for name in checks}
     return dg.MaterializeResult(
         asset_key=key,
         metadata=_metadata(outcomes),
-        check_results=[_check(key, name, outcomes) for name in check_names],
+        check_results=[_check(key, name, outcomes) for name in check_names if name in made or name not in on_request],
     )
 
 

@@ -73,9 +73,9 @@ CHECKS: dict[str, dict[str, str]] = {
     "metrics": {"all_scored": "Every planned sample has a score or is excluded for a reason."},
 }
 GRADED_CHECKS = {
-    "metrics": {"no_regression": "The run is not shown to be worse than the baseline that was named, if one was."}
+    "metrics": {"no_regression": "The run is not worse than the baseline that was named, as far as a gate could tell."}
 }
-"""Further ones where rules grade answers as right or wrong."""
+"""Further ones where rules grade answers as right or wrong, made on request alone."""
 MOST_FAILURES = 0.05
 
 

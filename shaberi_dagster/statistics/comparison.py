@@ -1,15 +1,16 @@
 """Two systems over the same questions."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import polars as pl
 
-from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates, paired_mean_interval
+from shaberi_dagster.statistics.intervals import Estimate, Interval, clustered_mean_interval, mean_of_estimates
 from shaberi_dagster.statistics.power import ALPHA, detectable_mean_difference
-from shaberi_dagster.statistics.significance import PermutationTest, holm, sign_flip_test
+from shaberi_dagster.statistics.significance import PermutationTest, holm, sign_flip_intervals, sign_flip_test
 
 Verdict = Literal["better", "worse", "tied", "too few"]
 OVERALL = "overall"
@@ -25,14 +26,20 @@ class Difference:
         mean_a: Mean score of A over these questions.
         mean_b: Mean score of B over these questions.
         difference: mean_a - mean_b.
-        interval: Its 95 % confidence interval over questions; None for fewer than two questions of a benchmark.
+        interval: The differences that the test does not refuse: 0 is outside of it exactly where the verdict is
+            `better` or `worse`. None where there are too few questions, or all differences are 0.
+        confidence: That of the interval: 0.95; of one of several benchmarks 1 - 0.05 / (benchmarks of which no
+            difference is shown), which is the level at which Holm's adjustment ends.
         p_value: Of the paired sign-flip test, two-sided.
         adjusted_p_value: Holm's over the benchmarks; of `overall`, which is one test, p_value itself.
         exact: Whether p is over all sign patterns, not over random ones.
         minimum_detectable_effect: The difference that would be seen with probability 0.8 at level 0.05 with as many
             questions and the same spread; None without a spread.
-        verdict: `better` or `worse`: A, at level 0.05 of the adjusted p; `tied`: no difference is shown;
-            `too few`: not even the clearest result could show one.
+        margin: Differences up to it do not matter; None is unknown.
+        equal: Whether the difference is shown to be within the margin: both one-sided tests at (1 - confidence) refuse
+            a larger one (Schuirmann 1987).
+        verdict: `better` or `worse`: A, at level 0.05 of the adjusted p; `tied`: no difference is shown, which says
+            nothing of equality; `too few`: not even the clearest result could show one.
     """
 
     benchmark: str
@@ -41,10 +48,13 @@ class Difference:
     mean_b: float
     difference: float
     interval: Interval | None
+    confidence: float
     p_value: float
     adjusted_p_value: float
     exact: bool
     minimum_detectable_effect: float | None
+    margin: float | None
+    equal: bool
     verdict: Verdict
 
 
@@ -66,12 +76,42 @@ class Comparison:
         return self.benchmarks if self.overall is None else (*self.benchmarks, self.overall)
 
 
-def compare(scores: pl.DataFrame) -> Comparison:
+@dataclass(frozen=True)
+class _Pairs:
+    """The scores of some questions; questions of one cluster are not independent."""
+
+    benchmarks: Sequence[str]
+    a: Sequence[float]
+    b: Sequence[float]
+    clusters: Sequence[object]
+
+    @classmethod
+    def of(cls, scores: pl.DataFrame) -> "_Pairs":
+        names = ("benchmark", "score_a", "score_b", "cluster")
+        return cls(*(scores[name].to_list() for name in names))
+
+    @property
+    def differences(self) -> list[float]:
+        return [a - b for a, b in zip(self.a, self.b, strict=True)]
+
+    @property
+    def n_clusters(self) -> int:
+        return len(set(zip(self.benchmarks, self.clusters, strict=True)))
+
+    def test(self) -> PermutationTest:
+        return sign_flip_test(self.differences, self.benchmarks, clusters=self.clusters)
+
+    def intervals(self, confidences: Sequence[float]) -> list[Interval | None]:
+        return sign_flip_intervals(self.differences, confidences, self.benchmarks, self.clusters)
+
+
+def compare(scores: pl.DataFrame, margins: Mapping[str, float] | None = None) -> Comparison:
     """A against B, paired by question.
 
     Args:
-        scores: One row per question: benchmark, score_a, score_b (means over samples, runs and judges). Rows without
-            one of the scores do not count.
+        scores: One row per question: benchmark, score_a, score_b (means over samples, runs and judges), and where
+            questions are not independent, cluster. Rows without one of the scores do not count.
+        margins: Up to which difference scores of a benchmark are as good as equal; overall it is their mean.
 
     Raises:
         ValueError: No question has both scores.
@@ -79,59 +119,84 @@ def compare(scores: pl.DataFrame) -> Comparison:
     common = scores.drop_nulls(["score_a", "score_b"])
     if common.is_empty():
         raise ValueError("no question has a score of both")
-    parts = common.partition_by("benchmark", maintain_order=True)
-    names = [part["benchmark"][0] for part in parts]
-    pairs = [(part["score_a"].to_list(), part["score_b"].to_list()) for part in parts]
-    estimates = [paired_mean_interval(a, b) for a, b in pairs]
-    tests = [sign_flip_test([x - y for x, y in zip(a, b, strict=True)]) for a, b in pairs]
+    if "cluster" not in common.columns:
+        common = common.with_row_index("cluster")
+    parts = [_Pairs.of(part) for part in common.partition_by("benchmark", maintain_order=True)]
+    names = [part.benchmarks[0] for part in parts]
+    tests = [part.test() for part in parts]
     adjusted = holm([test.p_value for test in tests])
+    estimates = [clustered_mean_interval(part.differences, part.clusters) for part in parts]
+    known_margins = [(margins or {}).get(name) for name in names]
+    alpha = ALPHA / max(sum(p > ALPHA for p in adjusted), 1)
     rows = tuple(
-        _difference(name, len(a), (_mean(a), _mean(b)), estimate, test=test, adjusted_p_value=p, n_tests=len(parts))
-        for name, (a, b), estimate, test, p in zip(names, pairs, estimates, tests, adjusted, strict=True)
+        _difference(name, part, estimate, test, adjusted_p_value=p, alpha=alpha, margin=margin, n_tests=len(parts))
+        for name, part, estimate, test, p, margin in zip(
+            names, parts, estimates, tests, adjusted, known_margins, strict=True
+        )
     )
-    return Comparison(rows, _overall(common, rows, estimates) if len(rows) > 1 else None)
-
-
-def _overall(common: pl.DataFrame, rows: Sequence[Difference], estimates: Sequence[Estimate | None]) -> Difference:
+    if len(rows) == 1:
+        return Comparison(rows, None)
     known = [one for one in estimates if one is not None]
-    test = sign_flip_test((common["score_a"] - common["score_b"]).to_list(), common["benchmark"].to_list())
-    means = _mean([row.mean_a for row in rows]), _mean([row.mean_b for row in rows])
     estimate = mean_of_estimates(known) if len(known) == len(rows) else None
-    return _difference(OVERALL, common.height, means, estimate, test=test, adjusted_p_value=test.p_value, n_tests=1)
+    margin = _mean([one for one in known_margins if one is not None]) if None not in known_margins else None
+    means = _mean([row.mean_a for row in rows]), _mean([row.mean_b for row in rows])
+    every, test = _Pairs.of(common), _Pairs.of(common).test()
+    overall = _difference(
+        OVERALL, every, estimate, test, adjusted_p_value=test.p_value, alpha=ALPHA, margin=margin, means=means
+    )
+    return Comparison(rows, overall)
 
 
 def _difference(
-    benchmark: str,
-    n: int,
-    means: tuple[float, float],
+    name: str,
+    pairs: _Pairs,
     estimate: Estimate | None,
-    *,
     test: PermutationTest,
+    *,
     adjusted_p_value: float,
-    n_tests: int,
+    alpha: float,
+    margin: float | None,
+    means: tuple[float, float] | None = None,
+    n_tests: int = 1,
 ) -> Difference:
-    mean_a, mean_b = means
+    mean_a, mean_b = means or (_mean(pairs.a), _mean(pairs.b))
     spread = estimate is not None and estimate.standard_error > 0
     verdict: Verdict = "tied"
-    if 2.0 ** (1 - n) * n_tests > ALPHA:  # p when all n differences have the same sign
+    if 2.0 ** (1 - pairs.n_clusters) * n_tests > ALPHA:  # p when all differences have the same sign
         verdict = "too few"
     elif adjusted_p_value <= ALPHA:
         verdict = "better" if mean_a > mean_b else "worse"
+    interval, narrower = (
+        pairs.intervals([1 - alpha, 1 - 2 * alpha]) if any(pairs.differences) and verdict != "too few" else (None, None)
+    )
     return Difference(
-        benchmark=benchmark,
-        n=n,
+        benchmark=name,
+        n=len(pairs.a),
         mean_a=mean_a,
         mean_b=mean_b,
         difference=mean_a - mean_b,
-        interval=estimate.interval if estimate and spread else None,
+        interval=interval and _agreeing(interval, verdict),
+        confidence=1 - alpha,
         p_value=test.p_value,
         adjusted_p_value=adjusted_p_value,
         exact=test.exact,
         minimum_detectable_effect=detectable_mean_difference(estimate.standard_error, estimate.degrees_of_freedom)
         if estimate and spread
         else None,
+        margin=margin,
+        equal=bool(narrower and margin and -margin <= narrower.lower and narrower.upper <= margin),
         verdict=verdict,
     )
+
+
+def _agreeing(interval: Interval, verdict: Verdict) -> Interval:
+    """The interval with its end on the side of 0 that the test says: at the level itself random subsets may miss it."""
+    lower, upper = interval.lower, interval.upper
+    if verdict == "better":
+        return Interval(max(lower, math.ulp(0.0)), upper)
+    if verdict == "worse":
+        return Interval(lower, min(upper, -math.ulp(0.0)))
+    return Interval(min(lower, 0.0), max(upper, 0.0))
 
 
 def _mean(values: Sequence[float]) -> float:

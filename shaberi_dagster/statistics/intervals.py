@@ -38,6 +38,7 @@ class Estimate:
         n: Number of independent units (questions) that it rests on.
         standard_error: Standard error of the mean.
         degrees_of_freedom: Of Student's t.
+        ends: Ends of the scale that the interval stays within; None for a t interval.
     """
 
     value: float
@@ -45,6 +46,7 @@ class Estimate:
     n: int
     standard_error: float
     degrees_of_freedom: float
+    ends: tuple[float, float] | None = None
 
 
 def margin_of_error(sd: float | None, n: int) -> float | None:
@@ -55,7 +57,7 @@ def margin_of_error(sd: float | None, n: int) -> float | None:
         n: Number of values.
 
     Returns:
-        None when it is not defined.
+        None when it is not defined. Of two values it is hardly worth showing: the quantile is 12.7.
     """
     if sd is None or n < 2:  # noqa: PLR2004
         return None
@@ -119,8 +121,9 @@ def clustered_mean_interval(
         return _t_estimate(mean, standard_error, n, n - 1, confidence)
     # Scores outside of the scale are counted as given.
     ends = min(bounds[0], *values), max(bounds[1], *values)
-    interval = _bounded_interval(mean, standard_error, n, ends, _t_quantile(n - 1, confidence))
-    return Estimate(mean, interval, n, standard_error, n - 1)
+    variance = _bounded_variance(mean, standard_error, n, ends, confidence)
+    interval = _bounded_interval(mean, variance, n, ends, _t_quantile(n - 1, confidence))
+    return Estimate(mean, interval, n, standard_error, n - 1, ends)
 
 
 def paired_mean_interval(
@@ -137,23 +140,41 @@ def paired_mean_interval(
 
 
 def mean_of_estimates(estimates: Sequence[Estimate], confidence: float = CONFIDENCE) -> Estimate:
-    """The unweighted mean of independent estimates, such as of benchmarks, with a t interval.
+    """The unweighted mean of independent estimates, such as of benchmarks.
 
-    Its variance is the sum of theirs / k²; degrees of freedom by Welch and Satterthwaite (1946).
+    Its variance is the sum of theirs / k²; degrees of freedom by Welch and Satterthwaite (1946). If all of them stay
+    within a scale, so does the mean: their variances are those of their intervals, with one more question each that
+    spreads over the whole scale, and the interval is Wilson's within the mean of the scales. Else it is the t interval.
 
     Args:
         estimates: At least one; each has its standard error.
         confidence: Between 0 and 1.
     """
     k = len(estimates)
-    variances = [one.standard_error**2 / k**2 for one in estimates]
-    total = math.fsum(variances)
+    value, n = fmean(one.value for one in estimates), sum(one.n for one in estimates)
+    standard_error = math.sqrt(math.fsum(one.standard_error**2 for one in estimates)) / k
+    scales = [one.ends for one in estimates if one.ends is not None]
+    if len(scales) < k:
+        variances = [one.standard_error**2 / k**2 for one in estimates]
+        return _t_estimate(value, standard_error, n, _welch(variances, estimates), confidence)
+    variances = [
+        _bounded_variance(one.value, one.standard_error, one.n, scale, confidence) / k**2
+        for one, scale in zip(estimates, scales, strict=True)
+    ]
+    degrees_of_freedom = _welch(variances, estimates)
+    ends = fmean(low for low, _ in scales), fmean(high for _, high in scales)
+    # As many questions as if each spread over its whole scale.
+    least_n = k**2 / math.fsum(1 / one.n for one in estimates)
+    t = _t_quantile(degrees_of_freedom, confidence)
+    interval = _bounded_interval(value, math.fsum(variances), least_n, ends, t)
+    return Estimate(value, interval, n, standard_error, degrees_of_freedom, ends)
+
+
+def _welch(variances: Sequence[float], estimates: Sequence[Estimate]) -> float:
+    """Degrees of freedom of a sum of independent estimates with these variances."""
     in_units = zip(variances, estimates, strict=True)
     spread = math.fsum(variance**2 / one.degrees_of_freedom for variance, one in in_units)
-    least = min(one.degrees_of_freedom for one in estimates)
-    degrees_of_freedom = total**2 / spread if spread else least
-    value = fmean(one.value for one in estimates)
-    return _t_estimate(value, math.sqrt(total), sum(one.n for one in estimates), degrees_of_freedom, confidence)
+    return math.fsum(variances) ** 2 / spread if spread else min(one.degrees_of_freedom for one in estimates)
 
 
 def wilson_interval(successes: float, n: float, confidence: float = CONFIDENCE) -> Interval | None:
@@ -211,18 +232,29 @@ def _tango_lower(only_first: int, only_second: int, n: int, z: float) -> float:
     return (low + high) / 2
 
 
-def _bounded_interval(mean: float, standard_error: float, n: int, ends: tuple[float, float], t: float) -> Interval:
+def _bounded_variance(
+    mean: float, standard_error: float, n: int, ends: tuple[float, float], confidence: float
+) -> float:
+    """The mean's variance, of n questions and one more that spreads over the whole scale."""
+    low, high = ends
+    width = high - low
+    if not width:
+        return 0.0
+    t = _t_quantile(n - 1, confidence)
+    centre = ((mean - low) / width + t * t / (2 * n)) / (1 + t * t / n)
+    return ((n - 1) * standard_error**2 + width**2 * centre * (1 - centre) / n) / n
+
+
+def _bounded_interval(mean: float, variance: float, least_n: float, ends: tuple[float, float], t: float) -> Interval:
+    """Wilson's interval of the mean's place on the scale, for as many 0/1 values as have its variance."""
     low, high = ends
     width = high - low
     if not width:
         return Interval(mean, mean)
     share = (mean - low) / width
-    centre = (share + t * t / (2 * n)) / (1 + t * t / n)
-    variance = ((n - 1) * n * (standard_error / width) ** 2 + centre * (1 - centre)) / n
-    most = share * (1 - share)
-    effective_n = n * max(most / variance, 1.0)
+    effective_n = max(share * (1 - share) * width**2 / variance, least_n)
     interval = _wilson(share, effective_n, t)
-    return Interval(low + width * interval.lower, low + width * interval.upper)
+    return Interval(min(low + width * interval.lower, mean), max(low + width * interval.upper, mean))
 
 
 def _wilson(share: float, n: float, z: float) -> Interval:

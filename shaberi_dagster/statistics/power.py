@@ -12,6 +12,7 @@ ALPHA, POWER = 0.05, 0.8
 
 _Integers = npt.NDArray[np.int64]
 _PRECISION = 1e-5
+_MOST_QUESTIONS = 1_000_000
 _FURTHEST = 6  # standard deviations from the mean: 1 in 500 million counts is further
 
 
@@ -36,6 +37,34 @@ def detectable_mean_difference(
     """
     critical = special.stdtrit(degrees_of_freedom, 1 - alpha / sides)
     return float(special.nctdtrinc(degrees_of_freedom, 1 - power, critical)) * standard_error
+
+
+def questions_needed(difference: float, sd: float, alpha: float = ALPHA, power: float = POWER) -> int | None:
+    """The fewest questions of which a paired test sees a mean difference with probability `power`, two-sided.
+
+    Args:
+        difference: True mean of the questions' differences.
+        sd: Of the questions' differences; 0 if they are all the same.
+        alpha: Level of the test.
+        power: Between alpha and 1.
+
+    Returns:
+        None if there is no difference, or a million questions are too few.
+    """
+    if not difference:
+        return None
+    # However small the sd is, fewer signs than these cannot be significant.
+    low, high = max(math.ceil(math.log2(2 / alpha)), 2) - 1, _MOST_QUESTIONS
+
+    def seen(n: int) -> bool:
+        return detectable_mean_difference(sd / math.sqrt(n), n - 1, alpha, power) <= abs(difference)
+
+    if not seen(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if seen(middle) else (middle, high)
+    return high
 
 
 def mcnemar_power(drop: float, n: int, churn: float, alpha: float = ALPHA, sides: Literal[1, 2] = 1) -> float:

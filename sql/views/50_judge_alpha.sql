@@ -13,21 +13,30 @@ everywhere as (
     union all by name
     from (select * replace ('overall' as benchmark), benchmark as of_benchmark from given)
 ),
--- The sum over all ordered pairs of (x - y)² is 2 (n Σx² - (Σx)²); deviations from the mean keep it exact.
-centred as (
-    select *, score - avg(score) over (partition by benchmark) as x
+-- The sum over all ordered pairs of (x - y)² is 2 (n Σx² - (Σx)²); deviations from the mean keep it exact. Each sum is
+-- over sorted values, so that it has the same last bit each time.
+centres as (
+    select benchmark, avg(score order by score) as centre
     from everywhere
+    group by benchmark
+),
+centred as (
+    select everywhere.*, score - centre as x
+    from everywhere
+    join centres using (benchmark)
 ),
 by_answer as (
     select
-        benchmark, n_judges, sum(x) as total, sum(x * x) as squares,
-        2 * (n_judges * sum(x * x) - sum(x) ** 2) / (n_judges - 1) as observed
+        benchmark, n_judges, sum(x order by x) as total, sum(x * x order by x) as squares,
+        2 * (n_judges * squares - total ** 2) / (n_judges - 1) as observed
     from centred
     group by benchmark, of_benchmark, model, question_id, answer_hash, n_judges
 )
 select
     benchmark,
-    1 - sum(observed) / nullif(2 * (sum(n_judges) * sum(squares) - sum(total) ** 2) / (sum(n_judges) - 1), 0) as alpha,
+    1 - sum(observed order by observed) / nullif(
+        2 * (sum(n_judges) * sum(squares order by squares) - sum(total order by total) ** 2) / (sum(n_judges) - 1), 0
+    ) as alpha,
     count(*) as n_answers,
     sum(n_judges)::bigint as n_scores
 from by_answer

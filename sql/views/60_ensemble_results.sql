@@ -2,7 +2,8 @@
 -- accuracy, over planned answers (a failure or an abstention is wrong) and over scored ones, and against single: delta,
 -- and the questions that only the strategy or only single gets right. Tokens, calls, seconds (waiting included) and cost
 -- are those of the strategy's own calls, without its samples, reused ones included; of the cost, calls without a known
--- price and calls that another run has paid for are left out and counted.
+-- price and calls that another run has paid for are left out and counted. n_unreadable: of the failed ones those in which
+-- a grading model wrote something without a verdict.
 create view ensemble_results as
 with verdicts as (
     select *, coalesce(strategy, 'samples') as name
@@ -90,6 +91,7 @@ counted as (
         max(n_planned) as n_planned,
         count(*) filter (status = 'ok') as n_scored,
         count(*) filter (status = 'excluded') as n_excluded,
+        count(*) filter (status = 'error' and error_class in ('no_score', 'empty_output')) as n_unreadable,
         count(*) filter (correct) as n_correct
     from verdicts
     left join planned using (run_id, benchmark, judge, name)
@@ -104,7 +106,7 @@ measured as (
 )
 select
     run_id, model, run_tag, benchmark, question_set, name as strategy, judge,
-    n_planned, n_scored, n_planned - n_scored - n_excluded as n_failed, n_excluded,
+    n_planned, n_scored, n_planned - n_scored - n_excluded as n_failed, n_excluded, n_unreadable,
     n_correct, accuracy,
     n_correct / nullif(n_scored, 0) as accuracy_scored,
     accuracy - max(case when name = 'single' then accuracy end) over (partition by run_id, benchmark) as delta,

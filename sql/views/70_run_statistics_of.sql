@@ -1,10 +1,20 @@
 -- run_statistics_of(n): the same as run_statistics, over the runs 1 to n of each multi-run.
 create macro run_statistics_of(first_runs) as table
-with own as (
+with every as (
     select * from metrics
-    where score is not null and coalesce(run_number, 1) <= first_runs
+    where coalesce(run_number, 1) <= first_runs
     -- A run without a number is no part of the multi-run that was made under the same tag.
     qualify run_number is not null or max(run_number) over (partition by model, base_tag) is null
+),
+own as (
+    from every
+    where score is not null
+),
+-- Under strict a mean over benchmarks is not defined as soon as that of one of them is not.
+undefined as (
+    select distinct run_id, judge, pipeline, strategy, null_policy
+    from every
+    where score is null and null_policy = 'strict'
 ),
 runs_overall as (
     select
@@ -17,6 +27,14 @@ runs_overall as (
             order by question_set
         ) as versions
     from own
+    where not exists (
+        from undefined
+        where undefined.run_id = own.run_id
+          and undefined.judge = own.judge
+          and undefined.pipeline = own.pipeline
+          and undefined.strategy is not distinct from own.strategy
+          and undefined.null_policy = own.null_policy
+    )
     group by all
 ),
 same_versions as (

@@ -4,9 +4,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from shaberi_dagster.baselines import promote
 from shaberi_dagster.cli.baseline import baseline_app
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.regression import promote
 from tests.judged_ensembles import judged_ensemble
 
 pytestmark = pytest.mark.integration

@@ -6,7 +6,7 @@ from typing import Annotated
 import pytest
 import typer
 
-from shaberi_dagster.cli.command import run_command
+from shaberi_dagster.cli.command import exit_code, run_command
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, QuestionFileError
 
 pytestmark = pytest.mark.unit
@@ -50,7 +50,7 @@ def raising(error):
     return body
 
 
-@pytest.mark.parametrize("code", [0, 1, 2, 3, 130])
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 4, 130])
 def test_the_number_that_a_command_returns_is_its_exit_code(code, ended):
     assert ended(lambda _: code) == (code, "")
 
@@ -116,3 +116,11 @@ def test_kill_ends_a_command_like_an_interrupt(ended):
         signal.raise_signal(signal.SIGTERM)
 
     assert ended(body) == (130, "")
+
+
+@pytest.mark.parametrize(
+    ("codes", "counts"),
+    [((0, 4), 4), ((4, 3), 3), ((3, 4, 1), 1), ((1, 2), 2), ((2, 130), 130), ((0, 0), 0), ((), 0)],
+)
+def test_of_several_exit_codes_the_first_of_130_2_1_3_4_counts(codes, counts):
+    assert exit_code(*codes) == exit_code(*reversed(codes)) == counts

@@ -9,13 +9,18 @@ import numpy as np
 import polars as pl
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
-from shaberi_dagster.cli.compare import COMPARE_EPILOG, compare, run_compare
+from shaberi_dagster.cli.compare import COMPARE_EPILOG, compare
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import run_id_of
-from shaberi_dagster.lake.catalog import write_catalog
+from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.rendering.comparison import ComparisonDocument
+from shaberi_dagster.rendering.document import write
+from shaberi_dagster.reports.comparison import ComparisonRequest
+from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.statistics.comparison import compare as compare_scores
 
 pytestmark = pytest.mark.integration
@@ -64,10 +69,23 @@ class Evaluations:
         self._append("runs", [run | base | {"spec": spec, "spec_hash": "", "status": "complete", "updated_at": NOW["created_at"]} | NOW])  # fmt: skip
         return self
 
-    def questions(self, question_set, numbers, benchmark="tengu"):
+    def questions(self, question_set, numbers, benchmark="tengu", categories=None):
         named = {"benchmark": benchmark, "question_set": question_set, "question_set_sha256": ""} | NOW
-        rows = [named | {"question_id": f"{benchmark}-{n}", "position": n + 1, "question": str(n)} for n in numbers]
+        rows = [
+            named | {"question_id": f"{benchmark}-{n}", "position": n + 1, "question": str(n)}
+            | {"category": categories[n] if categories else None}
+            for n in numbers
+        ]  # fmt: skip
         self._append("questions", rows)
+        return self
+
+    def answers(self, model, requests, tag="t", benchmark="tengu"):
+        run = {"run_id": run_id_of(model, tag), "model": model, "run_tag": tag, "benchmark": benchmark} | NOW
+        rows = [
+            run | {"question_id": f"{benchmark}-{n}", "sample_index": 0, "status": "ok", "request_hash": request}
+            for n, request in enumerate(requests)
+        ]
+        self._append("answers", rows)
         return self
 
     def _append(self, table, rows):
@@ -83,7 +101,9 @@ def lake(settings):
 def compared(settings, capsys):
     def run(a="m", b="n", output_format="json", **choices):
         write_catalog(Lake(settings.warehouse))
-        run_compare(settings, a, b, output_format=output_format, **choices)
+        with open_catalog(settings.warehouse) as catalog:
+            report = read_comparison(catalog, ComparisonRequest(a, b, **choices))
+        write(ComparisonDocument(report), output_format, Console())
         out = capsys.readouterr().out
         return json.loads(out) if output_format == "json" else out
 
@@ -93,6 +113,11 @@ def compared(settings, capsys):
 def only_rows(report):
     (section,) = report["comparisons"]
     return section["rows"]
+
+
+def said(compared):
+    """What stands on the terminal, whatever its width."""
+    return " ".join(compared(output_format="table").split())
 
 
 def expected(a, b):
@@ -141,9 +166,7 @@ def test_only_common_questions_count_and_the_others_are_said(lake, compared):
     assert (row["n"], row["mean_a"], row["mean_b"]) == (2, 7.0, 6.5)
     left_out = {name: row[name] for name in ("only_a", "only_b", "without_score_a", "without_score_b")}
     assert left_out == {"only_a": 1, "only_b": 2, "without_score_a": 1, "without_score_b": 1}
-    assert "1 only A has, 2 only B has, 1 without a score of A, 1 without a score of B" in compared(
-        output_format="table"
-    )
+    assert "1 only A has, 2 only B has, 1 without a score of A, 1 without a score of B" in said(compared)
 
 
 def test_under_zero_a_missing_score_is_the_scales_minimum(lake, compared):
@@ -168,13 +191,92 @@ def test_several_judges_are_shown_each_and_as_the_mean_of_those_that_both_have(l
     mean, first, second = compared()["comparisons"]
 
     assert mean["judges"] == ["a", "b"]
-    assert (mean["rows"][0]["n"], mean["rows"][0]["mean_a"], mean["rows"][0]["mean_b"]) == (2, 5.5, 4.75)
+    assert (mean["rows"][0]["n"], mean["rows"][0]["mean_a"], mean["rows"][0]["mean_b"]) == (
+        3,
+        6,
+        pytest.approx(14.5 / 3),
+    )
+    assert mean["rows"][0]["judge_questions"] == {"a": 3, "b": 2}
     assert ([first["judges"], second["judges"]], first["rows"][0]["n"], second["rows"][0]["n"]) == (
         [["a"], ["b"]],
         3,
         2,
     )
     assert [section["judges"] for section in compared(judges=["b"])["comparisons"]] == [["b"]]
+
+
+def test_questions_that_one_judge_missed_still_count_by_the_other_and_the_gap_is_said(lake, compared):
+    a, b = scores(1, n=40, shift=1), scores(2, n=40)
+    for model, values, kept in (("m", a, 0), ("n", b, 32)):
+        lake.add(model, values)
+        # The second judge favours B on the few questions that it scored of both.
+        lake.add(model, [1.0 if model == "m" else 10.0 if n >= kept else None for n in range(40)], judge="b")
+
+    report = compared()
+    mean, alone, other = [section["rows"][0] for section in report["comparisons"]]
+
+    assert (mean["n"], alone["n"], other["n"]) == (40, 40, 8)
+    assert other["difference"] == -9
+    by_question = [x - y if n < 32 else (x + 1) / 2 - (y + 10) / 2 for n, (x, y) in enumerate(zip(a, b, strict=True))]
+    assert mean["difference"] == pytest.approx(np.mean(by_question))
+    assert mean["judge_questions"] == {"a": 40, "b": 8}
+    assert "judge b scored both on 8 of 40 questions of tengu@99" in report["warnings"]
+    assert "Questions of tengu@99 with both scores, of 40: a 40, b 8." in said(compared)
+    assert any("The judges are fixed" in note for note in report["notes"])
+
+
+def test_scores_out_of_scale_are_counted_beside_the_means_that_they_are_in(lake, compared):
+    lake.add("m", [12.0, 5.0, 6.0]).add("n", [5.0, 5.0, 11.0, 11.0])
+
+    (row,) = only_rows(compared())
+
+    assert (row["mean_a"], row["out_of_scale_a"], row["out_of_scale_b"]) == (pytest.approx(23 / 3), 1, 1)
+    assert "Scores outside of the scale of tengu@99, which count as they are: 1 of A, 1 of B." in said(compared)
+
+
+def test_no_difference_shown_is_no_equality_and_equality_needs_a_margin(lake, compared):
+    lake.add("m", scores(1)).add("n", scores(2))
+    same = [5.0, 6.0] * 20
+    lake.add("m", [*same, 5.0, 6.0], tag="same").add("n", [*same, 6.0, 5.0], tag="same")
+
+    assert "no difference shown" in compared("m@@t", "n@@t", output_format="table")
+    (row,) = only_rows(compared("m@@same", "n@@same"))
+    assert (row["verdict"], row["equal"], row["margin"]) == ("tied", True, 0.2)
+    assert "equal within 0.2" in compared("m@@same", "n@@same", output_format="table")
+    assert not only_rows(compared("m@@same", "n@@same", margin=0.05))[0]["equal"]
+
+
+def test_a_p_value_is_never_zero(lake, compared):
+    lake.add("m", scores(1, n=60, shift=4)).add("n", scores(2, n=60))
+    line = next(line for line in compared(output_format="table").splitlines() if line.startswith("tengu@99"))
+    assert line.split().count("<0.001") == 2
+
+
+def test_over_categories_the_interval_is_as_wide_as_is_said_before(lake, compared):
+    a, b = scores(1, n=60), scores(2, n=60)
+    categories = [f"c{n // 5}" for n in range(60)]
+    lake.add("m", [x + 2 * (n // 5 % 2) for n, x in enumerate(a)]).add("n", b)
+    lake.questions("tengu@99", range(60), categories=categories)
+
+    (row,), (wider,) = only_rows(compared()), only_rows(compared(over="categories"))
+
+    assert (row["n_categories"], wider["n_categories"]) == (12, 12)
+    widths = [one["upper"] - one["lower"] for one in (row, wider)]
+    assert widths[1] / widths[0] == pytest.approx(row["over_categories"], rel=0.15)
+    assert row["over_categories"] > 1.2
+    assert f"{row['over_categories']:.2f} times as wide (--over categories)" in " ".join(compared()["notes"])
+
+
+def test_replies_that_both_sides_share_are_said_to_be_no_evidence(lake, compared):
+    for model in "mn":
+        lake.add(model, [5.0, 6.0, 7.0]).answers(model, [f"{model}-0", "same-1", "same-2"])
+
+    report = compared()
+
+    assert report["shared_replies"] == {"tengu": {"n_answers": 6, "n_shared": 2}}
+    assert any(
+        note.startswith("2 of the 6 answers to tengu are the reply to another one's call") for note in report["notes"]
+    )
 
 
 def test_a_judge_of_a_part_is_named(lake, compared):
@@ -251,6 +353,8 @@ def test_benchmarks_and_pipelines_are_chosen(lake, compared):
         ("m@@t", {"pipeline": "none"}, "pipeline none"),
         ("m@@t", {"null_policy": "kind"}, "--null-policy must be one of"),
         ("m@@t", {"output_format": "xml"}, "--format must be one of"),
+        ("m@@t", {"over": "judges"}, "--over must be one of questions, categories"),
+        ("m@@t", {"margin": 0}, "--margin must be above 0"),
         ("m@@t", {"benchmarks": "nonsense"}, "nonsense"),
         ("m@@t", {"question_sets": ["tengu@7"]}, "no question set 'tengu@7'"),
     ],
@@ -270,11 +374,12 @@ def test_the_table_says_in_plain_words_what_could_not_be_seen(lake, compared):
     a, b = scores(1), scores(2)
     lake.add("m", a).add("n", b)
 
-    table = compared(output_format="table")
+    table = said(compared)
 
     smallest = expected(a, b).minimum_detectable_effect
     assert (
-        f"Tied on tengu@99: a difference below {smallest:.2f} could easily have been missed with 20 questions." in table
+        f"No difference shown on tengu@99: a difference below {smallest:.2f} could easily have been missed with 20 questions."
+        in table
     )
     assert "Null policy legacy: samples without a score are left out. Pass pipeline: baseline." in table
 
@@ -336,7 +441,7 @@ def test_markdown_is_a_table_with_what_it_means(lake, compared):
 
     table = [line for line in lines if line.startswith("|")]
     assert [line.count("|") for line in table] == [11, 11, 11]
-    assert any(line.startswith("A is better on tengu@99, by ") for line in lines)
+    assert any(line.startswith("- A is better on tengu@99, by ") for line in lines)
 
 
 def test_the_command_takes_the_documented_options(lake, settings):

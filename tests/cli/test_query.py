@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.cli import query
-from shaberi_dagster.cli.named_queries import named_queries
 from shaberi_dagster.cli.query import list_queries, run_sql
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import describe_sql, open_catalog, run_query, view_files, view_name, write_catalog
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.named_queries import named_queries
 from shaberi_dagster.settings import Settings
 
 pytestmark = pytest.mark.integration

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from shaberi_dagster.baselines import promote
 from shaberi_dagster.benchmarks.registry import ENSEMBLE_BENCHMARKS
 from shaberi_dagster.cli import quick_eval
 from shaberi_dagster.cli.generate_cache import generate_cache
 from shaberi_dagster.cli.quick_eval import names_of, request_of
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.regression import promote
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.statistics.intervals import paired_proportions_interval, wilson_interval
 from shaberi_dagster.statistics.significance import mcnemar_exact
@@ -252,7 +252,7 @@ def test_failures_are_counted_and_end_with_3_and_the_next_run_asks_only_those_ag
 def test_the_tables_say_what_they_are_over_and_steer_no_terminal(mock: MockEndpoint, sums: Path) -> None:
     out = quick(mock, sums, "--judge-model", "none", "--tag", "shown", "--datasets", "gsm8k,simpleqa").out
 
-    assert f"{MODEL} (shown)" in out
+    assert out.startswith(f"{MODEL}  shown\n")
     for word in ("pooled", "mean", "Oracle", "Agreement", "Strategies in pairs", "Graded by rules alone", "+/-"):
         assert word in out
     assert f"/{N_QUESTIONS}" in out
@@ -333,15 +333,23 @@ def test_another_temperature_is_another_sample(mock: MockEndpoint, sums: Path) -
 # ------------------------------------------------------------------------------------------------ the gate
 
 
-def test_the_gate_passes_an_equal_run_and_fails_a_worse_one(mock: MockEndpoint, tmp_path: Path) -> None:
+def test_the_gate_passes_an_equal_run_fails_a_worse_one_and_says_where_nothing_is_new(
+    mock: MockEndpoint, tmp_path: Path
+) -> None:
     sums = write_sums(tmp_path / "many", 12)
     mock.options.script = replies(lambda *_: True)
     common = ("--json", "--judge-model", "none", "--strategy", "plurality")
     good = document_of(quick(mock, sums, *common, "--tag", "good"))
     promote(Lake(Settings.from_environment().warehouse), good["run_id"], "main")
 
-    same = quick(mock, sums, *common, "--tag", "good", "--baseline", "main")
-    assert (same.code, document_of(same)["gate"]["passed"]) == (0, True)
+    asked = {"itself": ("good",), "reused": ("old",), "new": ("new", "--fresh")}
+    equal = {name: quick(mock, sums, *common, "--baseline", "main", "--tag", *tag) for name, tag in asked.items()}
+    assert {name: (one.code, document_of(one)["gate"]["result"]) for name, one in equal.items()} == {
+        "itself": (4, "inconclusive"),
+        "reused": (4, "inconclusive"),
+        "new": (0, "passed"),
+    }
+    assert "every compared answer is older than this run" in document_of(equal["reused"])["gate"]["verdict"]
 
     mock.options.script = replies(lambda *_: False)
     for gate in ("paired", "fisher"):

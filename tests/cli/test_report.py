@@ -9,7 +9,9 @@ import jsonschema
 import pytest
 
 from shaberi_dagster.cli.report import LIMIT, MARKER, report
-from shaberi_dagster.regression import GateReport, Tally, paired_gate, pool
+from shaberi_dagster.rendering.gate import GateDocument
+from shaberi_dagster.reports.gate import GateReport
+from shaberi_dagster.statistics.gates import Tally, could_fail, paired_gate, pool
 
 pytestmark = pytest.mark.unit
 
@@ -45,14 +47,30 @@ def result(strategy: str, n_correct: int, n: int = N, single: int | None = None,
     } | values
 
 
-def gate(losses: int, warnings: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Of the strategy elo on two datasets of 10 questions each."""
+def gate(losses: int, warnings: tuple[str, ...] = (), n: int = N, n_reused: int = 0) -> dict[str, Any]:
+    """Of the strategy elo on two datasets of so many questions each."""
     tallies = [
-        Tally("elo", name, N, N, N, N - lost, N, N, losses=lost, gains=0)
+        Tally("elo", name, n, n, n, n - lost, n, n, losses=lost, gains=0)
         for name, lost in (("gsm8k", losses), ("arc", 0))
     ]
-    tests, totals = paired_gate(tallies, 0.05), tuple(pool(tallies))
-    return GateReport("paired", 0.05, "m@@t", "m", "main", "m@@old", "m", tests, totals, warnings).as_dict()
+    report = GateReport(
+        gate="paired",
+        significance=0.05,
+        run_id="m@@t",
+        model="m",
+        baseline="main",
+        baseline_run_id="m@@old",
+        baseline_model="m",
+        tests=paired_gate(tallies, 0.05),
+        totals=tuple(pool(tallies)),
+        warnings=warnings,
+        could_fail=could_fail(paired_gate, tallies, 0.05),
+        n_questions=2 * n,
+        n_compared=2 * n,
+        n_answers=2 * n,
+        n_reused=n_reused,
+    )
+    return dict(GateDocument(report).data())
 
 
 def document(
@@ -162,6 +180,26 @@ def test_strategies_of_several_jobs_stand_side_by_side(jobs: Reported) -> None:
     assert "secret-host" not in text
 
 
+def test_it_opens_with_what_each_strategy_gains_and_costs(jobs: Reported) -> None:
+    compared = {"reference": "samples", "n_questions": 2 * N, "n_only_strategy": 0, "n_only_reference": 1}
+    compared |= {"difference": 0.25, "interval": {"lower": 0.1, "upper": 0.4}, "p_value": 0.001}
+    made = document("elo", "council")
+    made["overall"]["pooled"]["against"] = [
+        compared | {"strategy": "elo", "adjusted_p_value": 0.002, "n_more": 0},
+        compared | {"strategy": "council", "adjusted_p_value": 0.2, "n_more": 1234},
+    ]
+    jsonschema.validate(made, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    _, text = jobs.add("both", made).report()
+
+    assert (
+        "- `elo`: +25.0 points over the mean of its samples (+10.0 to +40.0; p 0.002 adjusted for 2 strategies); "
+        "+3.0 calls and US$ +0.03 a question beyond one answer; 1 question left out, to which it has no answer.\n"
+    ) in text
+    assert "- `council`: no difference to the mean of its samples is shown: +25.0 points (" in text
+    assert "about 1,234 more questions would settle one of this size" in text
+    assert text.index("`elo`: +25.0") < text.index("Model `m`")
+
+
 def test_the_effort_of_a_strategy_has_that_of_its_samples(jobs: Reported) -> None:
     _, text = jobs.add("elo", document("elo")).report()
 
@@ -198,6 +236,29 @@ def test_a_failed_gate_is_told_with_its_tests_and_ends_ci_with_1(jobs: Reported)
     assert "at most 10% fail in one of the 2 jobs" in text
     assert f"`elo`: `{warning}`" in text
     assert jobs.report(ci=False)[0] == 3
+
+
+def test_an_inconclusive_gate_is_no_pass_and_ends_ci_with_4_if_nothing_is_worse(jobs: Reported) -> None:
+    jobs.add("elo", document("elo", gate=gate(0, n=2, n_reused=4))).add("council", document("council", gate=gate(0)))
+    code, text = jobs.report()
+
+    assert code == 4
+    assert "**Regression gate INCONCLUSIVE** in 1 of 2: `elo`." in text
+    assert "**Regression gate PASSED** in 1 of 2 jobs." in text
+    assert cells(text, "`elo`")[1][0] == (
+        "**INCONCLUSIVE**: `there are so few questions that no test could have failed; every compared answer is older "
+        "than this run: other runs have paid for all replies`"
+    )
+    assert jobs.report(ci=False)[0] == 0
+    assert jobs.add("gone", None).report()[0] == 3
+    assert jobs.add("majority", document("majority", gate=gate(8))).report()[0] == 1
+
+
+def test_a_gate_of_an_older_document_has_passed_or_failed(jobs: Reported) -> None:
+    older = [{name: one for name, one in gate(lost).items() if name not in {"result", "doubts"}} for lost in (0, 8)]
+
+    assert jobs.add("elo", document("elo", gate=older[0])).report()[0] == 0
+    assert jobs.add("council", document("council", gate=older[1])).report()[0] == 1
 
 
 def test_passed_gates_are_told(jobs: Reported) -> None:

@@ -12,9 +12,10 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.cli.query import run_sql
-from shaberi_dagster.cli.view_scores import Selection, show
+from shaberi_dagster.cli.view_scores import show
 from shaberi_dagster.lake.catalog import CATALOG_NAME, connect, open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.score_reading import Selection
 from shaberi_dagster.settings import Settings
 from tests.permissions import read_only
 

@@ -148,6 +148,16 @@ def test_alpha_is_that_of_the_published_example(lake: Lake, ask: Ask) -> None:
     assert overall == tengu | {"benchmark": "overall"}
 
 
+def test_alpha_is_the_same_to_the_last_bit_each_time(lake: Lake, ask: Ask) -> None:
+    for seed in range(6):
+        rows = [
+            row | {"run_id": f"{seed}", "score": (row["score"] or 0) / 3} for row in random_scores(seed, questions=60)
+        ]
+        store(lake, "scores", [row | {"answer_hash": f"{seed}{row['answer_hash']}"} for row in rows])
+
+    assert len({ask("from judge_alpha order by benchmark")[0]["alpha"] for _ in range(12)}) == 1
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_alpha_is_one_minus_observed_over_expected_difference(seed: int, lake: Lake, ask: Ask) -> None:
     rows = random_scores(seed)

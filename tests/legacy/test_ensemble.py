@@ -5,11 +5,11 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from shaberi_dagster.cli.view_scores import Selection, read_scores
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.lake.catalog import open_catalog, view_files, view_name
 from shaberi_dagster.legacy.ensemble import JUDGE, import_ensemble, unknown_question_id
+from shaberi_dagster.reports.score_reading import Selection, read_scores
 from shaberi_dagster.runs.planning import load_run
 from shaberi_dagster.settings import Settings
 from tests.legacy.caches import MODEL, TIMEOUT, baseline, ensemble, failed, response, result, write

@@ -33,7 +33,8 @@ def test_a_benchmark_is_compared_by_the_paired_differences():
 
     assert (row.n, row.mean_a, row.mean_b) == (40, pytest.approx(np.mean(a)), pytest.approx(np.mean(b)))
     assert row.difference == pytest.approx(np.mean(a) - np.mean(b))
-    assert (row.interval.lower, row.interval.upper) == pytest.approx((reference.low, reference.high))
+    assert (row.interval.lower, row.interval.upper) == pytest.approx((reference.low, reference.high), abs=0.02)
+    assert row.confidence == 0.95
     assert row.p_value == row.adjusted_p_value == sign_flip_test(np.subtract(a, b).tolist()).p_value
     assert row.verdict == "tied"
     assert 0 < row.minimum_detectable_effect < 1
@@ -56,8 +57,9 @@ def test_benchmarks_are_adjusted_together_and_overall_is_one_test_of_their_unwei
     overall = comparison.overall
     assert overall.n == 100
     assert overall.difference == pytest.approx(np.mean([row.difference for row in comparison.benchmarks]))
-    variance = sum(np.var(np.subtract(a, b), ddof=1) / len(a) for a, b in parts.values()) / 9
-    assert overall.interval.upper - overall.difference == pytest.approx(2 * np.sqrt(variance), rel=0.1)
+    about = [np.subtract(a, b) - overall.difference for a, b in parts.values()]
+    variance = sum(np.mean(part**2) / len(part) for part in about) / 9
+    assert overall.interval.upper - overall.interval.lower == pytest.approx(4 * np.sqrt(variance), rel=0.1)
     assert overall.adjusted_p_value == overall.p_value
     assert comparison.rows == (*comparison.benchmarks, overall)
 
@@ -89,6 +91,50 @@ def test_the_same_scores_are_tied_without_an_interval():
 
 
 def test_one_question_has_a_difference_and_no_interval():
-    comparison = compare(frame(tengu=([5.0], [4.0]), elyza=scores(7, 20)))
-    assert (comparison.benchmarks[0].interval, comparison.overall.interval) == (None, None)
-    assert comparison.benchmarks[0].verdict == "too few"
+    first, _ = compare(frame(tengu=([5.0], [4.0]), elyza=scores(7, 20))).benchmarks
+    assert (first.difference, first.interval, first.verdict) == (1, None, "too few")
+
+
+def excludes_zero(interval):
+    return interval is not None and not interval.lower <= 0 <= interval.upper
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_zero_is_outside_the_interval_exactly_where_a_difference_is_shown(seed):
+    generator = np.random.default_rng(seed)
+    sizes, shifts = generator.integers(4, 40, 4), generator.choice([0.0, 0.2, 0.4], 4)
+    names = ("elyza", "tengu", "mt_bench", "rakuda")
+    parts = {name: scores([seed, n], int(n), shift) for name, n, shift in zip(names, sizes, shifts, strict=True)}
+
+    for row in compare(frame(**parts)).rows:
+        assert excludes_zero(row.interval) == (row.verdict in {"better", "worse"}), row
+
+
+def test_of_several_benchmarks_the_intervals_are_as_wide_as_holms_adjustment_asks():
+    parts = {"tengu": scores(1, 40, 2), "elyza": scores(2, 40), "rakuda": scores(3, 40)}
+    tengu, elyza, _, overall = compare(frame(**parts)).rows
+
+    assert (tengu.verdict, elyza.verdict) == ("better", "tied")
+    assert (tengu.confidence, elyza.confidence, overall.confidence) == (0.975, 0.975, 0.95)
+
+
+def test_scores_are_equal_only_if_a_difference_beyond_the_margin_is_refused():
+    nearly = [5.0, 6.0] * 60, [5.0, 6.0] * 58 + [6.0, 5.0, 6.0, 5.0]
+    (near,) = compare(frame(tengu=nearly), {"tengu": 0.2}).rows
+    (unclear,) = compare(frame(tengu=scores(1, 20)), {"tengu": 0.2}).rows
+    (unasked,) = compare(frame(tengu=nearly)).rows
+
+    assert (near.verdict, near.equal, near.margin) == ("tied", True, 0.2)
+    assert (unclear.verdict, unclear.equal) == ("tied", False)
+    assert (unasked.equal, unasked.margin) == (False, None)
+
+
+def test_questions_of_one_cluster_change_their_sign_together():
+    a, b = scores(8, 60, 0.3)
+    alone = frame(tengu=(a, b))
+    together = alone.with_columns(cluster=pl.int_range(pl.len()) // 6)
+    (one,), (other,) = compare(alone).rows, compare(together).rows
+
+    sums = np.subtract(a, b).reshape(10, 6).sum(axis=1).tolist()
+    assert other.p_value == sign_flip_test(sums).p_value != one.p_value
+    assert other.n == 60

@@ -220,3 +220,24 @@ def test_tangos_interval_covers_the_difference():
 def test_intervals_are_there_without_loading_numpy():
     code = "import sys; import shaberi_dagster.statistics.intervals; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_mean_of_benchmarks_stays_within_the_scale_and_is_no_point():
+    tens = mean_of_estimates([mean_interval([10.0] * 5, (0, 10)) for _ in range(4)])
+    near = mean_of_estimates([mean_interval([10.0] * 39 + [low], (0, 10)) for low in (9.0, 8.0, 10.0, 3.0)])
+
+    assert tens.interval.lower < 9 < tens.interval.upper == 10
+    assert near.interval.lower < near.value < near.interval.upper <= 10
+    assert tens.ends == near.ends == (0, 10)
+
+
+def test_a_mean_of_one_benchmark_has_the_interval_of_the_benchmark():
+    one = mean_interval([10.0, 9.0, 10.0, 4.0, 8.0], (0, 10))
+    mean = mean_of_estimates([one])
+    assert (mean.interval.lower, mean.interval.upper) == pytest.approx((one.interval.lower, one.interval.upper))
+
+
+def test_scales_are_averaged_with_the_benchmarks():
+    mean = mean_of_estimates([mean_interval([2.0] * 10, (2, 10)), mean_interval([0.0] * 10, (0, 10))])
+    assert mean.ends == (1, 10)
+    assert mean.interval.lower == 1

@@ -9,6 +9,7 @@ from shaberi_dagster.statistics.power import (
     detectable_paired_drop,
     fisher_power,
     mcnemar_power,
+    questions_needed,
 )
 from shaberi_dagster.statistics.significance import fisher_lower_tail, mcnemar_exact
 
@@ -76,3 +77,18 @@ def test_too_few_questions_show_no_drop():
 
 def test_pairs_see_smaller_drops_than_two_sets_of_questions():
     assert detectable_paired_drop(100, 0.1, 0.1) < detectable_fisher_drop(0.7, 100, 100, 0.1)
+
+
+@pytest.mark.parametrize(("difference", "sd"), [(0.05, 0.4), (-0.2, 0.5), (0.01, 0.3)])
+def test_so_many_questions_show_a_difference_and_one_less_does_not(difference, sd):
+    n = questions_needed(difference, sd, 0.01)
+
+    assert detectable_mean_difference(sd / n**0.5, n - 1, 0.01) <= abs(difference)
+    assert detectable_mean_difference(sd / (n - 1) ** 0.5, n - 2, 0.01) > abs(difference)
+
+
+def test_no_number_of_questions_shows_no_difference_and_a_handful_shows_the_same_in_each():
+    assert questions_needed(0.0, 0.4) is None
+    assert questions_needed(1e-6, 0.4) is None
+    # Of six equal signs p is 2 / 64.
+    assert questions_needed(0.5, 0.0) == 6

@@ -1,0 +1,157 @@
+"""The library: `open_lake()` reads what there is, `evaluate()` makes what is missing. `docs/library.md` shows how."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shaberi_dagster.settings import Settings
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+
+    from shaberi_dagster.reports.comparison import ComparisonReport
+    from shaberi_dagster.reports.question import QuestionReport
+    from shaberi_dagster.reports.scores import ScoreReport
+
+
+@dataclass(frozen=True)
+class LakeReader:
+    """A lake to ask. Each question is about what is there when it is asked; nothing can be changed.
+
+    Attributes:
+        folder: The warehouse.
+    """
+
+    folder: Path
+
+    def sql(self, query: str, **parameters: Any) -> "pl.DataFrame":
+        """The rows of a SELECT statement, of a named query (`sql/queries`) or of a view.
+
+        Args:
+            query: SQL, or a name.
+            parameters: Values of its `$parameters`; those of a named query have the defaults of the query.
+
+        Raises:
+            ConfigurationError: It cannot be run, or only changes something.
+        """
+        from shaberi_dagster.lake.catalog import run_query  # noqa: PLC0415
+        from shaberi_dagster.reports.named_queries import find_query  # noqa: PLC0415
+        from shaberi_dagster.reports.reading import frame_of  # noqa: PLC0415
+
+        named = find_query(Settings.from_environment(), query)
+        with self._catalog() as catalog:
+            if named is None:
+                return frame_of(run_query(catalog, query, parameters))
+            given = {name: None if value is None else str(value) for name, value in parameters.items()}
+            named.check_known(catalog, {name: value for name, value in given.items() if value is not None})
+            return frame_of(run_query(catalog, named.sql, dict(named.bound(given))))
+
+    def scores(self, *, as_of: datetime | None = None, **selection: Any) -> "ScoreReport":
+        """Scores with their uncertainty; `.frame` has them as a frame.
+
+        Args:
+            as_of: What the lake had at that time, with its offset; None is now.
+            selection: Fields of `reports.score_reading.Selection`: models, tags, judges, pipeline, null_policy, …
+
+        Raises:
+            ConfigurationError: Nothing is selected.
+        """
+        from shaberi_dagster.reports.score_reading import Selection, read_scores  # noqa: PLC0415
+
+        with self._catalog(as_of) as catalog:
+            return read_scores(catalog, Selection(as_of=as_of, **selection))
+
+    def compare(self, a: str, b: str, **choices: Any) -> "ComparisonReport":
+        """Two models or runs, question by question; `.frame` has the differences as a frame.
+
+        Args:
+            a: A model, or MODEL@@TAG for a run.
+            b: What to compare it with.
+            choices: Fields of `reports.comparison.ComparisonRequest`: tag, judges, benchmarks, over, margin, …
+
+        Raises:
+            ConfigurationError: There is no such run, or nothing is common to both.
+        """
+        from shaberi_dagster.reports.comparison import ComparisonRequest, compare  # noqa: PLC0415
+
+        with self._catalog() as catalog:
+            return compare(catalog, ComparisonRequest(a, b, **choices))
+
+    def question(
+        self, benchmark: str, position: int, *, question_set: str | None = None, models: Sequence[str] = ()
+    ) -> "QuestionReport":
+        """One question with its answers and judgements.
+
+        Args:
+            benchmark: Its benchmark.
+            position: Its place in the set, from 1.
+            question_set: Which version, such as `tengu@115`; None is the largest.
+            models: Only their answers; none means all.
+
+        Raises:
+            ConfigurationError: The lake has no such question.
+        """
+        from shaberi_dagster.reports.question import read_question  # noqa: PLC0415
+
+        with self._catalog() as catalog:
+            return read_question(catalog, benchmark, position, question_set=question_set, models=models)
+
+    def cost(self, *, models: Sequence[str] = (), tags: Sequence[str] = ()) -> "pl.DataFrame":
+        """Calls, tokens and US dollars of runs, one row per model, run_tag, stage and benchmark.
+
+        Args:
+            models: Only these; none means all.
+            tags: Only runs with one of these tags; none means all.
+        """
+        from shaberi_dagster.reports.reading import fetch_frame  # noqa: PLC0415
+
+        with self._catalog() as catalog:
+            return fetch_frame(catalog, "cost", models=list(models) or None, tags=list(tags) or None)
+
+    def _catalog(self, as_of: datetime | None = None) -> "duckdb.DuckDBPyConnection":
+        from shaberi_dagster.lake.catalog import open_as_of, open_catalog  # noqa: PLC0415
+
+        return open_as_of(self.folder, as_of) if as_of else open_catalog(self.folder)
+
+
+def open_lake(folder: str | Path | None = None) -> LakeReader:
+    """The lake in a folder, to read.
+
+    Args:
+        folder: The warehouse; None: as `SHABERI_WAREHOUSE` says, else `warehouse` in the working directory.
+
+    Raises:
+        ConfigurationError: There is no lake in it, or a newer program wrote it.
+    """
+    warehouse = Path(folder).absolute() if folder is not None else Settings.from_environment().warehouse
+    lake = LakeReader(warehouse)
+    lake._catalog().close()  # noqa: SLF001
+    return lake
+
+
+def evaluate(model: str, **request: Any) -> "ScoreReport":
+    """Evaluate a model, as `run-evals` does: what is there already is not paid for again. Progress goes to stderr.
+
+    Args:
+        model: What to evaluate.
+        request: Fields of `runs.spec.RunRequest` (tag, benchmarks, judge_models, base_url, limit, …) and of
+            `runs.spec.CallOptions` (concurrency, max_cost, …).
+
+    Returns:
+        The run's scores; parts that failed are in `unfinished`.
+
+    Raises:
+        ConfigurationError: Something that is asked for cannot be.
+        EndpointError: An endpoint cannot be reached or refuses us.
+    """
+    from shaberi_dagster.cli.evaluation import Evaluation  # noqa: PLC0415
+    from shaberi_dagster.runs.spec import CallOptions, RunRequest  # noqa: PLC0415
+
+    options = {name: request.pop(name) for name in CallOptions.model_fields if name in request}
+    asked = RunRequest(model=model, **request)
+    evaluation = Evaluation([asked], CallOptions(**options))
+    evaluation.run()
+    return LakeReader(evaluation.workspace.settings.warehouse).scores(models=[model], tags=[asked.tag])

@@ -1,0 +1,90 @@
+"""Baselines: what a run got right, kept under a name.
+
+A baseline has one row per dataset, strategy and question, in the table `baselines`. It is promoted explicitly, has a
+name that is given once, and is never changed.
+"""
+
+import fcntl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import polars as pl
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.identity import check_run_tag
+from shaberi_dagster.lake.catalog import connect, write_catalog
+from shaberi_dagster.lake.schemas import BASELINES
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.verdicts import listed, run_of, verdicts_of
+from shaberi_dagster.runs.workspace import JOURNAL_FOLDER
+
+
+def promote(
+    lake: Lake, run_id: str, name: str, note: str | None = None, *, allow_partial: bool = False
+) -> pl.DataFrame:
+    """Make what a run got right the baseline `name`, in one commit.
+
+    Args:
+        lake: Where the run is.
+        run_id: A run with consensus strategies.
+        name: Of the baseline; it is given once.
+        note: What to say about it.
+        allow_partial: Even if a part of the run has failed or is missing; that part counts as wrong.
+
+    Returns:
+        The rows.
+
+    Raises:
+        ConfigurationError: The name is taken, or there is no such run, or it is not complete.
+    """
+    _check_name(name)
+    with connect(lake) as catalog:
+        run, spec = run_of(catalog, run_id)
+        if run["status"] != "complete" and not allow_partial:
+            raise ConfigurationError(
+                f"run {run_id} is {run['status']} ({_unfinished(run)}): finish it with the command that began it, "
+                "or promote it with --allow-partial"
+            )
+        verdicts = verdicts_of(catalog, spec, {})
+    if not verdicts["correct"].count():
+        raise ConfigurationError(f"run {run_id} has no verdicts: there is nothing to promote")
+    frame = verdicts.with_columns(
+        name=pl.lit(name),
+        note=pl.lit(note, dtype=pl.String),
+        run_id=pl.lit(spec.run_id),
+        model=pl.lit(spec.model),
+        run_tag=pl.lit(spec.run_tag),
+        created_at=pl.lit(datetime.now(UTC)),
+    )
+    with _promoting_alone(lake.folder):
+        if lake.read("baselines", {"name": name}, ["run_id"]).height:
+            raise ConfigurationError(f"baseline {name} exists and is never changed: give another name")
+        lake.append("baselines", frame.select(BASELINES.schema.names()))
+    write_catalog(lake)
+    return frame
+
+
+@contextmanager
+def _promoting_alone(warehouse: Path) -> Iterator[None]:
+    """Within this context no other process promotes: two could find the same name free."""
+    path = warehouse / JOURNAL_FOLDER / "baselines.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _check_name(name: str) -> None:
+    try:
+        check_run_tag(name)
+    except ConfigurationError as error:
+        raise ConfigurationError(str(error).replace("run tag", "baseline name", 1)) from None
+
+
+def _unfinished(run: Mapping[str, Any]) -> str:
+    states: dict[str, str] = orjson.loads(run["status_by_benchmark"] or "{}")
+    return listed([name for name, state in states.items() if state != "complete"]) or "not finished"

@@ -1,0 +1,437 @@
+"""Two models or runs over the questions that both were asked, judge by judge."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import duckdb
+import polars as pl
+
+from shaberi_dagster.benchmarks.registry import BENCHMARKS, parse_benchmarks
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch, reported_scale, reported_scales
+from shaberi_dagster.reports.sameness import QUESTIONS, differences, listed, read_settings
+from shaberi_dagster.reports.uncertainty import FEWEST_CATEGORIES
+from shaberi_dagster.statistics.comparison import OVERALL, Difference
+from shaberi_dagster.statistics.comparison import compare as compare_scores
+from shaberi_dagster.statistics.intervals import clustered_mean_interval
+
+OVER = ("questions", "categories")
+_MOST_MISSING = 0.1
+_MARGIN = 0.02  # of the highest score: 0.2 of ten, 2 points of accuracy
+
+
+@dataclass(frozen=True)
+class ComparisonRequest:
+    """What to compare.
+
+    Attributes:
+        a: A model, MODEL@@TAG or a run id; TAG can be the base tag of a multi-run.
+        b: Likewise.
+        tag: For those that are named by model only.
+        judges: Only these judges; none means all that both have.
+        benchmarks: Names separated by commas, or all.
+        pipeline: Passes in order, or baseline.
+        null_policy: legacy, zero or strict.
+        question_sets: Of these sets' benchmarks only their questions, whatever set the runs were asked.
+        over: What else could have been asked: other questions, or other categories of questions, where there are ten or
+            more.
+        margin: Up to which difference scores are as good as equal; None: 2 % of the scale's highest.
+    """
+
+    a: str
+    b: str
+    tag: str | None = None
+    judges: Sequence[str] = ()
+    benchmarks: str = "all"
+    pipeline: str = BASELINE
+    null_policy: str = "legacy"
+    question_sets: Sequence[str] = ()
+    over: str = "questions"
+    margin: float | None = None
+
+
+@dataclass(frozen=True)
+class Side:
+    """What stands on one side of a comparison.
+
+    Attributes:
+        name: A or B.
+        model: Its model.
+        run_tags: Its runs, in order of their numbers; several are averaged per question.
+        run_ids: Their identities.
+    """
+
+    name: Literal["A", "B"]
+    model: str
+    run_tags: tuple[str, ...]
+    run_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One benchmark, or the mean of them.
+
+    Attributes:
+        difference: The statistics.
+        only_a: Questions that only A was asked, or judged on.
+        only_b: Questions that only B was.
+        without_score_a: Questions of both that have no score of A.
+        without_score_b: Questions of both that have no score of B.
+        out_of_scale_a: Scores of A on the compared questions that are outside of the scale; they count as they are.
+        out_of_scale_b: Those of B.
+        judge_questions: On how many of the compared questions each judge scored both.
+        n_asked: Questions that both were asked.
+        n_categories: Categories of the compared questions; 0 where they have none.
+        over_categories: How many times as wide the interval is when categories are sampled, too; None below ten.
+    """
+
+    difference: Difference
+    only_a: int
+    only_b: int
+    without_score_a: int
+    without_score_b: int
+    out_of_scale_a: int
+    out_of_scale_b: int
+    judge_questions: Mapping[str, int]
+    n_asked: int
+    n_categories: int
+    over_categories: float | None
+
+
+@dataclass(frozen=True)
+class Section:
+    """The comparison by one judge, or by the mean of several.
+
+    Attributes:
+        judges: One judge; several for their mean, which on each question is over those that scored both sides.
+        rows: The benchmarks, and overall at the end if they are several.
+    """
+
+    judges: tuple[str, ...]
+    rows: tuple[ComparisonRow, ...]
+
+
+@dataclass(frozen=True)
+class ComparisonReport:
+    """How A and B differ.
+
+    Attributes:
+        request: What was asked.
+        a: One side.
+        b: The other.
+        sections: The mean of the judges first, if there are several.
+        shared_replies: By benchmark, how many answers of all the compared runs there are, and how many of them are the
+            reply to another one's call; only benchmarks that have such.
+        warnings: What is not the same on both sides.
+    """
+
+    request: ComparisonRequest
+    a: Side
+    b: Side
+    sections: tuple[Section, ...]
+    shared_replies: Mapping[str, tuple[int, int]]
+    warnings: tuple[str, ...]
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row per judge (null: their mean) and benchmark: judge, benchmark and the fields of `Difference`."""
+        rows = [
+            {"judge": section.judges[0] if len(section.judges) == 1 else None}
+            | {name: value for name, value in vars(row.difference).items() if name != "interval"}
+            | {"lower": one and one.lower, "upper": one and one.upper}
+            for section in self.sections
+            for row in section.rows
+            for one in [row.difference.interval]
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> ComparisonReport:
+    """Compare two models or runs, question by question.
+
+    Args:
+        catalog: The public views.
+        request: What to compare.
+
+    Raises:
+        ConfigurationError: There is no such run or several could be meant, runs of one side do not go together, or
+            nothing is common to both.
+    """
+    check_choice("--null-policy", request.null_policy, tuple(POLICIES))
+    check_choice("--over", request.over, OVER)
+    if request.margin is not None and request.margin <= 0:
+        raise ConfigurationError("--margin must be above 0")
+    benchmarks = None if request.benchmarks == "all" else [one.name for one in parse_benchmarks(request.benchmarks)]
+    a, b = _side(catalog, "A", request.a, request.tag), _side(catalog, "B", request.b, request.tag)
+    if set(a.run_ids) & set(b.run_ids):
+        raise ConfigurationError(f"A and B are the same: {a.run_ids[0]}")
+    _check_question_sets(catalog, request.question_sets)
+    scores = _paired_scores(catalog, a, b, request, benchmarks)
+    sections = _sections(scores, request)
+    if not sections:
+        raise ConfigurationError(_nothing_in_common(catalog, a, b, request.pipeline))
+    names = set(scores["benchmark_name"].to_list())
+    judges = {judge for section in sections for judge in section.judges}
+    warnings = (
+        *_unlike(catalog, a, b, benchmarks=names, judges=judges, pipeline=request.pipeline),
+        *_left_out(catalog, a, b, sections, request.pipeline),
+        *_missing(sections),
+    )
+    return ComparisonReport(request, a, b, sections, _shared_replies(catalog, a, b, names), warnings)
+
+
+# --- what is compared ------------------------------------------------------------------------------------------------
+
+
+def _side(catalog: duckdb.DuckDBPyConnection, name: Literal["A", "B"], text: str, tag: str | None) -> Side:
+    """The runs that a model, a run or a base tag stands for."""
+    runs = fetch(catalog, "compared_runs")
+    model, _, own_tag = text.rpartition("@@")
+    if not any(run["model"] == text for run in runs) and model:
+        tag = own_tag
+        known = [run for run in runs if model in {run["model"], run["run_id"].rpartition("@@")[0]}]
+    else:
+        model = text
+        known = [run for run in runs if run["model"] == text]
+    if not known:
+        raise ConfigurationError(f'no scores of model {model!r}; `shaberi sql "from coverage"` lists what there is')
+    tags = ", ".join(sorted({run["run_tag"] for run in known}))
+    exact = [run for run in known if run["run_tag"] == tag]
+    # A run without a number is no part of the multi-run that was made under the same tag.
+    numbered = [run for run in known if run["base_tag"] == tag and run["run_number"] is not None]
+    if tag is None:
+        bases = {run["base_tag"] for run in known}
+        if len(bases) > 1:
+            raise ConfigurationError(f"{model} has several runs: name one as {model}@@TAG, or give --tag; tags: {tags}")
+        numbered = [run for run in known if run["run_number"] is not None]
+        exact = known
+    found = numbered or exact
+    if not found:
+        raise ConfigurationError(f"{model} has no scored run with tag {tag!r}; tags: {tags}")
+    return Side(name, found[0]["model"], tuple(run["run_tag"] for run in found), tuple(run["run_id"] for run in found))
+
+
+def _paired_scores(
+    catalog: duckdb.DuckDBPyConnection, a: Side, b: Side, request: ComparisonRequest, benchmarks: Sequence[str] | None
+) -> pl.DataFrame:
+    """One row per judge (null: the mean over judges), question set and question that one of them has."""
+    rows = fetch(
+        catalog,
+        "paired_scores",
+        first=list(a.run_ids),
+        run_ids=[*a.run_ids, *b.run_ids],
+        order=[*BENCHMARKS],
+        scales=reported_scales(),
+        judges=list(request.judges) or None,
+        benchmarks=benchmarks,
+        pipeline=request.pipeline,
+        null_policy=request.null_policy,
+        question_sets=list(request.question_sets),
+    )
+    names = ("judge", "benchmark", "benchmark_name", "question_id", "category")
+    schema: dict[str, pl.DataType] = dict.fromkeys(names, pl.String())
+    schema |= dict.fromkeys(("score_a", "score_b"), pl.Float64())
+    counts = ("samples", "missing", "out_of_scale")
+    schema |= dict.fromkeys((f"{name}_{side}" for name in counts for side in "ab"), pl.Int64())
+    return pl.DataFrame(rows, schema=schema | {"judges": pl.List(pl.String())})
+
+
+def _sections(scores: pl.DataFrame, request: ComparisonRequest) -> tuple[Section, ...]:
+    parts = {part["judge"][0]: part for part in scores.partition_by("judge", maintain_order=True)}
+    judges = tuple(judge for judge in parts if judge is not None)
+    if len(judges) == 1:
+        parts.pop(None)
+    sections = []
+    for judge, part in parts.items():
+        rows = _rows(part, request)
+        sections += [Section((judge,) if judge is not None else judges, rows)] if rows else []
+    return tuple(sections)
+
+
+def _rows(scores: pl.DataFrame, request: ComparisonRequest) -> tuple[ComparisonRow, ...]:
+    asked_both = pl.col("samples_a").is_not_null() & pl.col("samples_b").is_not_null()
+    parts = {part["benchmark"][0]: part for part in scores.partition_by("benchmark", maintain_order=True)}
+    if request.null_policy == "strict":
+        for name, part in parts.items():
+            _refuse_missing(
+                name, [int(count) for count in part.filter(asked_both).select("missing_a", "missing_b").sum().row(0)]
+            )
+    common = scores.drop_nulls(["score_a", "score_b"])
+    if common.is_empty():
+        return ()
+    if request.over == "categories":
+        enough = pl.col("category").n_unique().over("benchmark") >= FEWEST_CATEGORIES
+        scores = scores.with_columns(
+            cluster=pl.when(enough).then(pl.coalesce("category", pl.lit(""))).otherwise("question_id")
+        )
+    margins = {name: _margin(part["benchmark_name"][0], request.margin) for name, part in parts.items()}
+    comparison = compare_scores(scores, margins)
+    facts = {name: _facts(part, asked_both) for name, part in parts.items()}
+    rows = [ComparisonRow(row, **facts[row.benchmark]) for row in comparison.benchmarks]
+    if comparison.overall:
+        rows.append(ComparisonRow(comparison.overall, **_summed(list(facts.values()))))
+    return tuple(rows)
+
+
+def _facts(part: pl.DataFrame, asked_both: pl.Expr) -> dict[str, Any]:
+    """What of a benchmark counts, and what does not."""
+    has_a, has_b = pl.col("samples_a").is_not_null(), pl.col("samples_b").is_not_null()
+    counts = part.select(
+        only_a=(has_a & ~has_b).sum(),
+        only_b=(has_b & ~has_a).sum(),
+        without_score_a=(asked_both & pl.col("score_a").is_null()).sum(),
+        without_score_b=(asked_both & pl.col("score_b").is_null()).sum(),
+        n_asked=asked_both.sum(),
+    ).row(0, named=True)
+    common = part.drop_nulls(["score_a", "score_b"])
+    judges = common["judges"].explode().drop_nulls().value_counts().sort("judges")
+    named = common["category"].drop_nulls()
+    return {
+        **counts,
+        "out_of_scale_a": int(common["out_of_scale_a"].sum()),
+        "out_of_scale_b": int(common["out_of_scale_b"].sum()),
+        "judge_questions": dict(judges.iter_rows()),
+        "n_categories": named.n_unique(),
+        "over_categories": _over_categories(common) if named.n_unique() >= FEWEST_CATEGORIES else None,
+    }
+
+
+def _over_categories(common: pl.DataFrame) -> float | None:
+    """How many times as wide the interval is when the questions' categories are a sample, too."""
+    values = (common["score_a"] - common["score_b"]).to_list()
+    ends = [
+        one.interval.upper - one.interval.lower
+        for clusters in (common["question_id"], common["category"].fill_null(""))
+        if (one := clustered_mean_interval(values, clusters.to_list()))
+    ]
+    return ends[1] / ends[0] if ends[0] else None
+
+
+def _summed(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The facts of all benchmarks together."""
+    judges: dict[str, int] = {}
+    for one in facts:
+        for judge, n in one["judge_questions"].items():
+            judges[judge] = judges.get(judge, 0) + n
+    kept = {"judge_questions": judges, "n_categories": 0, "over_categories": None}
+    return {name: kept[name] if name in kept else sum(one[name] for one in facts) for name in facts[0]}
+
+
+def _margin(benchmark: str, margin: float | None) -> float:
+    scale = reported_scale(benchmark)
+    return margin or _MARGIN * (scale[1] if scale else 10)
+
+
+def _refuse_missing(name: str, missing: Sequence[int]) -> None:
+    if any(missing):
+        raise ConfigurationError(
+            f"strict: on common questions of {name}, {missing[0]} scores of A and {missing[1]} of B are missing; "
+            "choose --null-policy legacy or zero, or finish the runs"
+        )
+
+
+# --- what is not the same --------------------------------------------------------------------------------------------
+
+
+def _check_question_sets(catalog: duckdb.DuckDBPyConnection, question_sets: Sequence[str]) -> None:
+    if not question_sets:
+        return
+    known = {row["question_set"]: row["benchmark"] for row in fetch(catalog, "question_sets")}
+    if unknown := sorted(set(question_sets) - known.keys()):
+        raise ConfigurationError(f"the lake has no question set {unknown[0]!r}; it has {', '.join(sorted(known))}")
+    chosen = [known[name] for name in question_sets]
+    if len(set(chosen)) < len(chosen):
+        raise ConfigurationError("--question-set: one set per benchmark")
+
+
+def _unlike(
+    catalog: duckdb.DuckDBPyConnection,
+    side_a: Side,
+    side_b: Side,
+    *,
+    benchmarks: Iterable[str],
+    judges: Iterable[str],
+    pipeline: str,
+) -> list[str]:
+    """How the scores of both sides were made differently.
+
+    Raises:
+        ConfigurationError: Those of the runs of one side were.
+    """
+    run_ids = [*side_a.run_ids, *side_b.run_ids]
+    settings = read_settings(catalog, run_ids, benchmarks, judges, pipeline)
+    for side in (side_a, side_b):
+        if unlike := differences(settings, {tag: [run] for tag, run in zip(side.run_tags, side.run_ids, strict=True)}):
+            raise ConfigurationError(
+                f"the runs of {side.name} cannot be averaged: {unlike[0]}; name one run as {side.model}@@TAG"
+            )
+    # Only common questions count.
+    return differences(settings, {"A": side_a.run_ids, "B": side_b.run_ids}, ignored=QUESTIONS)
+
+
+def _left_out(
+    catalog: duckdb.DuckDBPyConnection, side_a: Side, side_b: Side, sections: Sequence[Section], pipeline: str
+) -> list[str]:
+    """Judges that have only a part of the compared question sets of both."""
+    compared = {
+        section.judges[0]: {row.difference.benchmark for row in section.rows if row.difference.benchmark != OVERALL}
+        for section in sections
+        if len(section.judges) == 1
+    }
+    everything = set().union(*compared.values())
+    warnings = [
+        f"judge {judge} has only {', '.join(sorted(sets))} of both"
+        for judge, sets in compared.items()
+        if sets < everything
+    ]
+    cells = _cells(catalog, side_a, side_b, pipeline)
+    asked = {
+        side: {(row["benchmark"], row["question_set"]) for row in cells if row["is_a"] is side}
+        for side in (True, False)
+    }
+    for benchmark in sorted({name for name, _ in asked[True]} & {name for name, _ in asked[False]}):
+        first, second = ({one for name, one in asked[side] if name == benchmark} for side in (True, False))
+        if not first & second and not (first | second) & everything:
+            warnings.append(
+                f"{benchmark}: A was asked {listed(first)}, B {listed(second)}: not compared "
+                f"(--question-set {min(first | second)} compares the questions that both have of it)"
+            )
+    return warnings
+
+
+def _missing(sections: Sequence[Section]) -> Iterator[str]:
+    """Judges that have no score of both on more than a tenth of the questions that both were asked."""
+    for section in sections:
+        for row in section.rows:
+            name = row.difference.benchmark
+            if len(section.judges) > 1 or name == OVERALL:
+                continue
+            n = row.difference.n
+            if n < (1 - _MOST_MISSING) * row.n_asked:
+                yield f"judge {section.judges[0]} scored both on {n} of {row.n_asked} questions of {name}"
+
+
+def _shared_replies(
+    catalog: duckdb.DuckDBPyConnection, a: Side, b: Side, benchmarks: Iterable[str]
+) -> dict[str, tuple[int, int]]:
+    found = fetch(catalog, "shared_replies", run_ids=[*a.run_ids, *b.run_ids])
+    return {
+        row["benchmark"]: (row["n_answers"], row["n_shared"])
+        for row in found
+        if row["n_shared"] and row["benchmark"] in benchmarks
+    }
+
+
+def _nothing_in_common(catalog: duckdb.DuckDBPyConnection, side_a: Side, side_b: Side, pipeline: str) -> str:
+    cells = _cells(catalog, side_a, side_b, pipeline)
+    said = []
+    for side, is_a in ((side_a, True), (side_b, False)):
+        had = {f"{row['question_set']} by {row['judge']}" for row in cells if row["is_a"] is is_a}
+        said.append(f"{side.name} has {listed(had) or 'no scores'}")
+    return f"no question has a score of both by the same judge: {'; '.join(said)} (pipeline {pipeline})"
+
+
+def _cells(catalog: duckdb.DuckDBPyConnection, side_a: Side, side_b: Side, pipeline: str) -> list[dict[str, Any]]:
+    run_ids = [*side_a.run_ids, *side_b.run_ids]
+    return fetch(catalog, "scored_sets", first=list(side_a.run_ids), run_ids=run_ids, pipeline=pipeline)

@@ -1,0 +1,365 @@
+"""Whether a run got worse than a named baseline, by one of the gates of `statistics/gates.py`.
+
+Which result means what is in docs/design/gates.md.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import duckdb
+import orjson
+import polars as pl
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.reports.verdicts import baseline_of, listed, run_of, verdicts_of
+from shaberi_dagster.runs.spec import SINGLE, RunSpec
+from shaberi_dagster.stages.result import Check
+from shaberi_dagster.statistics.gates import (
+    SIGNIFICANCE,
+    Gate,
+    GateTest,
+    Tally,
+    could_fail,
+    difference,
+    fisher_gate,
+    paired_gate,
+    pool,
+)
+
+Result = Literal["passed", "failed", "inconclusive"]
+POOLED = "all datasets"
+LEAST_COMPARED = 0.9
+"""Of the baseline's questions, for a gate that passes."""
+_KEY = ["benchmark", "question_id", "strategy"]
+
+
+@dataclass(frozen=True)
+class Lift:
+    """What a strategy adds to the single answer.
+
+    Attributes:
+        strategy: The strategy.
+        baseline: Accuracy of the strategy - of the single answer, in the baseline.
+        current: The same in the run.
+    """
+
+    strategy: str
+    baseline: float | None
+    current: float | None
+
+    @property
+    def change(self) -> float | None:
+        """How much more that is in the run."""
+        return difference(self.current, self.baseline)
+
+
+@dataclass(frozen=True)
+class GateReport:
+    """The result of a check.
+
+    Attributes:
+        gate: Which tests.
+        significance: Level of all tests together.
+        run_id: What was checked.
+        model: Its model.
+        baseline: Name of the baseline.
+        baseline_run_id: The run that it was promoted from.
+        baseline_model: Its model.
+        tests: All of them.
+        totals: Over all datasets, of each strategy.
+        warnings: What is not the same on both sides, or missing; one sentence each, without a full stop.
+        could_fail: Whether it had failed, had the run lost every question that the baseline got right.
+        n_questions: Questions of the baseline.
+        n_compared: How many of them were compared, by all strategies of the run that the baseline has.
+        n_answers: Answers of the run that were compared: of each question one by each strategy.
+        n_reused: How many of them rest on replies alone that other runs have paid for.
+    """
+
+    gate: Gate
+    significance: float
+    run_id: str
+    model: str
+    baseline: str
+    baseline_run_id: str
+    baseline_model: str
+    tests: tuple[GateTest, ...]
+    totals: tuple[Tally, ...]
+    warnings: tuple[str, ...]
+    could_fail: bool
+    n_questions: int
+    n_compared: int
+    n_answers: int
+    n_reused: int
+
+    @property
+    def result(self) -> Result:
+        """`failed` where something is shown to be worse; a gate that could not have shown it is `inconclusive`."""
+        if any(test.regressed for test in self.tests):
+            return "failed"
+        return "inconclusive" if self.doubts else "passed"
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is shown to be worse, and it would have been."""
+        return self.result == "passed"
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the gate cannot pass; one clause each."""
+        doubts = []
+        if not self.could_fail:
+            doubts.append("there are so few questions that no test could have failed")
+        if self.n_compared < LEAST_COMPARED * self.n_questions:
+            share = f"{self.n_compared / self.n_questions:.0%} of the baseline's questions"
+            doubts.append(f"only {share} were compared ({self.n_compared} of {self.n_questions})")
+        if self.baseline_run_id == self.run_id:
+            doubts.append("a run is never worse than itself")
+        elif self.n_reused == self.n_answers:
+            doubts.append("every compared answer is older than this run: other runs have paid for all replies")
+        return tuple(doubts)
+
+    @property
+    def lifts(self) -> list[Lift]:
+        """Of each strategy but `single`; empty without it."""
+        single = next((one for one in self.totals if one.strategy == SINGLE), None)
+        return [
+            Lift(
+                one.strategy,
+                difference(one.baseline_accuracy, single.baseline_accuracy),
+                difference(one.current_accuracy, single.current_accuracy),
+            )
+            for one in self.totals
+            if single and one is not single
+        ]
+
+    @property
+    def verdict(self) -> str:
+        """The result in one sentence."""
+        worse = [f"{one.tally.strategy} on {one.tally.benchmark or POOLED}" for one in self.tests if one.regressed]
+        if worse:
+            return f"FAILED: worse than baseline {self.baseline}: {listed(worse)}"
+        if self.doubts:
+            return f"INCONCLUSIVE: not shown to be worse than baseline {self.baseline}, but {'; '.join(self.doubts)}"
+        return f"PASSED: nothing is shown to be worse than baseline {self.baseline}"
+
+    def of_benchmark(self, benchmark: str) -> list[GateTest]:
+        """The tests that a dataset is part of."""
+        return [test for test in self.tests if test.tally.benchmark in {benchmark, None}]
+
+
+def check_regression(
+    catalog: duckdb.DuckDBPyConnection,
+    run_id: str,
+    baseline: str,
+    *,
+    gate: Gate = "paired",
+    significance: float = SIGNIFICANCE,
+    per_dataset: bool = False,
+    benchmarks: Collection[str] | None = None,
+    strategies: Collection[str] | None = None,
+) -> GateReport:
+    """Whether a run is worse than a baseline. Nothing is written.
+
+    Args:
+        catalog: The public views, from `open_catalog`.
+        run_id: A run with consensus strategies.
+        baseline: Name of a baseline.
+        gate: `paired` tests the questions that both have; `fisher` all questions of both on common datasets.
+        significance: At most this share of equal runs fails.
+        per_dataset: For `fisher`: test the datasets instead of their sums.
+        benchmarks: Only these datasets; None means all.
+        strategies: Only these of the run's, and `single`; None means all.
+
+    Raises:
+        ConfigurationError: There is no such run or baseline, or nothing is common to both.
+    """
+    if gate not in get_args(Gate):
+        raise ConfigurationError(f"gate must be one of {', '.join(get_args(Gate))}, not {gate!r}")
+    if not 0 < significance < 1:
+        raise ConfigurationError(f"significance must be between 0 and 1, not {significance:g}")
+    before = baseline_of(catalog, baseline)
+    _, spec = run_of(catalog, run_id)
+    now = verdicts_of(catalog, spec, dict(before.select("benchmark", "judge").iter_rows()))
+    if benchmarks is not None:
+        before, now = (frame.filter(pl.col("benchmark").is_in(list(benchmarks))) for frame in (before, now))
+    if strategies is not None:
+        now = now.filter(pl.col("strategy").is_in([SINGLE, *strategies]))
+    cells = before.select("benchmark", "strategy").unique(maintain_order=True)
+    common = cells.join(now, on=["benchmark", "strategy"], how="semi", maintain_order="left")
+    pairs = before.join(now, on=_KEY, how="inner", suffix="_now")
+    if common.is_empty() or (gate == "paired" and pairs.is_empty()):
+        what = "dataset and strategy" if common.is_empty() else "question"
+        raise ConfigurationError(f"run {run_id} and baseline {baseline} have no {what} in common")
+    if gate == "paired":
+        counts, compared, answers = _joined(pairs), pairs, pairs
+    else:
+        counts = _side(before, "baseline").join(_side(now, "current"), on=["benchmark", "strategy"])
+        compared, answers = (frame.join(common, on=["benchmark", "strategy"], how="semi") for frame in (before, now))
+    tallies = _tallies(common, counts)
+    tested = tallies if gate == "paired" or per_dataset else pool(tallies)
+    test_all = paired_gate if gate == "paired" else fisher_gate
+    n_reused = answers.filter(pl.col("reused")).height
+    first = before.row(0, named=True)
+    return GateReport(
+        gate=gate,
+        significance=significance,
+        run_id=run_id,
+        model=spec.model,
+        baseline=baseline,
+        baseline_run_id=first["run_id"],
+        baseline_model=first["model"],
+        tests=test_all(tested, significance),
+        totals=tuple(pool(tallies)),
+        warnings=(*_warnings(before, now, pairs, spec), *_reused(n_reused, answers.height)),
+        could_fail=could_fail(test_all, tested, significance),
+        **_coverage(before.join(now, on="strategy", how="semi"), compared),
+        n_answers=answers.height,
+        n_reused=n_reused,
+    )
+
+
+def regression_checks(warehouse: Path, run_id: str, baseline: str, benchmarks: Sequence[str]) -> dict[str, Check]:
+    """The check `no_regression` of a run's datasets, by the gate `paired`.
+
+    Args:
+        warehouse: The lake.
+        run_id: A run with consensus strategies.
+        baseline: Name of a baseline.
+        benchmarks: Those of its datasets that are compared.
+
+    Returns:
+        For each of them: failed where a test that it is part of has failed. If the gate is inconclusive, or nothing
+        can be compared, it is a warning that says so.
+    """
+    try:
+        with open_catalog(warehouse) as catalog:
+            report = check_regression(catalog, run_id, baseline, benchmarks=benchmarks)
+    except ConfigurationError as error:
+        said = f"not compared: {error}"
+        return dict.fromkeys(benchmarks, Check("no_regression", passed=False, description=said, severe=False))
+    said = "; ".join([report.verdict, *report.warnings])
+    worse = {name: any(test.regressed for test in report.of_benchmark(name)) for name in benchmarks}
+    inconclusive = report.result == "inconclusive"
+    return {
+        name: Check("no_regression", passed=not (failed or inconclusive), description=said, severe=failed)
+        for name, failed in worse.items()
+    }
+
+
+def _side(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Counts of each dataset and strategy, with the names that `Tally` has for this side."""
+    return frame.group_by("benchmark", "strategy").agg(
+        pl.len().alias(f"n_{name}"),
+        pl.col("correct").sum().alias(f"{name}_correct"),
+        pl.col("correct").count().alias(f"{name}_scored"),
+    )
+
+
+def _joined(pairs: pl.DataFrame) -> pl.DataFrame:
+    before = pl.col("correct").fill_null(value=False)
+    now = pl.col("correct_now").fill_null(value=False)
+    return pairs.group_by("benchmark", "strategy").agg(
+        n_baseline=pl.len(),
+        n_current=pl.len(),
+        baseline_correct=before.sum(),
+        current_correct=now.sum(),
+        baseline_scored=pl.col("correct").count(),
+        current_scored=pl.col("correct_now").count(),
+        losses=(before & ~now).sum(),
+        gains=(~before & now).sum(),
+    )
+
+
+def _tallies(common: pl.DataFrame, counts: pl.DataFrame) -> list[Tally]:
+    """In the order of the baseline's datasets and strategies."""
+    rows = common.join(counts, on=["benchmark", "strategy"], how="inner", maintain_order="left")
+    return [Tally(**row) for row in rows.iter_rows(named=True)]
+
+
+def _coverage(asked: pl.DataFrame, compared: pl.DataFrame) -> dict[str, int]:
+    """How many questions of the baseline there are, and how many were compared by each strategy that should be."""
+    question = ["benchmark", "question_id"]
+    missing = asked.join(compared, on=_KEY, how="anti").select(question).unique().height
+    n_questions = asked.select(question).unique().height
+    return {"n_questions": n_questions, "n_compared": n_questions - missing}
+
+
+def _reused(n_reused: int, n_answers: int) -> Iterator[str]:
+    if n_reused:
+        yield (
+            f"{n_reused} of {n_answers} compared answers rest on replies that other runs have paid for, which are no "
+            "new evidence"
+        )
+
+
+def _warnings(before: pl.DataFrame, now: pl.DataFrame, pairs: pl.DataFrame, spec: RunSpec) -> Iterator[str]:
+    """What makes the comparison one of unlike things, or of fewer than one might think."""
+    if before["run_id"][0] == spec.run_id:
+        yield "the baseline was promoted from this very run"
+    if before["model"][0] != spec.model:
+        yield f"models differ: baseline {before['model'][0]}, this run {spec.model}"
+    for column, name in (("benchmark", "datasets"), ("strategy", "strategies")):
+        there, here = (list(dict.fromkeys(frame[column])) for frame in (before, now))
+        if missing := [one for one in there if one not in here]:
+            yield f"{name} of the baseline that this run has not: {listed(missing)}"
+        if fresh := [one for one in here if one not in there]:
+            yield f"{name} of this run that the baseline has not, and that are not checked: {listed(fresh)}"
+    yield from _unlike_questions(before, now)
+    yield from _unlike_judges(pairs)
+    yield from _unlike_settings(pairs)
+    yield from _without_verdict("the baseline", before)
+    yield from _without_verdict("this run", now)
+
+
+def _without_verdict(name: str, frame: pl.DataFrame) -> Iterator[str]:
+    without = frame.filter(pl.col("correct").is_null())
+    if without.height:
+        kinds = without.group_by(pl.coalesce("error_class", "status").alias("kind")).len().sort("len", "kind")
+        counts = [f"{count} {kind}" for kind, count in kinds.reverse().iter_rows()]
+        yield (
+            f"{without.height} of {frame.height} answers of {name} ({100 * without.height / frame.height:.1f} %) have "
+            f"no verdict and count as wrong: {listed(counts)}"
+        )
+
+
+def _unlike_judges(pairs: pl.DataFrame) -> Iterator[str]:
+    columns = ["benchmark", "judge", "judge_now", "judge_config_hash", "judge_config_hash_now"]
+    for benchmark, first, second, *hashes in pairs.select(columns).drop_nulls().unique(maintain_order=True).iter_rows():
+        if first != second:
+            yield f"{benchmark}: judges differ: baseline {first}, this run {second}"
+        elif hashes[0] != hashes[1]:
+            yield f"{benchmark}: settings of the judge {first} differ"
+
+
+def _unlike_questions(before: pl.DataFrame, now: pl.DataFrame) -> Iterator[str]:
+    there, here = (
+        {key[0]: set(part["question_id"]) for key, part in frame.partition_by("benchmark", as_dict=True).items()}
+        for frame in (before, now)
+    )
+    for benchmark in dict.fromkeys(before["benchmark"]):
+        if benchmark not in here or there[benchmark] == here[benchmark]:
+            continue
+        both = len(there[benchmark] & here[benchmark])
+        yield (
+            f"{benchmark}: the questions differ: {both} in common, {len(there[benchmark]) - both} only in the "
+            f"baseline, {len(here[benchmark]) - both} only in this run"
+        )
+
+
+def _unlike_settings(pairs: pl.DataFrame) -> Iterator[str]:
+    """Which settings of the answers changed, each with where; that may be what is to be checked."""
+    unlike = pairs.filter(pl.col("settings_hash") != pl.col("settings_hash_now"))
+    columns = ["benchmark", "strategy", "settings", "settings_now"]
+    found: dict[str, list[str]] = {}
+    for benchmark, strategy, *texts in unlike.select(columns).unique(maintain_order=True).iter_rows():
+        first, second = (orjson.loads(text) for text in texts)
+        for name in sorted((first.keys() | second.keys()) - {"model"}):
+            values = first.get(name), second.get(name)
+            if values[0] != values[1]:
+                said = "" if name.endswith("_hash") else f" (baseline {values[0]}, this run {values[1]})"
+                found.setdefault(f"{name.removesuffix('_hash')} changed{said}", []).append(f"{benchmark}/{strategy}")
+    for change, places in found.items():
+        yield f"{change} in {listed(places)}"

@@ -1,0 +1,155 @@
+"""The questions of `sql/queries`, and whether what is given to them is in the lake."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+import duckdb
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import default_parameters, describe_sql, run_query, view_files, view_name
+from shaberi_dagster.settings import Settings
+
+_MOST_SHOWN = 10
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class NamedQuery:
+    """A file of `sql/queries`.
+
+    Attributes:
+        name: Its name without `.sql`.
+        description: The comment on top.
+        sql: One SELECT.
+        parameters: Its `$parameters`, those without a default first.
+        defaults: What parameters are when nothing is given; None is null.
+    """
+
+    name: str
+    description: str
+    sql: str
+    parameters: Sequence[str]
+    defaults: Mapping[str, str | None]
+
+    @property
+    def signature(self) -> str:
+        """Its parameters with their defaults, as `--param` takes them."""
+        defaults = {name: "null" if value is None else value for name, value in self.defaults.items()}
+        return ", ".join(f"{name}={defaults[name]}" if name in defaults else name for name in self.parameters)
+
+    def bound(self, given: Mapping[str, str | None]) -> dict[str, str | None]:
+        """The values of all parameters.
+
+        Raises:
+            ConfigurationError: One has no value, or is not a parameter of this query.
+        """
+        if unknown := given.keys() - set(self.parameters):
+            raise ConfigurationError(
+                f"query {self.name} has no parameter {min(unknown)}; parameters: {self.signature or 'none'}"
+            )
+        values = {**self.defaults, **given}
+        if missing := [name for name in self.parameters if name not in values]:
+            needed = " ".join(f"--param {name}=…" for name in missing)
+            raise ConfigurationError(f"query {self.name} needs {needed}; parameters: {self.signature}")
+        return values
+
+    def check_known(self, connection: duckdb.DuckDBPyConnection, given: Mapping[str, str]) -> None:
+        """Refuse names that the lake has not: they would find nothing, or leave something out in silence.
+
+        Args:
+            connection: Over the lake.
+            given: Values of its parameters; those that are its defaults, and parameters that name nothing, pass.
+
+        Raises:
+            ConfigurationError: There is no such model, judge, …; with the names that are most like it.
+        """
+        for parameter, value in given.items():
+            if parameter not in _NAMES or value == self.defaults.get(parameter):
+                continue
+            what, is_list = _NAMES[parameter]
+            known = [name for (name,) in run_query(connection, _KNOWN[what]).fetchall()]
+            for name in value.split(",") if is_list else [value]:
+                if name not in known:
+                    raise ConfigurationError(f"--param {parameter}: no {what} {name!r}; {_advice(name, known)}")
+
+
+_KNOWN = {
+    "model": "select distinct model from runs",
+    "run": "select run_id from runs",
+    "tag": "select distinct run_tag from runs",
+    "benchmark": "select distinct benchmark from questions union select 'overall'",
+    "question set": "select distinct question_set from questions",
+    "judge": "select judge from metrics union select judge from judgements",
+    "judge model": "select distinct coalesce(judge_model, judge) from judgements",
+    "pipeline": "select 'baseline' union select pipeline from metrics",
+    "null policy": "select unnest(['legacy', 'zero', 'strict'])",
+}
+"""All names of a kind, as SQL over the public views."""
+_NAMES = {
+    "model": ("model", False),
+    "models": ("model", True),
+    "first": ("run", False),
+    "second": ("run", False),
+    "run_id": ("run", False),
+    "tag": ("tag", False),
+    "run_tag": ("tag", False),
+    "run_tags": ("tag", True),
+    "benchmark": ("benchmark", False),
+    "question_set": ("question set", True),
+    "judge": ("judge", False),
+    "judge_a": ("judge", False),
+    "judge_b": ("judge", False),
+    "judges": ("judge", True),
+    "judge_model": ("judge model", False),
+    "pipeline": ("pipeline", False),
+    "policy": ("null policy", False),
+}
+"""What the value of a parameter must be the name of, by the parameter; and whether it is several, comma-separated."""
+
+
+def named_queries(settings: Settings) -> dict[str, NamedQuery]:
+    """The queries of `sql/queries` by name."""
+    return {path.stem: _named_query(path) for path in sorted((settings.sql / "queries").glob("*.sql"))}
+
+
+def find_query(settings: Settings, query: str) -> NamedQuery | None:
+    """The named query, or all of the view; None for a statement.
+
+    Raises:
+        ConfigurationError: It looks like a name, and there is no such query or view.
+    """
+    if not _NAME.fullmatch(query):
+        return None
+    queries = named_queries(settings)
+    if query in queries:
+        return queries[query]
+    if query in map(view_name, view_files()):
+        return NamedQuery(query, "", f"from {query}", [], {})
+    raise ConfigurationError(f"no query {query!r}; known: {', '.join(queries)}; `shaberi sql` lists views too")
+
+
+def _named_query(path: Path) -> NamedQuery:
+    sql, defaults = path.read_text(encoding="utf-8"), default_parameters(path)
+    names = duckdb.extract_statements(sql)[0].named_parameters
+    parameters = [*sorted(names - defaults.keys()), *defaults]
+    return NamedQuery(path.stem, describe_sql(path), sql, parameters, defaults)
+
+
+def _advice(name: str, known: Sequence[str]) -> str:
+    """Which names may have been meant; without any, what there is."""
+    by_plain = {one.casefold(): one for one in sorted(known)}
+    plain = name.strip().casefold()
+    alike = [one for one in by_plain if plain and plain in one] or get_close_matches(plain, by_plain)
+    if alike:
+        return f"did you mean {_listed([by_plain[one] for one in alike], 'or')}?"
+    return f"the lake has {_listed(sorted(known), 'and')}" if known else "the lake has none"
+
+
+def _listed(names: Sequence[str], last: str) -> str:
+    shown = list(names[:_MOST_SHOWN])
+    if len(names) > _MOST_SHOWN:
+        shown.append(f"{len(names) - _MOST_SHOWN} more")
+    return f" {last} ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))

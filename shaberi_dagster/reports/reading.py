@@ -1,0 +1,90 @@
+"""The SQL of reports: statements of `sql/reports/`, run on the public views."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import run_query
+from shaberi_dagster.settings import project_folder
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BASELINE = "baseline"
+"""The pipeline without passes."""
+POLICIES = {
+    "legacy": "samples without a score are left out",
+    "zero": "a sample without a score counts as the scale's minimum",
+    "strict": "no score unless every planned sample has one",
+}
+"""Null policies: what a missing score counts as."""
+_NAMED_QUERY = re.compile(r"\{(\w+)\}")
+
+
+def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[dict[str, Any]]:
+    """The rows of `sql/reports/NAME.sql`, by column name.
+
+    Args:
+        catalog: The public views.
+        name: Of the file.
+        values: Of the statement's parameters.
+    """
+    result = run_query(catalog, _statement(name), values)
+    names = [column[0] for column in result.description or []]
+    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+def fetch_frame(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> "pl.DataFrame":
+    """The same as a frame."""
+    return frame_of(run_query(catalog, _statement(name), values))
+
+
+def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
+    """The result of a statement as a frame."""
+    import polars as pl  # noqa: PLC0415  (only for those who want it)
+
+    return pl.DataFrame(result.to_arrow_table())
+
+
+def reported_scales() -> list[dict[str, object]]:
+    """The ends of each known benchmark's reported scale, for statements that count scores outside of it."""
+    return [
+        {"benchmark": name, "minimum": bounds[0], "maximum": bounds[1]}
+        for name in ALL_BENCHMARKS
+        if (bounds := reported_scale(name))
+    ]
+
+
+def reported_scale(benchmark: str) -> tuple[float, float] | None:
+    """The ends of a benchmark's reported scale; None for one that is not known."""
+    known = ALL_BENCHMARKS.get(benchmark)
+    if known is None:
+        return None
+    return known.scale_minimum * known.reported_multiplier, known.scale_maximum * known.reported_multiplier
+
+
+def check_choice(option: str, value: str, values: Sequence[str]) -> None:
+    """Refuse a value that is no choice.
+
+    Raises:
+        ConfigurationError: It is none of `values`.
+    """
+    if value not in values:
+        raise ConfigurationError(f"{option} must be one of {', '.join(values)}, not {value!r}")
+
+
+@cache
+def _statement(name: str) -> str:
+    """The text of a statement; `{name}` in it stands for the named query of `sql/queries`."""
+    text = (project_folder("sql") / "reports" / f"{name}.sql").read_text(encoding="utf-8")
+    return _NAMED_QUERY.sub(lambda match: _named_query(match[1]), text)
+
+
+def _named_query(name: str) -> str:
+    text = (project_folder("sql") / "queries" / f"{name}.sql").read_text(encoding="utf-8")
+    return text.rstrip().removesuffix(";")

@@ -1,0 +1,127 @@
+"""What made the scores of runs, and where it differs: such scores are not averaged, and not compared in silence."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import duckdb
+
+from shaberi_dagster.reports.reading import fetch
+
+_HASH_LENGTH = 12
+_QUESTION_SETTINGS = {
+    "question_set": "question set",
+    "n_questions": "number of questions",
+    "samples": "samples of a question",
+}
+_GENERATION_SETTINGS = {
+    "prompt_hash": "prompt of answers",
+    "temperature": "temperature of answers",
+    "max_tokens": "max_tokens of answers",
+    "frequency_penalty": "frequency_penalty of answers",
+}
+QUESTIONS = frozenset(_QUESTION_SETTINGS.values())
+"""Names of the settings that say which questions a run was asked."""
+
+
+class Setting(NamedTuple):
+    """Something that is the same for scores that go together.
+
+    Attributes:
+        benchmark: For which benchmark.
+        name: What it is, in words.
+        follows: Name of the setting that this one follows from: where that differs, this is not said as well.
+    """
+
+    benchmark: str
+    name: str
+    follows: str = ""
+
+
+SettingsByRun = Mapping[Setting, Mapping[str, frozenset[str]]]
+"""The values by run id: several where a run was judged in parts; a run that has none is left out."""
+
+
+def read_settings(
+    catalog: duckdb.DuckDBPyConnection,
+    run_ids: Sequence[str],
+    benchmarks: Iterable[str],
+    judges: Iterable[str],
+    pipeline: str,
+) -> SettingsByRun:
+    """What made the scores of some runs: questions, settings of answers and judges, and of passes.
+
+    Args:
+        catalog: Where to read.
+        run_ids: The runs.
+        benchmarks: The benchmarks that matter.
+        judges: The judges that matter.
+        pipeline: The passes, or baseline.
+    """
+    found: dict[Setting, dict[str, set[str]]] = {}
+
+    def add(run_id: str, value: object, benchmark: str, name: str, follows: str = "") -> None:
+        found.setdefault(Setting(benchmark, name, follows), {}).setdefault(run_id, set()).add(said(value))
+
+    wanted = sorted(benchmarks)
+    for row in fetch(catalog, "run_specs", run_ids=run_ids):
+        spec = json.loads(row["spec"])
+        for benchmark in wanted:
+            settings = spec.get("benchmarks", {}).get(benchmark)
+            if settings is None:
+                continue
+            asked, limit = settings.get("n_questions"), spec.get("limit")
+            settings = settings | {"n_questions": min(asked, limit) if asked and limit else asked}
+            for key, name in (_QUESTION_SETTINGS | _GENERATION_SETTINGS).items():
+                add(row["run_id"], settings.get(key), benchmark, name)
+    for row in fetch(catalog, "judge_versions", run_ids=run_ids, judges=sorted(judges)):
+        if row["benchmark"] in wanted:
+            prompts = f"prompts of judge {row['judge']}"
+            add(row["run_id"], row["prompts"], row["benchmark"], prompts)
+            add(row["run_id"], row["settings"], row["benchmark"], f"settings of judge {row['judge']}", prompts)
+    for row in fetch(catalog, "pass_versions", run_ids=run_ids, pipeline=pipeline):
+        if row["benchmark"] in wanted:
+            add(row["run_id"], row["pipeline_hash"], row["benchmark"], f"settings of the passes {pipeline}")
+    return {
+        setting: {run_id: frozenset(values) for run_id, values in by_run.items()} for setting, by_run in found.items()
+    }
+
+
+def differences(
+    settings: SettingsByRun, groups: Mapping[str, Sequence[str]], ignored: Collection[str] = ()
+) -> list[str]:
+    """Where some runs differ, one sentence for each setting, like `tengu: temperature of answers: 0.2 (A), 0.7 (B)`.
+
+    Args:
+        settings: From `read_settings`.
+        groups: What to call some runs, and their ids.
+        ignored: Names of settings that may differ.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for (benchmark, name, follows), by_run in settings.items():
+        if name in ignored or (benchmark, follows) in found:
+            continue
+        values = {
+            label: frozenset().union(*(by_run.get(run_id, frozenset()) for run_id in run_ids))
+            for label, run_ids in groups.items()
+        }
+        labels: dict[frozenset[str], list[str]] = {}
+        for label, own in values.items():
+            if own:
+                labels.setdefault(own, []).append(label)
+        if sum(map(len, labels.values())) > 1 and len(frozenset().union(*labels)) > 1:
+            parts = (f"{listed(own, ' and ')} ({', '.join(names)})" for own, names in labels.items())
+            found[benchmark, name] = f"{benchmark}: {name}: {', '.join(parts)}"
+    return list(found.values())
+
+
+def said(value: object) -> str:
+    """A setting in words; hashes by their beginning."""
+    if value is None:
+        return "not recorded"
+    return str(value)[:_HASH_LENGTH] if isinstance(value, str) and "@" not in value else str(value)
+
+
+def listed(values: Iterable[str], between: str = ", ") -> str:
+    """The values in order."""
+    return between.join(sorted(values))

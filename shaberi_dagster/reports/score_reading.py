@@ -1,0 +1,258 @@
+"""The scores of runs, read from the lake with everything that says how far they hold."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import duckdb
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch
+from shaberi_dagster.reports.sameness import differences, read_settings
+from shaberi_dagster.reports.scores import Replies, RunStatistic, ScoreReport, ScoreRow, TokenRow, grouped
+from shaberi_dagster.reports.uncertainty import (
+    MOST_RUNS,
+    SamplesByRow,
+    judge_remarks,
+    read_judge_means,
+    read_judge_pairs,
+    read_samples,
+    read_ties,
+    read_unfinished,
+    version_remarks,
+    with_interval,
+    with_intervals,
+    with_leniency,
+)
+from shaberi_dagster.statistics.intervals import margin_of_error
+
+OBJECT_SCORES = ("none", "recovered")
+OVER = ("questions", "categories")
+_ALL_RUNS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which runs to show, and how missing scores count.
+
+    Attributes:
+        models: Only these models; none means all.
+        tags: Only runs with one of these tags or base tags; none means all.
+        judges: Only these judges; none means all.
+        runs: Only multi-runs, of their runs the first so many; None for no statistics asked.
+        pipeline: Passes in order, or baseline.
+        null_policy: legacy, zero or strict.
+        question_sets: Of these sets' benchmarks only the runs that were asked all their questions, over those.
+        object_scores: One of `OBJECT_SCORES`: what an object in place of a score counts as (imported runs).
+        over: One of `OVER`: what else could have been asked, which intervals are over.
+        as_of: What the lake had at that time; None is now.
+        aggregate: Runs that cannot be put into one aggregate are an error, not a remark.
+    """
+
+    models: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    judges: Sequence[str] = ()
+    runs: int | None = None
+    pipeline: str = BASELINE
+    null_policy: str = "legacy"
+    question_sets: Sequence[str] = ()
+    object_scores: str = "none"
+    over: str = "questions"
+    as_of: datetime | None = None
+    aggregate: bool = False
+
+    def check(self) -> None:
+        """Refuse what is no choice.
+
+        Raises:
+            ConfigurationError: There is no such null policy, or other choice.
+        """
+        check_choice("--null-policy", self.null_policy, tuple(POLICIES))
+        check_choice("--object-scores", self.object_scores, OBJECT_SCORES)
+        check_choice("--over", self.over, OVER)
+
+    @property
+    def of_runs(self) -> dict[str, object]:
+        """Which runs are meant, as parameters of a statement."""
+        return {"models": list(self.models) or None, "tags": list(self.tags) or None, "first_runs": self.runs}
+
+    @property
+    def of_other_questions(self) -> bool:
+        """Whether the roll-up does not have these scores."""
+        return bool(self.question_sets) or self.object_scores != "none"
+
+
+def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> ScoreReport:
+    """The selected scores with their uncertainty, statistics, judges, replies and tokens.
+
+    Args:
+        catalog: The public views, at the time that is selected.
+        selection: What to read.
+
+    Raises:
+        ConfigurationError: Nothing is selected, or runs that are to be put into one aggregate are not alike.
+    """
+    selection.check()
+    found = _read_rows(catalog, selection)
+    if not found:
+        raise ConfigurationError(_nothing(catalog, selection))
+    base_tags = {row["run_id"]: (row.pop("base_tag"), row.pop("run_number")) for row in found}
+    rows = [ScoreRow(**row) for row in found]
+    remarks = _remarks(selection) + version_remarks(rows)
+    samples: SamplesByRow = {}
+    replies: list[Replies] = []
+    few = len(base_tags) <= MOST_RUNS
+    if not few:
+        remarks.append(f"More than {MOST_RUNS} runs: without intervals over questions, ties, leniency and agreement.")
+    if few and selection.object_scores == "none":
+        samples = read_samples(catalog, rows, selection.question_sets)
+        rows = [with_interval(row, samples, selection.over) for row in rows]
+    if few and not selection.of_other_questions:
+        judges = list(selection.judges) or None
+        ledger = fetch(catalog, "ledger", run_ids=sorted(base_tags), judges=judges, pipeline=selection.pipeline)
+        replies = [Replies(**row) for row in ledger]
+    report = ScoreReport(
+        policy=selection.null_policy,
+        pipeline=selection.pipeline,
+        rows=rows,
+        tokens=[TokenRow(**row) for row in fetch(catalog, "tokens", run_ids=sorted(base_tags))],
+        ties=read_ties(rows, samples),
+        unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
+        replies=replies,
+        over=selection.over,
+        remarks=remarks,
+    )
+    if selection.of_other_questions:
+        return report
+    if selection.tags or selection.runs:
+        report = _with_statistics(catalog, report, selection, base_tags, samples)
+    return _with_judges(catalog, report)
+
+
+def _read_rows(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> list[dict[str, Any]]:
+    """From the roll-up, unless scores over other questions or of objects are asked for."""
+    chosen = {**selection.of_runs, "judges": list(selection.judges) or None, "pipeline": selection.pipeline}
+    if not selection.of_other_questions:
+        return fetch(catalog, "scores", **chosen, null_policy=selection.null_policy)
+    if selection.runs:
+        raise ConfigurationError("--runs is over the runs' own question sets: leave it out, or the other choices")
+    known = {row["question_set"] for row in fetch(catalog, "question_sets")}
+    if unknown := sorted(set(selection.question_sets) - known):
+        raise ConfigurationError(f"the lake has no question set {unknown[0]!r}; it has {', '.join(sorted(known))}")
+    return fetch(
+        catalog,
+        "scores_over",
+        **chosen,
+        question_set=",".join(selection.question_sets) or None,
+        policy=selection.null_policy,
+        object_scores=selection.object_scores,
+    )
+
+
+def _with_judges(catalog: duckdb.DuckDBPyConnection, report: ScoreReport) -> ScoreReport:
+    """The report with what several judges have in common."""
+    judges = sorted({row.judge for row in report.rows})
+    if len(judges) == 1:
+        return report
+    few = len({row.run_id for row in report.rows}) <= MOST_RUNS
+    rows, connected = with_leniency(catalog, report.rows) if few else (report.rows, {})
+    means = read_judge_means(catalog, rows)
+    return replace(
+        report,
+        rows=rows,
+        judge_means=means,
+        judge_pairs=read_judge_pairs(catalog, judges) if few else [],
+        remarks=[*report.remarks, *judge_remarks(rows, means, connected)],
+    )
+
+
+def _nothing(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> str:
+    """Why there is nothing to show."""
+    there = [row["pipeline"] for row in fetch(catalog, "pipelines", **selection.of_runs)]
+    if not there or selection.pipeline in there:
+        return 'no scores match; `shaberi sql "select run_id, status from runs"` lists the runs'
+    options = "".join(f" --tag {tag}" for tag in selection.tags)
+    return (
+        f"no run has scores under the passes {selection.pipeline}: run `shaberi reprocess --passes {selection.pipeline}"
+        f"{options}`; there are {', '.join(there)}"
+    )
+
+
+def _remarks(selection: Selection) -> list[str]:
+    remarks = []
+    if selection.question_sets:
+        names = ", ".join(selection.question_sets)
+        remarks.append(f"Over {names}: only runs that were asked all of these questions, and only these questions.")
+    if selection.object_scores == "recovered":
+        remarks.append("Objects in place of scores count as the number inside of them.")
+    if selection.as_of:
+        remarks.append(f"As of {selection.as_of.isoformat()}.")
+    return remarks
+
+
+def _with_statistics(
+    catalog: duckdb.DuckDBPyConnection,
+    report: ScoreReport,
+    selection: Selection,
+    base_tags: Mapping[str, tuple[str, int | None]],
+    samples: SamplesByRow,
+) -> ScoreReport:
+    """The report with statistics over the runs of multi-runs, when the selection names base tags.
+
+    Raises:
+        ConfigurationError: Runs of one aggregate are not alike, and they are to be.
+    """
+    # A run without a number is no part of the multi-run that was made under the same tag.
+    several = {(row.model, base_tags[row.run_id][0]) for row in report.rows if base_tags[row.run_id][1] is not None}
+    rows = [
+        row
+        for row in report.rows
+        if (row.run_tag not in selection.tags or selection.runs)
+        and (base_tags[row.run_id][1] is not None or (row.model, base_tags[row.run_id][0]) not in several)
+    ]
+    groups = dict(grouped(rows, lambda row: (row.model, base_tags[row.run_id][0])))
+    remarks = list(report.remarks)
+    for (model, base_tag), own in list(groups.items()):
+        unlike = _unlike(catalog, own, selection.pipeline)
+        if unlike and selection.aggregate:
+            raise ConfigurationError(f"the runs of {model} {base_tag} cannot be put into one aggregate: {unlike}")
+        if unlike:
+            remarks.append(f"No statistics over the runs of {model} {base_tag}, which differ: {unlike}.")
+            del groups[model, base_tag]
+    run_ids = {key: sorted({row.run_id for row in own}) for key, own in groups.items()}
+    shared = {
+        (*key, row["benchmark"]): {"n_answers": row["n_answers"], "n_shared": row["n_shared"]}
+        for key, own in run_ids.items()
+        if len(own) > 1
+        for row in fetch(catalog, "shared_replies", run_ids=own)
+    }
+    statistics = [
+        RunStatistic(
+            **{name: value for name, value in row.items() if name != "values_by_run"},
+            margin_of_error=margin_of_error(row["sd"], row["n_runs"]),
+            values=tuple(row["values_by_run"]),
+            **shared.get((row["model"], row["base_tag"], row["benchmark"]), {}),
+        )
+        for row in fetch(
+            catalog,
+            "run_statistics",
+            first_runs=selection.runs or _ALL_RUNS,
+            base_tags=sorted({tag for _, tag in groups}),
+            null_policy=selection.null_policy,
+            pipeline=selection.pipeline,
+            judges=list(selection.judges) or None,
+        )
+        if (row["model"], row["base_tag"]) in groups
+    ]
+    return replace(report, statistics=with_intervals(statistics, samples, run_ids, selection.over), remarks=remarks)
+
+
+def _unlike(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], pipeline: str) -> str:
+    """What is not the same for all runs of an aggregate; empty when everything is."""
+    runs = {row.run_tag: [row.run_id] for row in rows}
+    if len(runs) == 1:
+        return ""
+    run_ids = [run_id for (run_id,) in runs.values()]
+    benchmarks, judges = {row.benchmark for row in rows}, {row.judge for row in rows}
+    return "; ".join(differences(read_settings(catalog, run_ids, benchmarks, judges, pipeline), runs))

@@ -1,0 +1,436 @@
+"""What is read beside scores: uncertainty, ties, what judges have in common, and what is not finished.
+
+NumPy, for ties, and SciPy, for the quantiles of intervals, are loaded when they are needed.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import duckdb
+
+from shaberi_dagster.reports.reading import fetch, reported_scale
+from shaberi_dagster.reports.sameness import said
+from shaberi_dagster.reports.scores import (
+    OVERALL,
+    JudgeMean,
+    JudgePair,
+    RunStatistic,
+    ScoreRow,
+    Tie,
+    Unfinished,
+    benchmark_order,
+    grouped,
+    is_number,
+    mean_of,
+)
+from shaberi_dagster.statistics.intervals import Estimate, clustered_mean_interval, mean_of_estimates
+
+FEWEST_CATEGORIES = 10
+"""From how many categories on they are taken for a sample of categories."""
+_FEWEST_COMPARED = 2
+MOST_RUNS = 200
+"""With more runs there are no intervals over questions, ties, leniencies and agreements, which would take seconds."""
+
+
+class Samples(NamedTuple):
+    """The scores of one run on one benchmark by one judge, on the reported scale.
+
+    Attributes:
+        questions: The question of each, as a number.
+        categories: The category of each, as a number; None where it has none.
+        scores: As the null policy counts them.
+    """
+
+    questions: Sequence[int]
+    categories: Sequence[int | None]
+    scores: Sequence[float]
+
+    @property
+    def n_categories(self) -> int:
+        """How many categories there are; they are a sample of categories only if they are many."""
+        return len({one for one in self.categories if one is not None})
+
+    def clusters(self, over: str) -> Sequence[int | None]:
+        """What is independent: the questions, or the categories where there are ten or more."""
+        return self.categories if over == "categories" and self.n_categories >= FEWEST_CATEGORIES else self.questions
+
+
+SamplesByRow = Mapping[tuple[str, str, str], Samples]
+"""By run id, judge and benchmark."""
+
+
+def read_samples(
+    catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], question_sets: Sequence[str]
+) -> SamplesByRow:
+    """The single scores that the rows' means are of.
+
+    Args:
+        catalog: Where to read.
+        rows: Of one pipeline and null policy.
+        question_sets: Of these sets' benchmarks only their questions.
+    """
+    found = fetch(
+        catalog,
+        "samples",
+        run_ids=sorted({row.run_id for row in rows}),
+        judges=sorted({row.judge for row in rows}),
+        pipeline=rows[0].pipeline,
+        question_sets=list(question_sets),
+    )
+    by_row = {(one["run_id"], one["judge"], one["benchmark"]): one for one in found}
+    keys = {_key(row): row for row in rows if is_number(row.score)}
+    samples = {key: _counted(row, by_row[key]) for key, row in keys.items() if key in by_row}
+    return {key: own for key, own in samples.items() if own.scores}
+
+
+def _counted(row: ScoreRow, found: Mapping[str, Any]) -> Samples:
+    scored = list(zip(found["questions"], found["categories"], found["scores"], strict=True))
+    bounds = reported_scale(row.benchmark)
+    if row.null_policy == "zero" and bounds:
+        # A planned sample without a row is a missing score as well; of which question it is does not matter.
+        scored += [(-number, None, None) for number in range(1, row.n_planned - found["n_rows"] + 1)]
+        scored = [(*where, bounds[0] if score is None else score) for *where, score in scored]
+    kept = [one for one in scored if one[2] is not None]
+    return Samples(*zip(*kept, strict=True)) if kept else Samples((), (), ())
+
+
+def _key(row: ScoreRow) -> tuple[str, str, str]:
+    return row.run_id, row.judge, row.benchmark
+
+
+def with_interval(row: ScoreRow, samples: SamplesByRow, over: str) -> ScoreRow:
+    """The row with the interval of its score, and how much wider it is if categories are a sample as well.
+
+    Args:
+        row: A score.
+        samples: The single scores of all rows.
+        over: questions or categories: samples of one are one cluster.
+    """
+    own = samples.get(_key(row))
+    if own is None:
+        return row
+    bounds = reported_scale(row.benchmark)
+    narrow, wide = (
+        clustered_mean_interval(own.scores, own.clusters(one), bounds) for one in ("questions", "categories")
+    )
+    wider = None
+    if narrow and wide and own.n_categories >= FEWEST_CATEGORIES:
+        wider = (wide.interval.upper - wide.interval.lower) / (narrow.interval.upper - narrow.interval.lower)
+    estimate = wide if over == "categories" else narrow
+    return replace(row, over_questions=estimate, n_categories=own.n_categories, over_categories=wider)
+
+
+def with_intervals(
+    statistics: Sequence[RunStatistic],
+    samples: SamplesByRow,
+    run_ids: Mapping[tuple[str, str], Sequence[str]],
+    over: str,
+) -> list[RunStatistic]:
+    """Aggregates over runs with the interval over questions of all their samples.
+
+    Args:
+        statistics: The aggregates.
+        samples: The runs' single scores.
+        run_ids: The runs of each model and base tag.
+        over: questions or categories.
+    """
+    done = []
+    for (model, base_tag, judge), own in grouped(statistics, lambda one: (one.model, one.base_tag, one.judge)):
+        estimates: dict[str, Estimate | None] = {}
+        for benchmark in (one.benchmark for one in own if one.benchmark != OVERALL):
+            keys = [(run_id, judge, benchmark) for run_id in run_ids[model, base_tag]]
+            parts = [samples[key] for key in keys if key in samples]
+            scores = [score for part in parts for score in part.scores]
+            clusters = [cluster for part in parts for cluster in part.clusters(over)]
+            estimates[benchmark] = clustered_mean_interval(scores, clusters, reported_scale(benchmark))
+        known = [estimate for estimate in estimates.values() if estimate]
+        if known and len(known) == len(estimates):
+            estimates[OVERALL] = mean_of_estimates(known)
+        done += [replace(one, over_questions=estimates.get(one.benchmark)) for one in own]
+    return done
+
+
+# --- ties ------------------------------------------------------------------------------------------------------------
+
+
+def read_ties(rows: Sequence[ScoreRow], samples: SamplesByRow) -> dict[tuple[str, str, str], Tie]:
+    """Which runs are not shown to differ from the best of their judge; by model, run tag and judge.
+
+    Runs are compared if they were asked the same and the judge scored them with the same prompts, under the same
+    settings of passes: other ones have no place in one ranking.
+    """
+    runs = grouped((row for row in rows if _key(row) in samples), lambda row: (row.model, row.run_tag, row.judge))
+    alike = grouped(runs, lambda run: (run[0][2], frozenset(map(_version, run[1]))))
+    ties: dict[tuple[str, str, str], Tie] = {}
+    for _, group in alike:
+        if len(group) > 1:
+            ties |= _ties([key for key, _ in group], [own for _, own in group], samples)
+    return ties
+
+
+def _version(row: ScoreRow) -> tuple[str, str | None, str | None]:
+    return row.asked, row.judge_prompt_hash, row.pipeline_hash
+
+
+def _ties(
+    keys: Sequence[tuple[str, str, str]], runs: Sequence[Sequence[ScoreRow]], samples: SamplesByRow
+) -> dict[tuple[str, str, str], Tie]:
+    import numpy as np  # noqa: PLC0415  (costs start-up time that single runs need not pay)
+
+    from shaberi_dagster.statistics.ties import tied_groups  # noqa: PLC0415
+
+    columns: dict[tuple[str, int], int] = {}
+    places: list[tuple[int, int]] = []
+    scores: list[float] = []
+    for index, rows in enumerate(runs):
+        for row in rows:
+            own = samples[_key(row)]
+            places += [(index, columns.setdefault((row.benchmark, one), len(columns))) for one in own.questions]
+            scores += own.scores
+    sums, counts = np.zeros((2, len(runs), len(columns)))
+    where = tuple(np.transpose(places))
+    np.add.at(sums, where, scores)
+    np.add.at(counts, where, 1)
+    table = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    found = tied_groups(table, [benchmark for benchmark, _ in columns])
+    best = found.groups[0][0]
+    ties = {}
+    for index, key in enumerate(keys):
+        p = float(found.adjusted_p_values[best, index])
+        if index == best:
+            ties[key] = Tie("best", len(keys), int(counts[best].astype(bool).sum()), None)
+        elif not np.isnan(p):
+            state: Literal["tied", "below"] = "tied" if found.tied_with_best[index] else "below"
+            ties[key] = Tie(state, len(keys), int(found.n_common[best, index]), p)
+    return ties if len(ties) > 1 else {}
+
+
+# --- judges ----------------------------------------------------------------------------------------------------------
+
+_JUDGE_MEANS = """
+select
+    model, run_tag, benchmark, question_sets, judges, score, n_planned, n_scored, n_failed, n_excluded
+from multi_judge_leaderboard_of($models, tags := $run_tags, policy := $null_policy, only_judges := $judges)
+where pipeline = $pipeline
+  and strategy is null
+"""
+
+
+def with_leniency(
+    catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]
+) -> tuple[list[ScoreRow], dict[str, set[tuple[str, ...]]]]:
+    """The rows with their judges' leniency.
+
+    Returns:
+        The rows, and for each benchmark the sets of judges within which adjusted scores compare.
+    """
+    run_ids = sorted({row.run_id for row in rows})
+    choices = {"pipeline": rows[0].pipeline, "null_policy": rows[0].null_policy}
+    found = {
+        (one["run_id"], one["judge"], one["benchmark"]): one
+        for one in fetch(catalog, "leniency", run_ids=run_ids, **choices)
+    }
+    connected: dict[str, set[tuple[str, ...]]] = {}
+    for one in found.values():
+        connected.setdefault(one["benchmark"], set()).add(tuple(one["connected_judges"]))
+    leniency = {key: one["leniency"] for key, one in found.items()}
+    return [replace(row, leniency=leniency.get(_key(row))) for row in rows], connected
+
+
+def read_judge_means(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> list[JudgeMean]:
+    """The runs' means over the judges that runs which were asked the same share, by benchmark and overall, best first.
+
+    A run has no mean if it shares no judge, if its model has a run with more scores, or if two others have all its
+    judges and more: it would shrink their comparison to its own part.
+    """
+    runs = grouped(rows, lambda row: (row.model, row.run_tag))
+    cells = {run: {(row.judge, row.asked) for row in own if is_number(row.score)} for run, own in runs}
+    whole = {run for run, own in cells.items() if sum(own < other for other in cells.values()) < _FEWEST_COMPARED}
+    means: list[JudgeMean] = []
+    for asked, group in grouped(runs, lambda run: _asked(run[1])):
+        own_runs = dict(group)
+        compared = [run for run in own_runs if run in whole]
+        found = (
+            fetch(
+                catalog,
+                "judge_means",
+                models=sorted({model for model, _ in compared}),
+                run_tags=sorted({run_tag for _, run_tag in compared}),
+                judges=sorted({judge for run in compared for judge, _ in cells[run]}),
+                pipeline=rows[0].pipeline,
+                null_policy=rows[0].null_policy,
+            )
+            if compared
+            else []
+        )
+        with_mean = [one for one in found if (one["model"], one["run_tag"]) in compared]
+        means += [
+            JudgeMean(
+                **one,
+                adjusted_score=_adjusted(own_runs[one["model"], one["run_tag"]], one["question_sets"]),
+                asked=asked,
+            )
+            for one in with_mean
+        ]
+        has_mean = {(one["model"], one["run_tag"]) for one in with_mean}
+        others = [_without_mean(*run, own, asked) for run, own in group if run not in has_mean]
+        means += sorted(others, key=lambda one: (one.adjusted_score is None, -(one.adjusted_score or 0)))
+    return means
+
+
+def _asked(rows: Sequence[ScoreRow]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row.asked for row in sorted(rows, key=benchmark_order)))
+
+
+def _without_mean(model: str, run_tag: str, rows: Sequence[ScoreRow], asked: tuple[str, ...]) -> JudgeMean:
+    question_sets = sorted({row.question_set for row in rows})
+    totals = {
+        name: sum(getattr(row, name) for row in rows) for name in ("n_planned", "n_scored", "n_failed", "n_excluded")
+    }
+    adjusted = _adjusted(rows, question_sets)
+    return JudgeMean(model, run_tag, OVERALL, question_sets, (), None, adjusted_score=adjusted, asked=asked, **totals)
+
+
+def _adjusted(rows: Sequence[ScoreRow], question_sets: Sequence[str]) -> float | None:
+    """The mean over these sets of the mean of the judges' adjusted scores."""
+    by_set = {
+        name: [row.adjusted_score for row in rows if row.question_set == name and row.adjusted_score is not None]
+        for name in question_sets
+    }
+    return mean_of([mean_of(scores) for scores in by_set.values()])
+
+
+def read_judge_pairs(catalog: duckdb.DuckDBPyConnection, judges: Sequence[str]) -> list[JudgePair]:
+    """How far these judges agree on the answers of the lake that two of them scored."""
+    return [JudgePair(**one) for one in fetch(catalog, "judge_pairs", judges=list(judges))]
+
+
+def judge_remarks(
+    rows: Sequence[ScoreRow], means: Sequence[JudgeMean], connected: Mapping[str, set[tuple[str, ...]]]
+) -> list[str]:
+    """What the means over judges leave out, and which adjusted scores do not compare."""
+    compared = [one for one in means if one.benchmark != OVERALL and one.score is not None]
+    shared = {(judge, *one.question_sets) for one in compared for judge in one.judges}
+    missing = []
+    for judge, own in grouped(rows, lambda row: row.judge):
+        sets = {row.question_set for row in own}
+        without = sorted(one for one in sets if (judge, one) not in shared)
+        if without:
+            missing.append(f"judge {judge}" + (f" on {', '.join(without)}" if len(without) < len(sets) else ""))
+    left_out = sorted({f"{one.model} {one.run_tag}" for one in means if one.score is None})
+    remarks = []
+    if not shared:
+        remarks.append("No judge scored all runs over the same questions with the same prompt: no mean over judges.")
+    elif missing:
+        remarks.append(f"Not in the mean over judges, as not all compared runs have it: {'; '.join(missing)}.")
+    if shared and left_out:
+        remarks.append(f"Not compared over judges, as other runs have all of theirs and more: {', '.join(left_out)}.")
+    for benchmark, groups in sorted(connected.items()):
+        if len(groups) > 1:
+            names = " | ".join(sorted(", ".join(one) for one in groups))
+            remarks.append(f"Adjusted scores of {benchmark} compare only within judges that share answers: {names}.")
+    return remarks
+
+
+# --- what is not the same, and what is not there ---------------------------------------------------------------------
+
+_MOST_NAMES = 3
+_KEPT_APART = "such runs are kept apart in means over judges and in ties"
+
+
+def version_remarks(rows: Sequence[ScoreRow]) -> list[str]:
+    """Judges that judged the shown runs with different prompts or settings, and passes that had different ones."""
+    remarks = []
+    for judge, own in grouped(rows, lambda row: row.judge):
+        if prompts := _versions(own, "judge_prompt_hash"):
+            remarks.append(f"Judge {judge} judged with different prompts: {prompts}; {_KEPT_APART}.")
+        elif settings := _versions(own, "judge_config_hash"):
+            remarks.append(f"Judge {judge} judged with different settings: {settings}.")
+    if passes := _versions(rows, "pipeline_hash"):
+        remarks.append(f"The passes {rows[0].pipeline} had different settings or versions: {passes}; {_KEPT_APART}.")
+    return remarks
+
+
+def _versions(rows: Sequence[ScoreRow], name: str) -> str:
+    """Where there are several: `tengu 1a2b3c (model july), 4d5e6f (model august)`."""
+    found = []
+    for benchmark, own in grouped((row for row in rows if is_number(row.score)), lambda row: row.benchmark):
+        by_version = grouped(own, lambda row: getattr(row, name))
+        if len(by_version) > 1:
+            parts = (f"{said(version)} ({_names(ones)})" for version, ones in by_version)
+            found.append(f"{benchmark} {', '.join(parts)}")
+    return "; ".join(found)
+
+
+def _names(rows: Sequence[ScoreRow]) -> str:
+    names = list(dict.fromkeys(f"{row.model} {row.run_tag}" for row in rows))
+    more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+    return ", ".join([*names[:_MOST_NAMES], *more])
+
+
+_FAILED = """
+select metrics.run_id, metrics.benchmark, 'judge ' || metrics.judge as who, n_planned, n_failed, classes
+from metrics
+left join (
+    select run_id, benchmark, judge, histogram(coalesce(error_class, status)) as classes
+    from scores
+    where list_contains($run_ids, run_id)
+      and pipeline = 'baseline'
+      and strategy is null
+      and status not in ('ok', 'excluded')
+    group by all
+) as failures using (run_id, benchmark, judge)
+where list_contains($run_ids, metrics.run_id)
+  and pipeline = 'baseline'
+  and strategy is null
+  and null_policy = 'legacy'
+  and n_failed > 0
+  and (len($judges) = 0 or list_contains($judges, metrics.judge))
+union all
+select
+    run_id, benchmark, 'answers' as who, count(*) as n_planned, count(*) filter (failed) as n_failed,
+    histogram(error_class) filter (failed) as classes
+-- An empty answer is excluded, which is no failure.
+from (select *, status = 'error' and error_class is distinct from 'empty_answer' as failed from answers)
+where list_contains($run_ids, run_id)
+group by all
+having n_failed > 0
+order by all
+"""
+
+
+def read_unfinished(
+    catalog: duckdb.DuckDBPyConnection, runs: Mapping[str, object], judges: Sequence[str]
+) -> list[Unfinished]:
+    """The benchmarks of some runs that are not complete, with what failed.
+
+    Args:
+        catalog: Where to read.
+        runs: Which ones, as parameters of the statement.
+        judges: Only these; none means all.
+    """
+    unfinished = fetch(catalog, "unfinished_runs", **runs)
+    if not unfinished:
+        return []
+    failed = grouped(
+        fetch(catalog, "failed_parts", run_ids=[run["run_id"] for run in unfinished], judges=list(judges) or None),
+        lambda one: (one["run_id"], one["benchmark"]),
+    )
+    parts = dict(failed)
+    found = []
+    for run in unfinished:
+        names = (run["model"], run["run_tag"])
+        states = json.loads(run["status_by_benchmark"] or "{}") or {"": run["status"]}
+        for benchmark, state in states.items():
+            own = parts.get((run["run_id"], benchmark), [])
+            details = [{name: one[name] for name in ("who", "n_planned", "n_failed")} for one in own]
+            classes = [dict(sorted((one["classes"] or {}).items(), key=lambda item: -item[1])) for one in own]
+            # A part of judges that are not asked for is not said.
+            if state != "complete" and (own or not judges or state != "partial"):
+                found += [
+                    Unfinished(*names, benchmark, state, **detail, classes=ones)
+                    for detail, ones in zip(details, classes, strict=True)
+                ] or [Unfinished(*names, benchmark, state)]
+    return found

@@ -1,0 +1,373 @@
+import dagster as dg
+import pytest
+
+from shaberi_dagster.baselines import promote
+from shaberi_dagster.definitions import defs, run_job
+from shaberi_dagster.defs.jobs import EVALUATE
+from shaberi_dagster.defs.partitions import add_partition
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.reports.gate import check_regression, regression_checks
+from shaberi_dagster.runs.planning import load_questions
+from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.statistics.significance import fisher_lower_tail, mcnemar_exact
+from tests.judged_ensembles import SIZE, judged_ensemble, right, same
+from tests.runs import ask, own_engine, stored_run
+
+unit, integration = pytest.mark.unit, pytest.mark.integration
+
+
+@pytest.fixture
+def catalog_of():
+    """Opens the public views; closes them at the end."""
+    opened = []
+
+    def open_it(workspace):
+        opened.append(open_catalog(workspace.settings.warehouse))
+        return opened[-1]
+
+    yield open_it
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def check(workspace, catalog_of):
+    """The check of run m@@now against the baseline `base`."""
+
+    def checked(**options):
+        return check_regression(catalog_of(workspace), "m@@now", "base", **options)
+
+    return checked
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+@integration
+@pytest.mark.parametrize("gate", ["paired", "fisher"])
+def test_a_run_that_is_worse_fails_and_the_baseline_stays_as_it_was(workspace, check, gate):
+    base = judged_ensemble(workspace, {"gsm8k": same(18), "math500": same(17)}, tag="base")
+    promote(workspace.lake, base.run_id, "base")
+    before = workspace.lake.read("baselines")
+    judged_ensemble(workspace, {"gsm8k": same(6), "math500": same(17)}, tag="now")
+
+    report = check(gate=gate)
+
+    assert not report.passed
+    assert report.verdict.startswith("FAILED: worse than baseline base: single on all datasets")
+    assert workspace.lake.read("baselines").equals(before)
+    pooled = report.tests[0]
+    assert (pooled.tally.baseline_correct, pooled.tally.current_correct, pooled.tally.n_current) == (35, 23, 40)
+    expected = mcnemar_exact(0, 12, "less") if gate == "paired" else fisher_lower_tail(35, 5, 23, 17)
+    assert pooled.p_value == pytest.approx(expected)
+
+
+@integration
+@pytest.mark.parametrize("gate", ["paired", "fisher"])
+def test_an_equal_run_and_a_better_one_pass(workspace, check, gate):
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": same(12)}, tag="base").run_id, "base")
+    judged_ensemble(workspace, {"gsm8k": same(12)}, tag="now")
+    assert check(gate=gate).passed
+    judged_ensemble(workspace, {"gsm8k": same(19)}, tag="better")
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        assert check_regression(catalog, "m@@better", "base", gate=gate).passed
+
+
+@integration
+def test_a_drop_that_pairs_show_is_hidden_from_fisher(workspace, check):
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": same(15)}, tag="base").run_id, "base")
+    judged_ensemble(workspace, {"gsm8k": same(9)}, tag="now")
+    assert not check(gate="paired").passed
+    assert check(gate="fisher").passed
+
+
+@integration
+def test_failures_and_missing_answers_count_as_wrong_and_are_said(workspace, check):
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": same(20)}, tag="base").run_id, "base")
+    failing = {"single": [None] * 10 + [True] * 10, "plurality": [True] * 12, "elo": right(20)}
+    judged_ensemble(workspace, {"gsm8k": failing}, tag="now")
+
+    report = check()
+
+    rows = {test.tally.strategy: test for test in report.tests}
+    assert rows["single"].regressed
+    assert rows["plurality"].regressed
+    assert not rows["elo"].regressed
+    assert (rows["single"].tally.current_accuracy, rows["single"].tally.current_scored_accuracy) == (0.5, 1.0)
+    assert (rows["plurality"].tally.current_accuracy, rows["plurality"].tally.current_scored_accuracy) == (0.6, 1.0)
+    assert report.warnings == (
+        "18 of 60 answers of this run (30.0 %) have no verdict and count as wrong: 10 timeout, 8 missing",
+    )
+
+
+@integration
+def test_other_questions_models_judges_and_settings_are_said(workspace):
+    base = judged_ensemble(workspace, {"gsm8k": same(12), "math500": same(12)}, tag="base", grader_model="g")
+    promote(workspace.lake, base.run_id, "base")
+    fewer = {name: verdicts[:12] for name, verdicts in same(9, ("single", "plurality", "majority")).items()}
+    now = judged_ensemble(workspace, {"gsm8k": fewer, "simpleqa": fewer}, model="other", tag="now", temperature=0.1)
+
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        report = check_regression(catalog, now.run_id, "base")
+
+    said = "\n".join(report.warnings)
+    for part in (
+        "models differ: baseline m, this run other",
+        "datasets of the baseline that this run has not: math500",
+        "datasets of this run that the baseline has not, and that are not checked: simpleqa",
+        "strategies of the baseline that this run has not: elo",
+        "strategies of this run that the baseline has not, and that are not checked: majority",
+        "gsm8k: the questions differ: 12 in common, 8 only in the baseline, 0 only in this run",
+        "gsm8k: judges differ: baseline rule:numeric+g, this run rule:numeric",
+        "temperature changed (baseline 0.7, this run 0.1) in gsm8k/single, gsm8k/plurality",
+    ):
+        assert part in said, said
+    assert {(test.tally.strategy, test.tally.n_current) for test in report.tests} == {("single", 12), ("plurality", 12)}
+
+
+@integration
+def test_the_judge_of_the_baseline_is_taken_where_the_run_has_it(workspace, check):
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": same(12)}, tag="base").run_id, "base")
+    judged_ensemble(workspace, {"gsm8k": same(12)}, tag="now", grader_model="g")
+    assert check().warnings == ()
+
+
+@integration
+def test_only_some_datasets_can_be_compared(workspace, check):
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": same(18), "math500": same(18)}, tag="base").run_id, "base")  # fmt: skip
+    judged_ensemble(workspace, {"gsm8k": same(18), "math500": same(2)}, tag="now")
+    assert check(benchmarks=["gsm8k"]).passed
+    assert not check(benchmarks=["math500"]).passed
+    assert check(benchmarks=["gsm8k"]).warnings == ()
+
+
+@integration
+def test_fisher_can_test_each_dataset(workspace, check):
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": same(18), "math500": same(18)}, tag="base").run_id, "base")  # fmt: skip
+    judged_ensemble(workspace, {"gsm8k": same(18), "math500": same(2)}, tag="now")
+    report = check(gate="fisher", per_dataset=True)
+    assert {test.tally.benchmark for test in report.tests if test.regressed} == {"math500"}
+    assert len(report.tests) == 6
+    assert len(report.lifts) == 2
+
+
+@integration
+def test_lifts_are_of_each_strategy_over_the_single_answer(workspace, check):
+    before = {"single": right(10), "plurality": right(14)}
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": before}, tag="base").run_id, "base")
+    judged_ensemble(workspace, {"gsm8k": {"single": right(12), "plurality": right(12)}}, tag="now")
+    (lift,) = check().lifts
+    assert (lift.strategy, lift.baseline, lift.current, lift.change) == (
+        "plurality", pytest.approx(0.2), pytest.approx(0.0), pytest.approx(-0.2),
+    )  # fmt: skip
+
+
+@integration
+def test_what_cannot_be_checked_is_refused(workspace, check, catalog_of):
+    judged_ensemble(workspace, {"gsm8k": same(12)}, tag="now")
+    with pytest.raises(ConfigurationError, match="no baseline 'base'; there is none"):
+        check()
+    promote(workspace.lake, judged_ensemble(workspace, {"math500": same(12)}, tag="base").run_id, "base")
+    with pytest.raises(ConfigurationError, match="have no dataset and strategy in common"):
+        check()
+    with pytest.raises(ConfigurationError, match='no baseline "x\' or 1=1"; there are base'):
+        check_regression(catalog_of(workspace), "m@@now", "x' or 1=1")
+    with pytest.raises(ConfigurationError, match="gate must be one of paired, fisher, not 'both'"):
+        check(gate="both")
+    for level in (0, 1, -1, 2):
+        with pytest.raises(ConfigurationError, match="significance must be between 0 and 1"):
+            check(significance=level)
+
+
+@integration
+def test_without_a_common_question_only_fisher_compares(workspace, check):
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": same(20)}, tag="base").run_id, "base")
+    folder = workspace.settings.warehouse.parent / "others"
+    folder.mkdir()
+    lines = [f'{{"question": "another {number}", "reference": "1"}}\n' for number in range(SIZE)]
+    (folder / "gsm8k.jsonl").write_text("".join(lines), encoding="utf-8")
+    judged_ensemble(workspace, {"gsm8k": same(5)}, tag="now", questions=str(folder))
+
+    with pytest.raises(ConfigurationError, match="have no question in common"):
+        check()
+    report = check(gate="fisher")
+    assert not report.passed
+    assert "gsm8k: the questions differ: 0 in common" in report.warnings[0]
+
+
+@pytest.fixture
+def evaluated(workspace, mock):
+    """A real run of gsm8k whose answers are the references and `off` more."""
+
+    def evaluated(tag, off=0, samples=3, **values):
+        request = ask(mock, tag=tag, benchmarks=["gsm8k"], judge_models=None, strategies=["plurality"], **values)
+        spec = stored_run(workspace, request.model_copy(update={"samples": samples}))
+        known = {one.question: int(one.reference) for one in load_questions(spec, "gsm8k", workspace).questions}
+        mock.options.script = lambda body, _: next(
+            f"The answer is {reference + off}."
+            for question, reference in known.items()
+            if question in body["messages"][-1]["content"]
+        )
+        for stage in STAGES:
+            materialize(stage, spec.run_id, ["gsm8k"], workspace)
+        return spec.run_id
+
+    with own_engine({}):
+        yield evaluated
+
+
+@integration
+def test_two_real_runs_are_compared_question_by_question(workspace, evaluated, catalog_of):
+    promote(workspace.lake, evaluated("base", temperature=0.5), "base")
+
+    now = evaluated("now", off=1, temperature=1.5)
+    report = check_regression(catalog_of(workspace), now, "base")
+
+    rows = workspace.lake.read("baselines")
+    assert rows.select("status", "correct").unique().rows() == [("ok", True)]
+    assert rows.select("answer_hash", "judge_config_hash", "settings").null_count().row(0) == (0, 0, 0)
+    assert {(one.tally.strategy, one.tally.losses, one.tally.gains) for one in report.tests} == {
+        ("single", 5, 0),
+        ("plurality", 5, 0),
+    }
+    assert report.result == "failed"
+    assert report.warnings == ("temperature changed (baseline 0.5, this run 1.5) in gsm8k/single, gsm8k/plurality",)
+
+
+@integration
+def test_replies_that_another_run_paid_for_are_no_new_evidence(workspace, evaluated):
+    promote(workspace.lake, evaluated("base"), "base")
+    found = {}
+    for tag, values in {"again": {}, "more": {"samples": 4}, "new": {"temperature": 1.5}}.items():
+        run_id = evaluated(tag, **values)
+        with open_catalog(workspace.settings.warehouse) as catalog:
+            found[tag] = check_regression(catalog, run_id, "base")
+
+    # With a fourth sample of each question, plurality has something new to vote on; the single answers are the old ones.
+    assert {tag: (one.n_reused, one.n_answers, one.result) for tag, one in found.items()} == {
+        "again": (10, 10, "inconclusive"),
+        "more": (5, 10, "passed"),
+        "new": (0, 10, "passed"),
+    }
+    said = "5 of 10 compared answers rest on replies that other runs have paid for, which are no new evidence"
+    assert said in found["more"].warnings
+    assert found["again"].doubts == (
+        "every compared answer is older than this run: other runs have paid for all replies",
+    )
+    assert found["again"].verdict.startswith("INCONCLUSIVE: not shown to be worse than baseline base, but every")
+
+
+@integration
+def test_a_run_is_no_evidence_about_itself(workspace, evaluated, catalog_of):
+    run_id = evaluated("base")
+    promote(workspace.lake, run_id, "base")
+
+    report = check_regression(catalog_of(workspace), run_id, "base")
+
+    assert (report.result, report.doubts) == ("inconclusive", ("a run is never worse than itself",))
+
+
+@integration
+def test_too_few_questions_to_fail_are_no_pass_and_too_few_to_pass_can_fail(workspace, check):
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": {"single": right(3, 3)}}, tag="base").run_id, "base")
+    judged_ensemble(workspace, {"gsm8k": {"single": right(3, 3)}}, tag="now")
+
+    assert not check().could_fail
+    assert (check().result, check().passed) == ("inconclusive", False)
+    # With 4 questions all lost p is 1/16.
+    judged_ensemble(workspace, {"gsm8k": {"single": right(4, 4)}}, tag="four")
+    judged_ensemble(workspace, {"gsm8k": {"single": right(0, 4)}}, tag="none")
+    promote(workspace.lake, "m@@four", "four")
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        assert check_regression(catalog, "m@@none", "four").result == "failed"
+
+
+@integration
+@pytest.mark.parametrize(("n_asked", "result"), [(18, "passed"), (17, "inconclusive")])
+def test_nine_tenths_of_the_baselines_questions_must_be_compared(workspace, check, n_asked, result):
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": same(20)}, tag="base").run_id, "base")
+    judged_ensemble(workspace, {"gsm8k": {name: right(n_asked, n_asked) for name in same(0)}}, tag="now")
+
+    report = check()
+
+    assert (report.n_compared, report.n_questions, report.result) == (n_asked, 20, result)
+    if result == "inconclusive":
+        assert report.doubts == ("only 85% of the baseline's questions were compared (17 of 20)",)
+
+
+@integration
+def test_strategies_that_were_not_asked_for_are_not_missing(workspace, check):
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": same(18)}, tag="base").run_id, "base")
+    judged_ensemble(workspace, {"gsm8k": same(18)}, tag="now")
+
+    report = check(strategies=["elo"])
+
+    assert [one.strategy for one in report.totals] == ["single", "elo"]
+    assert (report.n_compared, report.n_answers, report.result) == (20, 40, "passed")
+
+
+# --- in Dagster ------------------------------------------------------------------------------------------------------
+
+
+@unit
+def test_only_metrics_of_what_rules_grade_have_the_check():
+    graph = defs.resolve_asset_graph()
+    having = {key.asset_key.to_user_string() for key in graph.asset_check_keys if key.name == "no_regression"}
+    assert "metrics/gsm8k" in having
+    assert len(having) == 10
+    assert {name.split("/")[0] for name in having} == {"metrics"}
+    assert "metrics/tengu" not in having
+
+
+@integration
+def test_the_check_is_of_the_datasets_own_tests_and_the_pooled_ones(workspace):
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": same(18), "math500": same(18)}, tag="base").run_id, "base")  # fmt: skip
+    judged_ensemble(workspace, {"gsm8k": same(18), "math500": same(2)}, tag="now")
+    warehouse = workspace.settings.warehouse
+    checks = regression_checks(warehouse, "m@@now", "base", ["gsm8k", "math500"])
+    assert {name: (one.passed, one.severe) for name, one in checks.items()} == {
+        "gsm8k": (False, True),
+        "math500": (False, True),
+    }
+    assert checks["gsm8k"].description.startswith("FAILED: worse than baseline base")
+    assert regression_checks(warehouse, "m@@now", "base", ["gsm8k"])["gsm8k"].passed
+    unknown = regression_checks(warehouse, "m@@now", "nothing", ["gsm8k"])["gsm8k"]
+    assert (unknown.passed, unknown.severe) == (False, False)
+    assert unknown.description.startswith("not compared: no baseline 'nothing'")
+
+
+@integration
+def test_an_inconclusive_gate_is_a_warning_and_no_passed_check(workspace):
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": {"single": right(3, 3)}}, tag="base").run_id, "base")
+    judged_ensemble(workspace, {"gsm8k": {"single": right(3, 3)}}, tag="now")
+
+    found = regression_checks(workspace.settings.warehouse, "m@@now", "base", ["gsm8k"])["gsm8k"]
+
+    assert (found.passed, found.severe) == (False, False)
+    assert found.description.startswith("INCONCLUSIVE: ")
+
+
+@integration
+def test_metrics_carry_the_check_if_a_baseline_is_named_and_a_regression_does_not_stop_the_run(workspace):
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": same(18)}, tag="base").run_id, "base")
+    now = judged_ensemble(workspace, {"gsm8k": same(2)}, tag="now")
+    with dg.DagsterInstance.ephemeral() as instance:
+        add_partition(now, instance)
+        found = {}
+        for baseline in (None, "base"):
+            result = run_job(
+                EVALUATE,
+                instance,
+                ops={"metrics": {"config": {"baseline": baseline}}} if baseline else {},
+                partition_key=now.run_id,
+                asset_selection=[dg.AssetKey(["metrics", "gsm8k"])],
+            )
+            assert result.success
+            evaluated = result.get_asset_check_evaluations()
+            found[baseline] = [one for one in evaluated if one.check_name == "no_regression"]
+    assert found[None] == []
+    (check,) = found["base"]
+    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert "single on all datasets" in check.description

@@ -1,0 +1,47 @@
+import pytest
+
+from shaberi_dagster.reports.sameness import QUESTIONS, Setting, differences
+
+pytestmark = pytest.mark.unit
+
+PROMPTS, JUDGING = "prompts of judge j", "settings of judge j"
+
+
+def by_run(**values):
+    return {run_id: frozenset([value] if isinstance(value, str) else value) for run_id, value in values.items()}
+
+
+def test_each_setting_that_differs_is_one_sentence_with_who_has_what():
+    settings = {
+        Setting("tengu", "temperature of answers"): by_run(r1="0.2", r2="0.7", r3="0.2"),
+        Setting("elyza", "temperature of answers"): by_run(r1="0.2", r2="0.2", r3="0.2"),
+    }
+    groups = {"one": ["r1"], "two": ["r2"], "three": ["r3"]}
+    assert differences(settings, groups) == ["tengu: temperature of answers: 0.2 (one, three), 0.7 (two)"]
+    assert differences(settings, {"A": ["r1", "r3"], "B": ["r2"]}) == [
+        "tengu: temperature of answers: 0.2 (A), 0.7 (B)"
+    ]
+    assert differences(settings, {"A": ["r1"], "B": ["r3"]}) == []
+
+
+def test_one_group_alone_differs_from_nothing_and_a_run_without_a_value_has_none():
+    settings = {Setting("tengu", PROMPTS): by_run(r1=("p", "q"), r2="p")}
+    assert differences(settings, {"one": ["r1"]}) == []
+    assert differences(settings, {"one": ["r1"], "absent": ["r9"]}) == []
+    assert differences(settings, {"one": ["r1"], "two": ["r2"]}) == [f"tengu: {PROMPTS}: p and q (one), p (two)"]
+
+
+def test_what_follows_from_another_difference_is_not_said_as_well():
+    prompts, settings = by_run(r1="p", r2="q"), by_run(r1="c", r2="d")
+    groups = {"one": ["r1"], "two": ["r2"]}
+    follows = Setting("tengu", JUDGING, follows=PROMPTS)
+    assert differences({Setting("tengu", PROMPTS): prompts, follows: settings}, groups) == [
+        f"tengu: {PROMPTS}: p (one), q (two)"
+    ]
+    assert differences({follows: settings}, groups) == [f"tengu: {JUDGING}: c (one), d (two)"]
+
+
+@pytest.mark.parametrize("name", sorted(QUESTIONS))
+def test_settings_can_be_ignored_by_name(name):
+    settings = {Setting("tengu", name): by_run(r1="a", r2="b")}
+    assert differences(settings, {"A": ["r1"], "B": ["r2"]}, ignored=QUESTIONS) == []

@@ -1,0 +1,70 @@
+"""The library as docs/library.md shows it, and what it loads."""
+
+import doctest
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shaberi_dagster as shaberi
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.settings import Settings
+from tests.mock_endpoint import running_mock
+from tests.runs import own_engine
+
+pytestmark = pytest.mark.integration
+
+_PAGE = Path(__file__).resolve().parent.parent / "docs" / "library.md"
+
+
+def _reply(body: dict[str, Any], _: int) -> str:
+    """Each model has its own answer, and the judge is pleased with all."""
+    return "FINAL SCORE: 4" if body["model"] == "judge" else f"{body['model']}の答え"
+
+
+@pytest.mark.e2e
+def test_the_page_says_what_is_true(settings: Settings) -> None:
+    with running_mock(script=_reply) as mock, own_engine({}):
+        found = doctest.testfile(str(_PAGE), module_relative=False, globs={"URL": mock.base_url})
+
+        assert found.attempted > 10
+        assert found.failed == 0
+        before = mock.stats()["requests"]
+        again = shaberi.evaluate(
+            "model-a", base_url=mock.base_url, judge_models=["judge"], judge_base_url=mock.base_url,
+            benchmarks=["elyza", "tengu"], limit=3, max_cost=1.0,
+        )  # fmt: skip
+        assert mock.stats()["requests"] == before  # nothing is paid for twice
+        assert again.means[0].n_benchmarks == 2
+
+    lake = shaberi.open_lake(settings.warehouse)
+    with pytest.raises(ConfigurationError, match="no question 99 of elyza"):
+        lake.question("elyza", 99)
+    with pytest.raises(ConfigurationError, match="did you mean elyza"):
+        lake.sql("hardest_questions", benchmark="elyz")
+    with pytest.raises(ConfigurationError, match="only one statement that reads"):
+        lake.sql("create table x as select 1")
+    with pytest.raises(ConfigurationError, match="no scores match"):
+        lake.scores(as_of=datetime(2020, 1, 1, tzinfo=UTC))
+
+
+def test_without_a_lake_there_is_nothing_to_open(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no lake in"):
+        shaberi.open_lake(tmp_path)
+
+
+def test_importing_loads_nothing_and_reading_no_dagster() -> None:
+    code = (
+        "import sys, shaberi_dagster; assert 'shaberi_dagster.settings' not in sys.modules; shaberi_dagster.open_lake; "
+        "import shaberi_dagster.reports.score_reading, shaberi_dagster.reports.comparison, shaberi_dagster.reports.question; "
+        "sys.exit(bool({'dagster', 'openai'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        shaberi.nothing  # noqa: B018
