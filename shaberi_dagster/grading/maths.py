@@ -1,11 +1,24 @@
 """The grader of mathematical answers: numbers, expressions, tuples, sets, intervals, matrices, words, in LaTeX."""
 
+import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass
 
-from shaberi_dagster.grading.base import GradedQuestion, Grader
-from shaberi_dagster.grading.latex import canonical, equation, same_decimal, tidy
+from shaberi_dagster.grading.announced import announcements, plain, taken_back
+from shaberi_dagster.grading.base import GradedQuestion, Grader, Verdict
+from shaberi_dagster.grading.latex import (
+    MAX_CHARACTERS,
+    UNITS,
+    balanced,
+    canonical,
+    conflicting,
+    equation,
+    same_angle,
+    same_decimal,
+    same_share,
+    tidy,
+)
 from shaberi_dagster.grading.statements import asked_symbols, statements
 from shaberi_dagster.grading.text import boxed, readable, squeezed
 
@@ -16,6 +29,23 @@ _SPAN = re.compile(
     rf"|(?<![\w.^/\\])(?P<number>{_NUMBER})(?![\w/]|\.\d|,\d|-\w)|(?P<word>{_WORD})|(?P<bold>\*\*[^*\n]+?\*\*)",
     re.DOTALL,
 )
+_DELIMITED = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]|\\\((.+?)\\\)|(?<!\\)\$((?:\\\$|[^$])+?)(?<!\\)\$", re.DOTALL)
+_JOINS = re.compile(r"\s*(?:[,;、]|,?\s*(?:and|or|と|または))\s*")
+_UNIT_AFTER = re.compile(rf"\s+((?:(?:square|cubic|sq|cu)\.? )?(?:{'|'.join(sorted(UNITS, key=len, reverse=True))})(?:\^?[23]|[²³])?)(?![\w])")
+_ENDS = re.compile(r"\s*(?:$|[.。,;!?)]|\(|です|である|と|に|個|人|本|because\b|since\b|which\b|as\b|so\b|when\b|if\b|by\b|for\b|[a-z]+(?:\W|$))")
+_LEAD_IN = re.compile(r"(?:so|thus|therefore|hence|then|and|simply)\b[,:]?\s*(?:that\s)?", re.IGNORECASE)
+_STATING = re.compile(r"(?:\b(?:is|are|equals|be|was)\b|[=:]|は)\s*(?:(?:therefore|thus|simply|exactly|equal to|only)\s)?")
+_SENTENCE_END = re.compile(r"[.。!]\s|。")
+_COUNTED = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)\s*[぀-ヿ一-鿿]{1,4}")
+_OPENS_DISPLAY = re.compile(r"\$\$|\\\[")
+_EXPLAINS = re.compile(r"\W*(?:explanation|reason\w*|because|here|since|justification|work|details|説明|理由)\b", re.IGNORECASE)
+_ASIDE = re.compile(
+    r"[.。!]\s|;\s|\n|,?\s+(?:because|since|which|as|so|where|when|if|by|using|for|with|that is|i\.e\.)\s|\s\((?=[a-zA-Z]{2})|です|となります"
+)
+_COMMAND = re.compile(r"\\(?:begin|end)\s*\{\w+\}|\\(?:text|mbox|mathrm|textbf|mathbf|operatorname)\s*\{[^{}]*\}|\\[a-zA-Z]+")
+_PLAIN_WORD = re.compile(r"(?<![a-zA-Z])[a-zA-Z]{2,}|[぀-ヿ一-鿿]+")
+_FUNCTIONS = frozenset(re.findall(r"\w+", "sin cos tan cot sec csc arcsin arccos arctan log ln exp sqrt pi and or infinity inf"))
+_NAMED = re.compile(r"(?!\w+(?:ed|ing|ly)\b)\(?[A-Za-z][A-Za-z'-]*\)?(?: [A-Za-z][A-Za-z'-]*){0,2}")
 _LIST_MARK = re.compile(r"^\s*(?:#+\s*)?(?:\d+\.|[*-])\s+", re.MULTILINE)
 _CURRENCY = re.compile(
     r"(?<!\$)\\?\$(?=\d[\d,.]*(?:[\s.;)*]|$)[^$\n]{0,80}"
@@ -90,6 +120,11 @@ class MathGrader(Grader):
         boxes = _last_boxes(text)
         if boxes:
             return boxes
+        for passage in announcements(text):
+            if said := read(passage):
+                return said
+        if said := _alone(text):
+            return said
         asked = _Asked.of(item.text)
         parts: dict[str, list[_Candidate]] = {}
 
@@ -116,10 +151,68 @@ class MathGrader(Grader):
 
     def same(self, first: str, second: str) -> bool:
         """Whether two extractions mean the same."""
+        if conflicting(first, second):
+            return False
         a, b = canonical(first), canonical(second)
         if a == b or _differ_in_base_only(a, b):
             return True
-        return same_decimal(first, second) or equation(first) == equation(second) is not None
+        if equation(first) == equation(second) is not None:
+            return True
+        return any(agree(first, second) for agree in (same_decimal, same_share, same_angle))
+
+
+def _alone(text: str) -> str | None:
+    """The expression of an answer that is nothing else, or that has nothing else on its first line."""
+    first, _, rest = plain(text).strip().partition("\n")
+    if not rest.strip() or _OPENS_DISPLAY.match(first):
+        return read(" ".join(plain(text).split()))
+    if _EXPLAINS.match(rest) and not taken_back(rest) and not ("=" in first and _ARITHMETIC.search(first)):
+        return read(first)
+    return None
+
+
+def read(passage: str) -> str | None:
+    """The one expression, or the list of them, that a passage states; None if it states none or several things."""
+    passage = passage.strip("*_ \n")
+    if said := _directly(passage):
+        return said
+    hidden = _DELIMITED.sub(lambda span: "\0" * len(span[0]), passage)
+    sentence = _SENTENCE_END.split(hidden, maxsplit=1)[0]
+    stating = list(_STATING.finditer(sentence))
+    return _directly(passage[stating[-1].end() : len(sentence)]) if stating else None
+
+
+def _directly(passage: str) -> str | None:
+    """The expression, or the list of them, that a passage begins with; something may be said about it after that."""
+    passage = _LEAD_IN.sub("", passage.strip()).strip("「」\"'").strip()
+    listed = []
+    at = 0
+    while span := _DELIMITED.match(passage, at):
+        listed.append(next(group for group in span.groups() if group is not None).strip())
+        joins = _JOINS.match(passage, span.end())
+        at = joins.end() if joins and _DELIMITED.match(passage, joins.end()) else span.end()
+    if listed:
+        said = ", ".join(_answer_side(expression) for expression in listed)
+        rest = passage[at:]
+        if unit := _UNIT_AFTER.match(rest):
+            return rf"{said}\text{{ {unit[1]}}}"
+        return said if _ENDS.match(rest) else None
+    for part in (passage, _ASIDE.split(passage, maxsplit=1)[0]):
+        expression = part.rstrip(" .。,;!").removesuffix("です").strip()
+        if is_expression(expression):
+            return _answer_side(expression) or None
+    counted = _COUNTED.fullmatch(passage.rstrip(" 。.").removesuffix("です"))
+    return counted[1] if counted else None
+
+
+def is_expression(text: str) -> bool:
+    """Whether a text is one mathematical expression with at most a unit, or the name of something."""
+    if not text or len(text) > MAX_CHARACTERS or not balanced(text):
+        return False
+    words = _PLAIN_WORD.findall(_COMMAND.sub(" ", text))
+    if re.search(r"\d|\\[a-zA-Z]|[=^π∞√]", text):
+        return all(word in _FUNCTIONS or word.lower() in UNITS for word in words) and "\n" not in text
+    return bool(_NAMED.fullmatch(text))
 
 
 def _differ_in_base_only(first: str, second: str) -> bool:
@@ -233,7 +326,7 @@ def _fit(content: str, expression: str, before: str, after: str, asked: _Asked) 
     number = _NUMBER_ONLY.fullmatch(expression.strip())
     sides = [squeezed(side) for side in _EQUALS.split(content)[:-1]]
     states = _STATES.search(before)
-    computed = _ARITHMETIC.search(expression)
+    computed = _ARITHMETIC.search(expression) and not _symbols(expression)
     points = (
         (1.0, states),
         (-2.0, _GIVEN.search(before)),
@@ -252,7 +345,7 @@ def _fit(content: str, expression: str, before: str, after: str, asked: _Asked) 
         (-3.0, "mod" in content and (not asked.modular or _ARITHMETIC.search(content))),
         (-3.0, _INEQUALITY.search(expression) and not _symbols(expression)),
     )
-    unfit = sum(not form.search(expression) for form in asked.forms)
+    unfit = sum(not form.search(tidy(expression)) for form in asked.forms)
     return sum(point for point, holds in points if holds) + min(len(sides), _LONG_CHAIN) / 2 - 2 * unfit
 
 
@@ -293,4 +386,4 @@ def _answer_side(content: str) -> str:
         return content
     if any("," in side for side in sides[1:-1]):
         return content
-    return sides[-1].removesuffix("\\\\").strip(" .,;")
+    return sides[-1].removesuffix("\\\\").strip(" ,;").rstrip(" .,;")

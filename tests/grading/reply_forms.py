@@ -1,0 +1,66 @@
+r"""Forms in which models give a final answer: `<>` stands for the answer, LaTeX without dollar signs.
+
+Rules are written while looking at `SEEN` only; `KEPT` says how they fare on forms that nobody looked at.
+"""
+
+import json
+
+WORK = r"First we write down what is given. Then $3 \cdot 4 = 12$ and $12 - 5 = 7$, which we need below."
+CHECK = r"Let me check this: substituting back gives $7 + 5 = 12$ and $12 = 3 \cdot 4$, as it should be."
+
+SEEN = {
+    "bare": "<>",
+    "dollars": "$<>$",
+    "brackets": "\\[\n<>\n\\]",
+    "bold": "**<>**",
+    "code": "`<>`",
+    "answer": "Answer: <>",
+    "bold answer": "**Answer:** $<>$",
+    "heading and next line": "### Final Answer\n\n<>",
+    "final answer, bold": "**Final Answer: <>**",
+    "sentence": "The answer is <>.",
+    "therefore": "Therefore, the final answer is $<>$.",
+    "boxed": "\\boxed{<>}",
+    "hope": f"{WORK}\n\nFinal Answer: The final answer is $<>$. I hope it is correct.",
+    "check afterwards": f"{WORK}\n\nSo the result is **$<>$**.\n\n**Check:** {CHECK}",
+    "answer, then check": f"{WORK}\n\nAnswer: <>\n\n{CHECK}",
+    "japanese": f"{WORK}\n\nしたがって、答えは $<>$ です。",
+    "tag": "<answer><></answer>",
+    "thinking": "<think>Perhaps 7? No, 12 it is. The answer is 12.</think>\n\n<>",
+    "display": f"{WORK}\n\nThus\n\n$$<>$$",
+    "explanation after": "<>\n\nExplanation: we simplify first and then combine the 3 terms.",
+    "is the answer": f"{WORK}\n\nSo $<>$ is the answer.",
+    "bold dollars": "**$<>$**",
+    "equals": f"{WORK}\n\nHence the value we want equals $<>$.",
+}
+
+KEPT = {
+    "full stop": "<>.",
+    "parentheses": "\\(<>\\)",
+    "two dollars": "$$<>$$",
+    "bold dollars, stop": "**$<>$.**",
+    "fence": "```\n<>\n```",
+    "capitals": "FINAL ANSWER: <>",
+    "answer, bold": "**Answer: <>**",
+    "heading and display": "## Answer\n\n\\[ <> \\]",
+    "colon and next line": f"{WORK}\n\n**Final answer:**\n\n$<>$",
+    "boxed in display": f"{WORK}\n\n\\[ \\boxed{{<>}} \\]\n\n{CHECK}",
+    "sentence, bold": f"{WORK}\n\nThe correct answer is **<>**.",
+    "conclude": f"{WORK}\n\nWe conclude that the result is \\( <> \\).",
+    "japanese label": f"{WORK}\n\n**答え:** <>",
+    "json": json.dumps({"answer": "<>"}),
+    "thus": f"{WORK}\n\nThus we get $<>$.",
+    "exclamation": "It's $<>$!",
+    "steps": f"1. {WORK}\n2. Combine both.\n\n**Answer**\n\n<>",
+    "solution": "The solution is $<>$",
+    "consensus": "All responses agree. The correct final answer is $<>$.",
+    "check, then box": f"{WORK}\n\n{CHECK}\n\nFinal result: $\\boxed{{<>}}$",
+    "quote": "> <>",
+    "final, next line, dollars": "Final Answer:\n$<>$",
+    "therefore, bare": f"{WORK}\n\nTherefore, <>.",
+}
+
+
+def filled(form: str, answer: str) -> str:
+    """A reply in this form."""
+    return form.replace("<>", json.dumps(answer)[1:-1] if form.startswith('{"') else answer)
