@@ -20,8 +20,9 @@ _MARKER = re.compile(
     re.MULTILINE,
 )
 _CONCLUDING = re.compile(
-    r"^\W*(?i:thus|therefore|hence|so|finally|consequently|in conclusion|we (?:get|find|obtain|conclude)|よって|したがって|従って|ゆえに)"
-    r"[^\n$\\\d]{0,60}\n\s*(?P<said>(?:\$\$|\\\[)[^\n]*(?:\n[^\n]+){0,3})\s*\Z",
+    r"^\W*(?:(?i:thus|therefore|hence|so|finally|consequently|altogether|in (?:conclusion|total|summary)|it is|it's)\b"
+    r"|よって|したがって|従って|ゆえに|つまり)[ ,、:]*(?:(?i:we (?:get|have|find|obtain|conclude|see)|it is|it follows)\b[ ,:]*)?"
+    r"(?:(?i:that)\b[ ,:]*)?\s*(?P<said>(?:\$\$|\\\[)[^\n]*(?:\n[^\n]+){0,3}|[^\n]+)\s*\Z",
     re.MULTILINE,
 )
 _HEADING = re.compile(
@@ -42,6 +43,7 @@ _TAKEN_BACK = re.compile(
     re.IGNORECASE,
 )
 _CONFIRMED = re.compile(r"\b(?:yes|correct|right|holds|confirm\w*|verif\w+|matches|consistent|same|fine)\b|正しい", re.I)
+_CHECKS = re.compile(r"\b(?:verif\w+|check\w*)\b|検算|確認", re.IGNORECASE)
 _OPENS = re.compile(r"^\s*(?:\$\$|\\\[|\\begin\{(?:align|equation|gather)\*?\})\s*$")
 _CLOSES = re.compile(r"(?:\$\$|\\\]|\\end\{(?:align|equation|gather)\*?\})\s*[.。]?\s*$")
 
@@ -68,7 +70,9 @@ def announcements(text: str) -> Iterator[str]:
     text = plain(text)
     found = {match.end(): match.end() for pattern in (_MARKER, _HEADING) for match in pattern.finditer(text)}
     said = [(at, _following(text, at)) for at in found]
-    said += [(match.end(), match["said"]) for pattern in (_REVERSED, _CONCLUDING) for match in pattern.finditer(text)]
+    said += [(match.end(), match["said"]) for match in _REVERSED.finditer(text)]
+    if (last := _CONCLUDING.search(text, max(len(text) - 600, 0))) and not _CHECKS.search(text[-600:]):
+        said.append((last.end(), last["said"]))
     for at, passage in sorted(said, reverse=True):
         if passage and not _NOT_THIS.match(passage) and not taken_back(text[at:]):
             yield passage

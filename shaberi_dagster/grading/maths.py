@@ -46,6 +46,10 @@ _COMMAND = re.compile(r"\\(?:begin|end)\s*\{\w+\}|\\(?:text|mbox|mathrm|textbf|m
 _PLAIN_WORD = re.compile(r"(?<![a-zA-Z])[a-zA-Z]{2,}|[぀-ヿ一-鿿]+")
 _FUNCTIONS = frozenset(re.findall(r"\w+", "sin cos tan cot sec csc arcsin arccos arctan log ln exp sqrt pi and or infinity inf"))
 _NAMED = re.compile(r"(?!\w+(?:ed|ing|ly)\b)\(?[A-Za-z][A-Za-z'-]*\)?(?: [A-Za-z][A-Za-z'-]*){0,2}")
+_BARE_LATEX = re.compile(r"\\(?:[dt]?frac|sqrt|pi|begin|left|cdot|times|infty)\b|[\w)]\^\{?[\d({-]")
+_ALIGNED = re.compile(r"\\begin\{(align|equation|gather)(\*?)\}.+?\\end\{\1\2\}", re.DOTALL)
+_CUT_BEFORE = re.compile(r"(?:[{^_√|]|\\[a-zA-Z]+|[(\[][^()\[\]a-zA-Z]*,)\s*$")
+_CUT_AFTER = re.compile(r"\s*(?:[}^_|√!π]|\\[a-zA-Z]+|,[^()\[\]]*[)\]])")
 _LIST_MARK = re.compile(r"^\s*(?:#+\s*)?(?:\d+\.|[*-])\s+", re.MULTILINE)
 _CURRENCY = re.compile(
     r"(?<!\$)\\?\$(?=\d[\d,.]*(?:[\s.;)*]|$)[^$\n]{0,80}"
@@ -91,7 +95,7 @@ _IS_ATTAINED = re.compile(r"\s*is (?:achieved|attained|obtained|reached)\b", re.
 _OF_ANOTHER = re.compile(r"\s*of (?:the|its|all)\b", re.IGNORECASE)
 _INEQUALITY = re.compile(r"[<>]|\\[lg]eq?\b")
 _UNIT = re.compile(r"how many (?:[a-z]+ly )?(?:more |fewer |different |distinct )?([a-z]{3,})", re.IGNORECASE)
-_NAME_ONLY = re.compile(r"\\?[a-zA-Z]{1,2}|\|?\\?[a-zA-Z]+\|?|\\(?:angle|triangle|overline)\W*\w+\W*")
+_NAME_ONLY = re.compile(r"(?!\\pi$)(?:\\?[a-zA-Z]{1,2}|\|?\\?[a-zA-Z]+\|?|\\(?:angle|triangle|overline)\W*\w+\W*)")
 _WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _GIVEN = re.compile(
     r"\b(?:when|if|for|from|since|where|at|with|than|as|because|substitut\w+|of)\s*(?:the \w+ |\w+ )?$", re.IGNORECASE
@@ -125,6 +129,8 @@ class MathGrader(Grader):
                 return said
         if said := _alone(text):
             return said
+        if _BARE_LATEX.search(_DELIMITED.sub("$", _ALIGNED.sub("$", text)).rpartition("\n\n")[2]):
+            return None
         asked = _Asked.of(item.text)
         parts: dict[str, list[_Candidate]] = {}
 
@@ -149,6 +155,15 @@ class MathGrader(Grader):
         """One spelling for all that mean the same."""
         return canonical(extracted)
 
+    def grade(self, answer: str, item: GradedQuestion) -> Verdict:
+        """Right or wrong; an abstention where words stand against a value, which only a reader can compare."""
+        verdict = super().grade(answer, item)
+        if verdict.correct is False and verdict.extracted is not None:
+            kinds = {self.canonical(text).startswith("text:") for text in (verdict.extracted, item.reference)}
+            if len(kinds) > 1:
+                return Verdict(None, verdict.extracted, "words where a value is the reference, or the other way")
+        return verdict
+
     def same(self, first: str, second: str) -> bool:
         """Whether two extractions mean the same."""
         if conflicting(first, second):
@@ -165,7 +180,8 @@ def _alone(text: str) -> str | None:
     """The expression of an answer that is nothing else, or that has nothing else on its first line."""
     first, _, rest = plain(text).strip().partition("\n")
     if not rest.strip() or _OPENS_DISPLAY.match(first):
-        return read(" ".join(plain(text).split()))
+        whole = " ".join(plain(text).split())
+        return _directly(whole) if _SENTENCE_END.search(whole) else read(whole)
     if _EXPLAINS.match(rest) and not taken_back(rest) and not ("=" in first and _ARITHMETIC.search(first)):
         return read(first)
     return None
@@ -210,7 +226,7 @@ def is_expression(text: str) -> bool:
     if not text or len(text) > MAX_CHARACTERS or not balanced(text):
         return False
     words = _PLAIN_WORD.findall(_COMMAND.sub(" ", text))
-    if re.search(r"\d|\\[a-zA-Z]|[=^π∞√]", text):
+    if re.search(r"\d|\\[a-zA-Z]|[=^π∞√]|\b[a-zA-Z]\s*[-+*/]\s*[a-zA-Z]\b", text):
         return all(word in _FUNCTIONS or word.lower() in UNITS for word in words) and "\n" not in text
     return bool(_NAMED.fullmatch(text))
 
@@ -301,6 +317,8 @@ def _candidates(statement: str, asked: _Asked) -> list[_Candidate]:
     statement = _LIST_MARK.sub("", _CURRENCY.sub("", statement))
     found = []
     for place, match in enumerate(_SPAN.finditer(statement)):
+        if match["number"] and _is_fragment(statement[: match.start()], statement[match.end() :]):
+            continue
         content, emphasis = _content(match)
         expression = _answer_side(content)
         word = emphasis and len(expression) > _LONGEST_NAME and expression.isalpha()
@@ -313,6 +331,11 @@ def _candidates(statement: str, asked: _Asked) -> list[_Candidate]:
             found.append(_Candidate(fit, place, expression))
     lists = len(found) > _ENUMERATION
     return [_Candidate(found.fit - 3, found.place, found.expression) for found in found] if lists else found
+
+
+def _is_fragment(before: str, after: str) -> bool:
+    """Whether a number between these is a part of a longer expression that no dollar signs mark."""
+    return bool(_CUT_BEFORE.search(before[-60:]) or _CUT_AFTER.match(after[:60]))
 
 
 def _is_no_answer(expression: str) -> bool:

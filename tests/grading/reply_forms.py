@@ -31,6 +31,7 @@ SEEN = {
     "explanation after": "<>\n\nExplanation: we simplify first and then combine the 3 terms.",
     "is the answer": f"{WORK}\n\nSo $<>$ is the answer.",
     "bold dollars": "**$<>$**",
+    "therefore, bare": f"{WORK}\n\nTherefore, <>.",
     "equals": f"{WORK}\n\nHence the value we want equals $<>$.",
 }
 
@@ -57,7 +58,14 @@ KEPT = {
     "check, then box": f"{WORK}\n\n{CHECK}\n\nFinal result: $\\boxed{{<>}}$",
     "quote": "> <>",
     "final, next line, dollars": "Final Answer:\n$<>$",
-    "therefore, bare": f"{WORK}\n\nTherefore, <>.",
+    "so we have": f"{WORK}\n\nSo altogether we have $<>$ in total.",
+    "value in words": f"{WORK}\n\nThe required value is therefore **$<>$**.",
+    "result, colon": f"{WORK}\n\nResult: <>",
+    "it follows": f"{WORK}\n\nIt follows that the final answer is <>",
+    "bold sentence": f"{WORK}\n\n**The final answer is $<>$**",
+    "dash": "Answer - $<>$",
+    "list item": f"- Given: 3 and 4\n- {WORK}\n- **Final answer:** $<>$",
+    "japanese, bold": f"{WORK}\n\nよって、求める値は **$<>$** です。",
 }
 
 
