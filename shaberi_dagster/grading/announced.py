@@ -43,7 +43,7 @@ _TAKEN_BACK = re.compile(
     re.IGNORECASE,
 )
 _CONFIRMED = re.compile(r"\b(?:yes|correct|right|holds|confirm\w*|verif\w+|matches|consistent|same|fine)\b|正しい", re.I)
-_CHECKS = re.compile(r"\b(?:verif\w+|check\w*)\b|検算|確認", re.IGNORECASE)
+CHECKS = re.compile(r"\b(?:verif\w+|check\w*)\b|検算|確認", re.IGNORECASE)
 _OPENS = re.compile(r"^\s*(?:\$\$|\\\[|\\begin\{(?:align|equation|gather)\*?\})\s*$")
 _CLOSES = re.compile(r"(?:\$\$|\\\]|\\end\{(?:align|equation|gather)\*?\})\s*[.。]?\s*$")
 
@@ -71,7 +71,7 @@ def announcements(text: str) -> Iterator[str]:
     found = {match.end(): match.end() for pattern in (_MARKER, _HEADING) for match in pattern.finditer(text)}
     said = [(at, _following(text, at)) for at in found]
     said += [(match.end(), match["said"]) for match in _REVERSED.finditer(text)]
-    if (last := _CONCLUDING.search(text, max(len(text) - 600, 0))) and not _CHECKS.search(text[-600:]):
+    if (last := _CONCLUDING.search(text, max(len(text) - 600, 0))) and not CHECKS.search(text[-600:]):
         said.append((last.end(), last["said"]))
     for at, passage in sorted(said, reverse=True):
         if passage and not _NOT_THIS.match(passage) and not taken_back(text[at:]):

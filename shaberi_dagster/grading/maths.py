@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from shaberi_dagster.grading.announced import announcements, plain, taken_back
+from shaberi_dagster.grading.announced import CHECKS, announcements, plain, taken_back
 from shaberi_dagster.grading.base import GradedQuestion, Grader, Verdict
 from shaberi_dagster.grading.latex import (
     MAX_CHARACTERS,
@@ -129,7 +129,9 @@ class MathGrader(Grader):
                 return said
         if said := _alone(text):
             return said
-        if _BARE_LATEX.search(_DELIMITED.sub("$", _ALIGNED.sub("$", text)).rpartition("\n\n")[2]):
+        if said := _closing(text):
+            return said
+        if _BARE_LATEX.search(_DELIMITED.sub("$", _ALIGNED.sub("$", text)).rpartition("\n")[2]):
             return None
         asked = _Asked.of(item.text)
         parts: dict[str, list[_Candidate]] = {}
@@ -185,6 +187,18 @@ def _alone(text: str) -> str | None:
     if _EXPLAINS.match(rest) and not taken_back(rest) and not ("=" in first and _ARITHMETIC.search(first)):
         return read(first)
     return None
+
+
+def _closing(text: str) -> str | None:
+    """The one expression of a last paragraph that is one sentence, and no check."""
+    last = plain(text.rpartition("\n\n")[2])
+    spans = list(_DELIMITED.finditer(last))
+    around = _DELIMITED.sub("", last)
+    if len(spans) != 1 or "\n" in last.strip() or re.search(r"\d", around) or CHECKS.search(around):
+        return None
+    content = next(group for group in spans[0].groups() if group is not None)
+    said = _answer_side(content.strip())
+    return said if is_expression(said) and not _NAME_ONLY.fullmatch(said) else None
 
 
 def read(passage: str) -> str | None:
