@@ -53,6 +53,12 @@ def plain(text: str) -> str:
     return _EMPHASIS.sub("", text)
 
 
+def wrapped(text: str) -> list[str]:
+    """What an answer puts into `<answer>` tags or into a JSON object as its answer, the last one first."""
+    value = _in_json(text)
+    return [value] if value is not None else [match[2] for match in reversed(list(_TAG.finditer(text)))]
+
+
 def announcements(text: str) -> Iterator[str]:
     """What an answer announces as final, the last announcement first.
 
@@ -63,10 +69,7 @@ def announcements(text: str) -> Iterator[str]:
         What follows an announcement on its line, or the paragraph under it; one line of text with its LaTeX. What is
         taken back afterwards is not among them.
     """
-    if value := _in_json(text):
-        yield value
-        return
-    yield from (match[2] for match in reversed(list(_TAG.finditer(text))))
+    yield from wrapped(text)
     text = plain(text)
     found = {match.end(): match.end() for pattern in (_MARKER, _HEADING) for match in pattern.finditer(text)}
     said = [(at, _following(text, at)) for at in found]

@@ -72,3 +72,45 @@ KEPT = {
 def filled(form: str, answer: str) -> str:
     """A reply in this form."""
     return form.replace("<>", json.dumps(answer)[1:-1] if form.startswith('{"') else answer)
+
+
+def _choices(*forms: str) -> dict[str, str]:
+    return {form: form for form in forms}
+
+
+CHOICES_SEEN = _choices(
+    "<>", "<>.", "(<>)", "<>)", "**<>**", "`<>`", "Option <>", "<>. {}", "**<>. {}**", "<>) {}", "Answer: <>", "**Answer: <>**",
+    "The best match is Option <>.", "Option <> matches the description, the others do not.", "The correct statement is **<>**.",
+    "### Answer\n**<>. {}**", "### Final Answer\n\n**<>**", "{other}. No wait, <>.", "The answer is {other}. Wait, that is wrong. It is <>.",
+    "We can rule out the others.\n\nThe correct answer is option **<>**: {}.", "Therefore, the answer is (<>).",
+    "The single best option letter is <>", "Looking at each:\n- A is wrong.\n- B is wrong.\n\nSo the best choice is <>.",
+    "\\boxed{{<>}}", "The final answer is $\\boxed{{\\text{{<>}}}}$", "<answer><></answer>", '{{"answer": "<>"}}',
+    "<>\n\nExplanation: it fits best, as the text says.", "答えは<>です。", "正解：<>", "I choose <>.", "It has to be <>, because nothing else fits.",
+    "My answer is <>", "{}", "<>\n\nQuestion: Which is heaviest?\nA. stone\nB. wood\nC. iron\nD. paper\nAnswer: {other}",
+    "Answer: <>\n\nQ: Which is heaviest?\nA. stone\nB. wood\nC. iron\nD. paper\nA: {other}",
+)  # fmt: skip
+
+CHOICES_KEPT = _choices(
+    "Answer <>", "[<>]", "**Option <>**", "<>: {}", "Choice <>.", "The right option is <>.", "Option <> is the best fit.",
+    "Option <> best describes it.", "The most accurate statement is <>.", "The statement that is true is **<>**.",
+    "## Answer: <>", "### Correct answer\n<>) {}", "{other}? No, actually <>.", "I first thought {other}, but the answer is <>.",
+    "Let's go through them. A says one thing, B another.\n\n**Final answer: <>**", "Hence <> is correct.",
+    "The best option letter is **<>**.", "ANSWER: (<>)", "Final Answer: \\boxed{{<>}}", "The answer is therefore <>",
+    "<>. {}\n\nThis is because the text says so.", "よって、正解は <> です。", "答え：(<>)", "選択肢<>が正しい。", "I would go with <>.",
+    "Among the options, <> is the most plausible.", "<> is the correct answer.", "The correct choice: <>", "the answer is <>",
+    "The best completion is **<>**.", "The answer is **<>. {}**.", "<>\n\n---\n\nQuestion 2: What is lightest?\nA) lead\nB) air\n\nAnswer: {other}",
+    "<>\n\nHuman: Which is lightest?\nA. lead\nB. air\nAssistant: {other}",
+)  # fmt: skip
+
+CHOICES_UNCLEAR = (
+    "A or B", "The answer is either A or C.", "Both A and D are possible.", "The correct answer is", "Let us look at option A. It says that",
+    "Option A matches the first part, but option B matches the second part. The best", "None of the options is right.",
+    "A. {0}\nB. {1}\nC. {2}\nD. {3}", "I cannot tell which one is right.", "Options A and B can be ruled out.",
+    "The answer is not A.", "If A were right, then B would be wrong.",
+)  # fmt: skip
+"""Replies that say no letter, or more than one: whoever reads a letter in them guesses."""
+
+
+def chosen(form: str, letter: str, option: str, other: str) -> str:
+    """A reply in this form that chooses a letter with its option; `other` is the letter of another one."""
+    return form.format(option, other=other).replace("<>", letter)
