@@ -10,7 +10,7 @@ _KEYS = ("final_answer", "finalAnswer", "answer", "result")
 _FENCE = re.compile(r"```(?:\w*\n)?(.{1,2000}?)```", re.DOTALL)
 _LEAD_IN = r"(?:^|(?<=[.!?。]\s)|(?<=。))[^\d$\\=\n.:]{0,80}?"
 _NOUN = (
-    rf"(?:{_LEAD_IN}(?i:\b(?:answers?|(?:final|correct) (?:result|value|solution|number|expression))\b|答え|解答|回答|正解|答案|最終結果)"
+    rf"(?:{_LEAD_IN}(?i:\b(?:answers?|final result|correct (?:result|value|solution|number|expression))\b|答え|解答|回答|正解|答案|最終結果)"
     r"|^\W*(?i:result|solution)(?=\W*:)|^\W*A(?=\s?:))"
 )
 _MARKER = re.compile(
@@ -26,7 +26,7 @@ _CONCLUDING = re.compile(
     re.MULTILINE,
 )
 _HEADING = re.compile(
-    r"^[\W\d]*(?:(?i:(?:the |my |our )?(?:(?:final|correct|best) )?answers?|(?:the )?final (?:result|value|solution))"
+    r"^[\W\d]*(?:(?i:(?:the |my |our )?(?:(?:final|correct|best) )?answers?|(?:the )?final result)"
     r"|(?:最終的な|最終)?(?:答え|解答|回答|正解|結果))[\s:】\])*_]*$",
     re.MULTILINE,
 )
@@ -37,7 +37,7 @@ _REVERSED = re.compile(
 )
 _NOT_THIS = re.compile(r"(?:not|n't|no|neither|wrong|incorrect|correct|right|in the|as follows|given|found)\b", re.IGNORECASE)
 _TAKEN_BACK = re.compile(
-    r"(?:^|(?<=[.!?。…\n—-])\s*)\W*(?:(?:oh|hmm|but),? )?(?:wait|no[,.—-]|actually|correction|scratch that|sorry|oops"
+    r"(?:^|(?<=[.!?。…\n])\s*)\W*(?:(?:oh|hmm|but|no),? )?(?:wait|no[,.]? (?=(?:wait|actually|that|it|i|sorry|hmm)\b)|actually[ ,]+(?=(?:no|i|it|that|the answer)\b)|actually,|correction|scratch that|sorry|oops"
     r"|on (?:second thought|reflection)|(?:that|this) (?:is|was) (?:wrong|incorrect|not right)"
     r"|i (?:made|was) (?:an? )?(?:error|mistake|mistaken|wrong)|i mean|訂正|いや|間違え)",
     re.IGNORECASE,
@@ -85,6 +85,14 @@ def taken_back(text: str) -> bool:
     """Whether this, which follows an answer, takes it back: `Wait, no`, and no confirmation after it."""
     found = _TAKEN_BACK.search(text)
     return bool(found and not _CONFIRMED.search(text, found.end()))
+
+
+def in_force(text: str) -> str:
+    """What an answer says after it took something back for the last time, if it says something then; else all of it."""
+    *_, last = (None, *_TAKEN_BACK.finditer(text))
+    if last is None or _CONFIRMED.search(text, last.end()) or not re.search(r"\w", text[last.end() :]):
+        return text
+    return text[last.end() :].lstrip(" ,.:;!-–—")
 
 
 def _following(text: str, at: int) -> str:

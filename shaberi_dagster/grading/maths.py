@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from shaberi_dagster.grading.announced import CHECKS, announcements, plain, taken_back
+from shaberi_dagster.grading.announced import CHECKS, announcements, in_force, plain, taken_back
 from shaberi_dagster.grading.base import GradedQuestion, Grader, Verdict
 from shaberi_dagster.grading.latex import (
     MAX_CHARACTERS,
@@ -20,7 +20,7 @@ from shaberi_dagster.grading.latex import (
     tidy,
 )
 from shaberi_dagster.grading.statements import asked_symbols, statements
-from shaberi_dagster.grading.text import boxed, readable, squeezed
+from shaberi_dagster.grading.text import boxed, own_part, readable, squeezed
 
 _NUMBER = r"-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?"
 _WORD = r"(?<=only )(?:one|two|three|four|five|six)|(?<=exactly )(?:one|two|three|four|five|six)"
@@ -116,11 +116,11 @@ class MathGrader(Grader):
     """
 
     name = "rule:math"
-    version = 1
+    version = 2
 
     def extract(self, answer: str, item: GradedQuestion) -> str | None:
         """The final answer as it is said; None if there is none that is clear."""
-        text = readable(answer)
+        text = in_force(own_part(readable(answer)))
         boxes = _last_boxes(text)
         if boxes:
             return boxes

@@ -124,6 +124,8 @@ def _single(letters: frozenset[str]) -> str | None:
 def _unless_taken_back(last: _Mention, text: str, options: dict[str, str]) -> str | None:
     """The letter of the last statement, or the one that stands after it was taken back."""
     after = text[last.position + 1 :]
+    for option in options.values():
+        after = after.replace(option, " ") if option else after
     if not taken_back(after):
         return _single(last.letters)
     instead = [letter for letter in _CORRECTED.findall(after) if letter in options]
@@ -163,7 +165,7 @@ def _lines(text: str, options: dict[str, str]) -> list[_Mention]:
 def _gives(said: str, option: str, text: str) -> bool:
     """Whether what follows a letter is its option, not the beginning of a discussion that was cut."""
     whole = _words(said).startswith(_words(option)) if option else True
-    return _words(said) == _words(option) or (whole and text.rstrip()[-1:] in ".!?)。*\"'")
+    return _words(said) == _words(option) or taken_back(said) or (whole and text.rstrip()[-1:] in ".!?)。*\"'")
 
 
 def _leading_letter(content: str, options: dict[str, str]) -> frozenset[str]:

@@ -114,3 +114,24 @@ CHOICES_UNCLEAR = (
 def chosen(form: str, letter: str, option: str, other: str) -> str:
     """A reply in this form that chooses a letter with its option; `other` is the letter of another one."""
     return form.format(option, other=other).replace("<>", letter)
+
+
+NUMBERS_SEEN = (
+    "<>", "<>.", "A: <>", "Answer - <>", "Answer: <>", "**<>**", "\\boxed{<>}", "#### <>", f"{WORK}\n\nThe answer is <>.",
+    "**Answer:** <> lamps", "The answer is {other}. Wait, I forgot one. The answer is <>.", "The answer is {other}. No, wait, that is wrong: it is <>.",
+    f"{WORK}\n\nThey carry **<> lamps**.", "答えは<>個です。", f"{WORK}\n\nAnswer: <>\n\n{CHECK}", "<answer><></answer>", '{{"answer": <>}}',
+    "Therefore, they carry <> lamps in total.", "<>\n\nQuestion: How many cats are there?\nAnswer: {other}", "Final Answer: <>",
+    "### Answer\n\n<>", "<> lamps", "It's <>!", "= <>",
+)  # fmt: skip
+
+NUMBERS_KEPT = (
+    "`<>`", "Answer <>", "Answer = <>", "Final answer: **<>**", "ANSWER: <>", "A. <>", f"{WORK}\n\n**Final Answer:**\n\n<>", "$<>$", "The total is <>.",
+    f"{WORK}\n\nSo they carry <> lamps.", "I get {other}. Actually, I made a mistake: it should be <>.", "**A:** <>", "答え：<>", f"{WORK}\n\nよって、<>個です。",
+    "So the final answer is **<>**. " + CHECK, "Result: <>", "<> lamps, because they carry them all.", "That makes <> altogether.",
+    "Answer: <>\n\nQ: How many cats are there?\nA: {other}", "> <>",
+)  # fmt: skip
+
+
+def numbered(form: str, number: str, other: str) -> str:
+    """A reply in this form that gives a number; `other` is another one, which is taken back or not its own."""
+    return form.replace("{other}", other).replace("{{", "{").replace("}}", "}").replace("<>", number)
