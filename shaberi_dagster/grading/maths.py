@@ -47,7 +47,7 @@ _PLAIN_WORD = re.compile(r"(?<![a-zA-Z])[a-zA-Z]{2,}|[぀-ヿ一-鿿]+")
 _FUNCTIONS = frozenset(re.findall(r"\w+", "sin cos tan cot sec csc arcsin arccos arctan log ln exp sqrt pi and or infinity inf"))
 _NAMED = re.compile(r"(?!\w+(?:ed|ing|ly)\b)\(?[A-Za-z][A-Za-z'-]*\)?(?: [A-Za-z][A-Za-z'-]*){0,2}")
 _BARE_LATEX = re.compile(r"\\(?:[dt]?frac|sqrt|pi|begin|left|cdot|times|infty)\b|[\w)]\^\{?[\d({-]")
-_ALIGNED = re.compile(r"\\begin\{(align|equation|gather)(\*?)\}.+?\\end\{\1\2\}", re.DOTALL)
+_ALIGNED = re.compile(r"\\begin\{(align|equation|gather)(\*?)\}.+?\\end\{\1\2\}")
 _CUT_BEFORE = re.compile(r"(?:[{^_√|]|\\[a-zA-Z]+|[(\[][^()\[\]a-zA-Z]*,)\s*$")
 _CUT_AFTER = re.compile(r"\s*(?:[}^_|√!π]|\\[a-zA-Z]+|,[^()\[\]]*[)\]])")
 _LIST_MARK = re.compile(r"^\s*(?:#+\s*)?(?:\d+\.|[*-])\s+", re.MULTILINE)
@@ -131,7 +131,7 @@ class MathGrader(Grader):
             return said
         if said := _closing(text):
             return said
-        if _BARE_LATEX.search(_DELIMITED.sub("$", _ALIGNED.sub("$", text)).rpartition("\n")[2]):
+        if _BARE_LATEX.search(_DELIMITED.sub("$", _ALIGNED.sub("$", text.rpartition("\n")[2]))):
             return None
         asked = _Asked.of(item.text)
         parts: dict[str, list[_Candidate]] = {}

@@ -28,6 +28,8 @@ seventeen eighteen nineteen"""
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _WORDS = {word: value for value, word in enumerate(re.findall(r"\w+", _SMALL))} | {"dozen": 12}
 _WORDS |= {word: 10 * tens for tens, word in enumerate(re.findall(r"\w+", _TENS), 2)}
+NUMBER_WORDS = {word: str(value) for word, value in _WORDS.items() if word != "dozen"}
+"""Digits of the numbers that are one word, `zero` to `ninety`."""
 _FACTORS = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9}
 _WORD = "|".join(sorted((*_WORDS, *_FACTORS), key=len, reverse=True))
 _WORD_NUMBER = re.compile(
