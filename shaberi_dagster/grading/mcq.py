@@ -37,8 +37,8 @@ _MENTIONS = tuple(
     for pattern in (
         rf"{_NOUN}[^.\n;?!。]{{0,120}}?(?:\b(?i:is|would be|should be|must be)\b|[:=]|は|为|是){_FILLER}{_LETTER}",
         rf"{_NOUN}\s*(?i:is|は)?\s*[:\-–—]?\s*\n+\s*{_LETTER}",
-        r"^\W*(?i:answer|final answer|correct answer)\s*[:\-]?\s*\(?(?P<letter>[A-Ma-m])\)?\.?\s*$",
-        rf"^\W*(?i:option|choice|選択肢|选项){_LETTER}\W*$",
+        r"^[^\w\n]{0,20}(?i:answer|final answer|correct answer)\s*[:\-]?\s*\(?(?P<letter>[A-Ma-m])\)?\.?\s*$",
+        rf"^[^\w\n]{{0,20}}(?i:option|choice|選択肢|选项){_LETTER}\W*$",
         rf"(?:答え|解答|回答|正解)[】\]]\s*{_LETTER}",
         rf"(?i:\b(?:choose|chose|choosing|pick|picked|select|selected|go with|going with|opt for)\b){_FILLER}{_LETTER}",
         rf"(?i:\b(?:leaves|leaving)(?: us)?(?: only)?(?: with)?\b){_FILLER}{_LETTER}",
