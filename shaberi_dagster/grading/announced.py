@@ -10,23 +10,28 @@ _KEYS = ("final_answer", "finalAnswer", "answer", "result")
 _FENCE = re.compile(r"```(?:\w*\n)?(.{1,2000}?)```", re.DOTALL)
 _LEAD_IN = r"(?:^|(?<=[.!?。]\s)|(?<=。))[^\d$\\=\n.:]{0,80}?"
 _NOUN = (
-    rf"(?:{_LEAD_IN}(?i:\b(?:answers?|final result|correct (?:result|value|solution|number|expression))\b|答え|解答|回答|正解|答案|最終結果)"
+    rf"(?:{_LEAD_IN}(?i:\b(?:answers?|final result|correct (?:result|value|solution|number|expression))\b"
+    r"|答え|解答|回答|正解|答案|最終結果)"
     r"|^[^\w\n]{0,20}(?:(?i:result|solution)(?=[*_ ]{0,4}:)|A(?=\s?:)))"
 )
 _MARKER = re.compile(
     rf"{_NOUN}(?:\s+(?i:to|for|of|in|as|here)\b[^.:=\n,$]{{0,60}}?)?[ \t*_】\]]{{0,9}}"
-    r"(?:(?i:\b(?:is|are|was|equals|(?:would|must|should|will) be)\b)|[:=]|[-–—](?=\s)|→|は|(?<=】)|(?<=\])|为|是)[ \t*_:]{0,9}"
+    r"(?:(?i:\b(?:is|are|was|equals|(?:would|must|should|will) be)\b)|[:=]|[-–—](?=\s)|→|は|(?<=】)|(?<=\])|为|是)"
+    r"[ \t*_:]{0,9}"
     r"(?:(?i:therefore|thus|simply|then|clearly|exactly|equal to|given by|approximately|about)\b[ ,:]{0,3}){0,4}",
     re.MULTILINE,
 )
 _CONCLUDING = re.compile(
-    r"^[^\w\n]{0,20}(?:(?i:thus|therefore|hence|so|finally|consequently|altogether|in (?:conclusion|total|summary)|it is|it's)\b"
-    r"|よって|したがって|従って|ゆえに|つまり)[ ,、:]*(?:(?i:we (?:get|have|find|obtain|conclude|see)|it is|it follows)\b[ ,:]*)?"
+    r"^[^\w\n]{0,20}"
+    r"(?:(?i:thus|therefore|hence|so|finally|consequently|altogether|in (?:conclusion|total|summary)|it is|it's)\b"
+    r"|よって|したがって|従って|ゆえに|つまり)[ ,、:]*"
+    r"(?:(?i:we (?:get|have|find|obtain|conclude|see)|it is|it follows)\b[ ,:]*)?"
     r"(?:(?i:that)\b[ ,:]*)?\s*(?P<said>(?:\$\$|\\\[)[^\n]*(?:\n[^\n]+){0,3}|[^\n]+)\Z",
     re.MULTILINE,
 )
 _HEADING = re.compile(
-    r"^[^\w\n]{0,20}(?:\d{1,3}[.)]? {0,3})?[^\w\n]{0,9}(?:(?i:(?:the |my |our )?(?:(?:final|correct|best) )?answers?|(?:the )?final result)"
+    r"^[^\w\n]{0,20}(?:\d{1,3}[.)]? {0,3})?[^\w\n]{0,9}"
+    r"(?:(?i:(?:the |my |our )?(?:(?:final|correct|best) )?answers?|(?:the )?final result)"
     r"|(?:最終的な|最終)?(?:答え|解答|回答|正解|結果))[ \t:】\])*_]{0,20}$",
     re.MULTILINE,
 )
@@ -35,14 +40,20 @@ _REVERSED = re.compile(
     r"(?:(?:final|correct|right|required) )*(?:answer|solution)\b",
     re.MULTILINE | re.IGNORECASE,
 )
-_NOT_THIS = re.compile(r"(?:not|n't|no|neither|wrong|incorrect|correct|right|in the|as follows|given|found)\b", re.IGNORECASE)
+_NOT_THIS = re.compile(
+    r"(?:not|n't|no|neither|wrong|incorrect|correct|right|in the|as follows|given|found)\b", re.IGNORECASE
+)
 _TAKEN_BACK = re.compile(
-    r"(?:^|(?<=[.!?。…\n])\s{0,3})[^\w\n]{0,9}(?:(?:oh|hmm|but|no),? )?(?:wait|no[,.]? (?=(?:wait|actually|that|it|i|sorry|hmm)\b)|actually[ ,]+(?=(?:no|i|it|that|the answer)\b)|actually,|correction|scratch that|sorry|oops"
+    r"(?:^|(?<=[.!?。…\n])\s{0,3})[^\w\n]{0,9}(?:(?:oh|hmm|but|no),? )?"
+    r"(?:wait|no[,.]? (?=(?:wait|actually|that|it|i|sorry|hmm)\b)"
+    r"|actually[ ,]+(?=(?:no|i|it|that|the answer)\b)|actually,|correction|scratch that|sorry|oops"
     r"|on (?:second thought|reflection)|(?:that|this) (?:is|was) (?:wrong|incorrect|not right)"
     r"|i (?:made|was) (?:an? )?(?:error|mistake|mistaken|wrong)|i mean|訂正|いや|間違え)",
     re.IGNORECASE,
 )
-_CONFIRMED = re.compile(r"\b(?:yes|correct|right|holds|confirm\w*|verif\w+|matches|consistent|same|fine)\b|正しい", re.I)
+_CONFIRMED = re.compile(
+    r"\b(?:yes|correct|right|holds|confirm\w*|verif\w+|matches|consistent|same|fine)\b|正しい", re.IGNORECASE
+)
 CHECKS = re.compile(r"\b(?:verif\w+|check\w*)\b|検算|確認", re.IGNORECASE)
 _MOST_PLACES = 20
 _OPENS = re.compile(r"^\s*(?:\$\$|\\\[|\\begin\{(?:align|equation|gather)\*?\})\s*$")
@@ -72,7 +83,9 @@ def announcements(text: str) -> Iterator[str]:
     """
     yield from wrapped(text)
     text = plain(text)
-    places = [(match.end(), None) for pattern in (_MARKER, _HEADING) for match in pattern.finditer(text)]
+    places: list[tuple[int, str | None]] = [
+        (match.end(), None) for pattern in (_MARKER, _HEADING) for match in pattern.finditer(text)
+    ]
     places += [(match.end(), match["said"]) for match in _REVERSED.finditer(text)]
     if (last := _CONCLUDING.search(text, max(len(text) - 600, 0))) and not CHECKS.search(text[-600:]):
         places.append((last.end(), last["said"]))

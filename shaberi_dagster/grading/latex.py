@@ -31,15 +31,13 @@ m meter meters metre metres; cm centimeter centimeters centimetre centimetres; m
 kilometers kilometre kilometres; in inch inches; ft foot feet; yd yard yards; mi mile miles; g gram grams; kg kilogram
 kilograms; mg milligram milligrams; lb lbs pound pounds; oz ounce ounces; l liter liters litre litres; ml milliliter
 milliliters; s sec secs second seconds; min mins minute minutes; h hr hrs hour hours; day days; week weeks; month months;
-year years; degree degrees deg; radian radians rad; cent cents; dollar dollars usd; euro euros; yen; mph; kph; percent;
-unit units; square; cubic; sq; cu; am a.m; pm p.m"""
+year years; degree degrees deg; radian radians rad; cent cents; dollar dollars usd; euro euros; yen; mph; kph;
+percent; unit units; square; cubic; sq; cu; am a.m; pm p.m"""
 UNITS = {name: group.split()[0] for group in _UNIT_NAMES.split(";") for name in group.split()}
 """Names of units and halves of the day, each with the one name for all of the same."""
 _NO_DIMENSION = {"square", "cubic", "sq", "cu", "unit", "percent"}
-_BASES = {
-    name: str(base)
-    for base, name in enumerate("two three four five six seven eight nine ten eleven twelve".split(), 2)
-} | {"sixteen": "16"}  # fmt: skip
+_BASE_NAMES = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_BASES = {name: str(base) for base, name in enumerate(_BASE_NAMES, 2)} | {"sixteen": "16"}
 
 _UNICODE = {
     "π": r"\pi ", "θ": r"\theta ", "∞": r"\infty ", "∪": r"\cup ", "∈": r"\in ", "≤": r"\le ", "≥": r"\ge ",
@@ -65,7 +63,10 @@ _ALTERNATIVE = re.compile(r"\\(?:text|mbox|mathrm)\s*\{\s*or\s*\}|\s+or\s+|\\(?:
 _EMPTY = re.compile(r"\\(?:emptyset|varnothing)\b|^\\\{\s*\\\}$|∅")
 _NAMED = re.compile(r"\s*(?P<name>\\?[A-Za-z]+(?:_\{?\w+\}?)?)\s*=(?P<value>[^=]+)")
 _BASE = re.compile(r"(-?[0-9A-F]+)\s*_\s*\{?\s*(\d+|\w+)\s*\}?$")
-_MATRIX = re.compile(r"(?P<factor>[^=&]*?)(?:\\cdot|\\times)?\s*\\begin\{(?P<kind>[pbvBV]?matrix|array)\}(?:\{[^{}]*\})?(?P<body>.*)\\end\{(?P=kind)\}$", re.DOTALL)
+_MATRIX = re.compile(
+    r"(?P<factor>[^=&]*?)(?:\\cdot|\\times)?\s*\\begin\{(?P<kind>[pbvBV]?matrix|array)\}(?:\{[^{}]*\})?(?P<body>.*)\\end\{(?P=kind)\}$",
+    re.DOTALL,
+)
 _NAME = r"(?:\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([A-Za-z]\))?|\|[A-Z]\||[A-Za-z]'?\([^()]*\))"
 _ASSIGNED = re.compile(rf"^\s*{_NAME}\s*(?:=|\\in\b|:)\s*(?=\S)")
 _INEQUALITY = re.compile(r"(<|>|\\leq?(?![a-z])|\\geq?(?![a-z])|\\leqslant|\\geqslant|\\lt|\\gt)")

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from calendar import month_abbr, month_name
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 
 from shaberi_dagster.grading.announced import announcements, in_force
 from shaberi_dagster.grading.base import GradedQuestion, Grader, Verdict
@@ -27,8 +27,11 @@ _HEDGES = re.compile(
 )
 _BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 _FILLERS = frozenset(
-    """it this that they he she there is was were are be been has had did do does in on at by of to for from with as and
-    his her its their called named known name answer year date person place city country""".split()
+    re.findall(
+        r"\w+",
+        """it this that they he she there is was were are be been has had did do does in on at by of to for from with as
+        and his her its their called named known name answer year date person place city country""",
+    )
 )
 _ARTICLES = frozenset({"the", "a", "an"})
 _MONTH_NUMBER = {name.lower(): at for names in (month_name, month_abbr) for at, name in enumerate(names) if name}
@@ -88,7 +91,7 @@ class MatchGrader(Grader):
         return Verdict(None, extracted, "differs in its words")
 
 
-def _says_only(said: str, wanted: str, known: Set[str]) -> bool:
+def _says_only(said: str, wanted: str, known: AbstractSet[str]) -> bool:
     """Whether a text says the wanted words together, and besides them only known ones."""
     before, found, after = f" {said} ".partition(f" {wanted} ")
     return bool(wanted and found) and all(word in known for word in (before + " " + after).split())
@@ -124,8 +127,7 @@ _LAST = re.compile(rf"(?:^|[\s\"'「(])({_WORDS})\W*$")
 
 
 def normalised(text: str) -> str:
-    """A text without case, width, accents, articles, punctuation and thousands separators; dates and small
-    numbers in one form."""
+    """A text without case, width, accents, articles, punctuation, thousands separators; dates, small numbers alike."""
     text = unicodedata.normalize("NFKC", without_markdown(text)).lower()
     for pattern in _DATES:
         text = pattern.sub(_iso, text)

@@ -1,6 +1,5 @@
 """The grader of mathematical answers: numbers, expressions, tuples, sets, intervals, matrices, words, in LaTeX."""
 
-import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -31,20 +30,32 @@ _SPAN = re.compile(
 )
 _DELIMITED = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]|\\\((.+?)\\\)|(?<!\\)\$((?:\\\$|[^$])+?)(?<!\\)\$", re.DOTALL)
 _JOINS = re.compile(r"\s*(?:[,;、]|,?\s*(?:and|or|と|または))\s*")
-_UNIT_AFTER = re.compile(rf"\s+((?:(?:square|cubic|sq|cu)\.? )?(?:{'|'.join(sorted(UNITS, key=len, reverse=True))})(?:\^?[23]|[²³])?)(?![\w])")
-_ENDS = re.compile(r"\s*(?:$|[.。,;!?)]|\(|です|である|と|に|個|人|本|because\b|since\b|which\b|as\b|so\b|when\b|if\b|by\b|for\b|[a-z]+(?:\W|$))")
+_UNIT_AFTER = re.compile(
+    rf"\s+((?:(?:square|cubic|sq|cu)\.? )?(?:{'|'.join(sorted(UNITS, key=len, reverse=True))})"
+    r"(?:\^?[23]|[²³])?)(?!\w)"
+)
+_ENDS = re.compile(r"\s*(?:$|[.。,;!?)]|\(|です|である|と|に|個|人|本|[a-z]+(?:\W|$))")
 _LEAD_IN = re.compile(r"(?:so|thus|therefore|hence|then|and|simply)\b[,:]?\s*(?:that\s)?", re.IGNORECASE)
-_STATING = re.compile(r"(?:\b(?:is|are|equals|be|was)\b|[=:]|は)\s*(?:(?:therefore|thus|simply|exactly|equal to|only)\s)?")
+_STATING = re.compile(
+    r"(?:\b(?:is|are|equals|be|was)\b|[=:]|は)\s*(?:(?:therefore|thus|simply|exactly|equal to|only)\s)?"
+)
 _SENTENCE_END = re.compile(r"[.。!]\s|。")
 _COUNTED = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)\s*[぀-ヿ一-鿿]{1,4}")
 _OPENS_DISPLAY = re.compile(r"\$\$|\\\[")
-_EXPLAINS = re.compile(r"\W*(?:explanation|reason\w*|because|here|since|justification|work|details|説明|理由)\b", re.IGNORECASE)
-_ASIDE = re.compile(
-    r"[.。!]\s|;\s|\n|,?\s+(?:because|since|which|as|so|where|when|if|by|using|for|with|that is|i\.e\.)\s|\s\((?=[a-zA-Z]{2})|です|となります"
+_EXPLAINS = re.compile(
+    r"\W*(?:explanation|reason\w*|because|here|since|justification|work|details|説明|理由)\b", re.IGNORECASE
 )
-_COMMAND = re.compile(r"\\(?:begin|end)\s*\{\w+\}|\\(?:text|mbox|mathrm|textbf|mathbf|operatorname)\s*\{[^{}]*\}|\\[a-zA-Z]+")
+_ASIDE = re.compile(
+    r"[.。!]\s|;\s|\n|,?\s+(?:because|since|which|as|so|where|when|if|by|using|for|with|that is|i\.e\.)\s"
+    r"|\s\((?=[a-zA-Z]{2})|です|となります"
+)
+_COMMAND = re.compile(
+    r"\\(?:begin|end)\s*\{\w+\}|\\(?:text|mbox|mathrm|textbf|mathbf|operatorname)\s*\{[^{}]*\}|\\[a-zA-Z]+"
+)
 _PLAIN_WORD = re.compile(r"(?<![a-zA-Z])[a-zA-Z]{2,}|[぀-ヿ一-鿿]+")
-_FUNCTIONS = frozenset(re.findall(r"\w+", "sin cos tan cot sec csc arcsin arccos arctan log ln exp sqrt pi and or infinity inf"))
+_FUNCTIONS = frozenset(
+    re.findall(r"\w+", "sin cos tan cot sec csc arcsin arccos arctan log ln exp sqrt pi and or infinity inf")
+)
 _NAMED = re.compile(r"(?!\w+(?:ed|ing|ly)\b)\(?[A-Za-z][A-Za-z'-]*\)?(?: [A-Za-z][A-Za-z'-]*){0,2}")
 _BARE_LATEX = re.compile(r"\\(?:[dt]?frac|sqrt|pi|begin|left|cdot|times|infty)\b|[\w)]\^\{?[\d({-]")
 _ALIGNED = re.compile(r"\\begin\{(align|equation|gather)(\*?)\}.+?\\end\{\1\2\}")
@@ -109,10 +120,11 @@ _SAID = re.compile(r"(?:\bis|\bare|:|は)\s+(?:the |an? )?(\w+)(?: function| sha
 
 
 class MathGrader(Grader):
-    r"""A mathematical answer: boxed, or the last expression of the concluding sentence; compared by meaning.
+    r"""A mathematical answer: boxed, announced, alone, or in the concluding sentence; compared by meaning.
 
-    Of a chain of equations the last side counts. Expressions that are in the question already, and those after "when"
-    or "for", are not the answer if the sentence has another.
+    What is announced counts only as a whole: a number that is a part of a longer expression is no answer. Of a chain of
+    equations the last side counts. In prose, expressions that are in the question already, and those after "when" or
+    "for", are not the answer if the sentence has another.
     """
 
     name = "rule:math"
@@ -121,37 +133,12 @@ class MathGrader(Grader):
     def extract(self, answer: str, item: GradedQuestion) -> str | None:
         """The final answer as it is said; None if there is none that is clear."""
         text = in_force(own_part(readable(answer)))
-        boxes = _last_boxes(text)
-        if boxes:
-            return boxes
-        for passage in announcements(text):
-            if said := read(passage):
-                return said
-        if said := _alone(text):
-            return said
-        if said := _closing(text):
+        said = _last_boxes(text) or next(filter(None, map(read, announcements(text))), None)
+        if said := said or _alone(text) or _closing(text):
             return said
         if _BARE_LATEX.search(_DELIMITED.sub("$", _ALIGNED.sub("$", text.rpartition("\n")[2]))):
             return None
-        asked = _Asked.of(item.text)
-        parts: dict[str, list[_Candidate]] = {}
-
-        def holds_answer(sentence: str) -> bool:
-            parts[sentence] = _candidates(sentence, asked)
-            return any(candidate.fit > _POSSIBLE for candidate in parts[sentence])
-
-        ranked = statements(text, item.text, holds_answer) or statements(
-            text, item.text, lambda part: bool(parts[part])
-        )
-        candidates = [
-            (statement.weight + candidate.fit, -rank, candidate.place, candidate.expression)
-            for rank, statement in enumerate(ranked)
-            for candidate in parts[statement.text]
-        ]
-        if candidates:
-            return _best(candidates, asked)
-        said = _SAID.search(text)
-        return said[1] if said else None
+        return _in_prose(text, item)
 
     def canonical(self, extracted: str) -> str:
         """One spelling for all that mean the same."""
@@ -176,6 +163,27 @@ class MathGrader(Grader):
         if equation(first) == equation(second) is not None:
             return True
         return any(agree(first, second) for agree in (same_decimal, same_share, same_angle))
+
+
+def _in_prose(text: str, item: GradedQuestion) -> str | None:
+    """The expression of the sentence that looks most like a conclusion."""
+    asked = _Asked.of(item.text)
+    parts: dict[str, list[_Candidate]] = {}
+
+    def holds_answer(sentence: str) -> bool:
+        parts[sentence] = _candidates(sentence, asked)
+        return any(candidate.fit > _POSSIBLE for candidate in parts[sentence])
+
+    ranked = statements(text, item.text, holds_answer) or statements(text, item.text, lambda part: bool(parts[part]))
+    candidates = [
+        (statement.weight + candidate.fit, -rank, candidate.place, candidate.expression)
+        for rank, statement in enumerate(ranked)
+        for candidate in parts[statement.text]
+    ]
+    if candidates:
+        return _best(candidates, asked)
+    named = _SAID.search(text)
+    return named[1] if named else None
 
 
 def _alone(text: str) -> str | None:

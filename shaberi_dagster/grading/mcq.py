@@ -44,13 +44,14 @@ _MENTIONS = tuple(
         rf"(?i:\b(?:leaves|leaving)(?: us)?(?: only)?(?: with)?\b){_FILLER}{_LETTER}",
         rf"(?i:\b(?:therefore|thus|hence|so)\b),?(?:\s+(?i:it is|it's))?{_FILLER}{_LETTER}(?=\s*(?:$|[.,!]))",
         rf"(?i:\bnot\s+(?:option\s+)?)\(?[A-M]\)?,?\s+(?i:but(?: rather)?(?:\s+option)?){_LETTER}",
-        rf"(?i:\bit (?:is|has to be|must be|should be|would be|can only be)\b){_FILLER}{_LETTER}(?=\s*(?:$|[.,!;:]|(?i:because|since)\b))",
+        rf"(?i:\bit (?:is|(?:has to|must|should|would|can only) be)\b){_FILLER}{_LETTER}(?=\s*(?:$|[.,!;:]|because\b))",
         rf"{_BEGINS}{_LETTER}{_IS_CORRECT}",
         rf"{_LETTER}\s*(?:が|は|で)\s*(?:最も)?(?:正解|正しい|適切|最適|答え)",
     )
 )
 _FITS = re.compile(
-    rf"(?i:\b(?:option|choice|statement|completion)\b){_LETTER}\s+(?i:(?:best |most closely |correctly |accurately |exactly )?"
+    rf"(?i:\b(?:option|choice|statement|completion)\b){_LETTER}\s+"
+    r"(?i:(?:best |most closely |correctly |accurately |exactly )?"
     r"(?:matches|fits|describes|captures|completes|answers|follows|continues|reflects|represents|states))\b"
 )
 """Says that an option is good, but not that no other is: only counts if it is said of one."""

@@ -12,7 +12,8 @@ _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000:
 _FULL_WIDTH |= {0x202F: 0x20, 0xA0: 0x20, 0x2217: 0x2A}
 _MARKDOWN = re.compile(r"\*\*|__|`|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)|^#{1,6} |^> ", re.MULTILINE)
 _NEXT_QUESTION = re.compile(
-    r"^[^\w\n]{0,20}(?:(?i:(?:next )?(?:question|problem|exercise))(?: ?#?\d+)?|Q\d*|Human|User|問題 ?\d*|質問 ?\d*|問 ?\d+)[*_]*\s?[:.].*\S",
+    r"^[^\w\n]{0,20}(?:(?i:(?:next )?(?:question|problem|exercise))(?: ?#?\d+)?|Q\d*|Human|User"
+    r"|問題 ?\d*|質問 ?\d*|問 ?\d+)[*_]*\s?[:.].*\S",
     re.MULTILINE,
 )
 _MARKS = " \n\t*_#>-=`"

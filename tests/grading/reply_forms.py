@@ -135,3 +135,7 @@ NUMBERS_KEPT = (
 def numbered(form: str, number: str, other: str) -> str:
     """A reply in this form that gives a number; `other` is another one, which is taken back or not its own."""
     return form.replace("{other}", other).replace("{{", "{").replace("}}", "}").replace("<>", number)
+
+
+CHOICES_NOT_READ = frozenset({"{other}? No, actually <>."})
+"""Forms that were kept away, and in which no letter is found in some cases; a wrong one never."""
