@@ -30,9 +30,9 @@ _UNIT_NAMES = """
 m meter meters metre metres; cm centimeter centimeters centimetre centimetres; mm millimeter millimeters; km kilometer
 kilometers kilometre kilometres; in inch inches; ft foot feet; yd yard yards; mi mile miles; g gram grams; kg kilogram
 kilograms; mg milligram milligrams; lb lbs pound pounds; oz ounce ounces; l liter liters litre litres; ml milliliter
-milliliters; s sec secs second seconds; min mins minute minutes; h hr hrs hour hours; day days; week weeks; month months;
-year years; degree degrees deg; radian radians rad; cent cents; dollar dollars usd; euro euros; yen; mph; kph;
-percent; unit units; square; cubic; sq; cu; am a.m; pm p.m"""
+milliliters; s sec secs second seconds; min mins minute minutes; h hr hrs hour hours; day days; week weeks;
+month months; year years; degree degrees deg; radian radians rad; cent cents; dollar dollars usd; euro euros; yen; mph;
+kph; percent; unit units; square; cubic; sq; cu; am a.m; pm p.m"""
 UNITS = {name: group.split()[0] for group in _UNIT_NAMES.split(";") for name in group.split()}
 """Names of units and halves of the day, each with the one name for all of the same."""
 _NO_DIMENSION = {"square", "cubic", "sq", "cu", "unit", "percent"}
