@@ -91,11 +91,15 @@ def materialize(
 
 
 def _read_again(plan: RunPlan) -> list[StageResult]:
-    """Read what judges said by today's parser, and ask the rules again."""
+    """Read what judges said by today's parser, and let rules of another version grade anew."""
     ruled = [name for name in plan.names if get_benchmark(name).has_rule]
     judged = [name for name in plan.names if name not in ruled]
     results = Judgements(RunPlan(plan.spec, judged, plan.workspace)).reparse() if judged else []
-    return results + (Judgements(RunPlan(plan.spec, ruled, plan.workspace)).materialize() if ruled else [])
+    if not ruled:
+        return results
+    rules = Judgements(RunPlan(plan.spec, ruled, plan.workspace))
+    rules.regrade()
+    return results + rules.materialize()
 
 
 CALLING_STAGES = ("answers", "consensus", "judgements", "pass_outputs")

@@ -22,13 +22,26 @@ _MAX_DEPTH = 12
 _HEAVY = re.compile(
     r"\\(?:sum|prod|int|oint|iint|lim|partial)\b|\\binom(?!\{\d{1,3}\}\{\d{1,3}\})"
     r"|\d{4,}\s*!|[^\w\s]\s*!|\w\s*!\s*!"  # factorials of more than three digits, or of something computed
-    r"|\d{60,}"
+    r"|\d{60,}|'"
 )
 _POWER = re.compile(r"[\d)}\]]\s*\^\s*\{?\s*\(?\s*[-+]?(\d+)")
 
+_UNIT_NAMES = """
+m meter meters metre metres; cm centimeter centimeters centimetre centimetres; mm millimeter millimeters; km kilometer
+kilometers kilometre kilometres; in inch inches; ft foot feet; yd yard yards; mi mile miles; g gram grams; kg kilogram
+kilograms; mg milligram milligrams; lb lbs pound pounds; oz ounce ounces; l liter liters litre litres; ml milliliter
+milliliters; s sec secs second seconds; min mins minute minutes; h hr hrs hour hours; day days; week weeks;
+month months; year years; degree degrees deg; radian radians rad; cent cents; dollar dollars usd; euro euros; yen; mph;
+kph; percent; unit units; square; cubic; sq; cu; am a.m; pm p.m"""
+UNITS = {name: group.split()[0] for group in _UNIT_NAMES.split(";") for name in group.split()}
+"""Names of units and halves of the day, each with the one name for all of the same."""
+_NO_DIMENSION = {"square", "cubic", "sq", "cu", "unit", "percent"}
+_BASE_NAMES = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_BASES = {name: str(base) for base, name in enumerate(_BASE_NAMES, 2)} | {"sixteen": "16"}
+
 _UNICODE = {
     "π": r"\pi ", "θ": r"\theta ", "∞": r"\infty ", "∪": r"\cup ", "∈": r"\in ", "≤": r"\le ", "≥": r"\ge ",
-    "±": r"\pm ", "×": r"\times ", "·": r"\cdot ", "−": "-", "–": "-", "°": "",
+    "±": r"\pm ", "×": r"\times ", "·": r"\cdot ", "−": "-", "–": "-", "°": r"^\circ ", "ℝ": r"\mathbb{R}",
     "²": "^2", "³": "^3", "⁴": "^4", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}",
 }  # fmt: skip
 _UNICODE_TABLE = str.maketrans(_UNICODE)
@@ -43,11 +56,22 @@ _UNIT = re.compile(r"(?<=[\d}) ])\s*\\(?:text|mbox|mathrm|textrm)\s*\{[^{}\d]*\}
 _PLAIN_UNIT = re.compile(r"(?<=[\d}])\s+(?!pi\b|sqrt\b)[A-Za-z]{2,}[A-Za-z .]*(?:\^\{?\d\}?)?\s*$")
 _TEXT = re.compile(r"\\(?:text|textbf|mbox|mathrm|mathbf|textit|boldsymbol|bf|rm)\s*\{([^{}]*)\}")
 _WORDS = re.compile(r"[^\W\d_][^\W\d_ '-]{2,}(?:[ '-][^\W\d_]+)*")
+_RECURRING = re.compile(r"(?<!\d)(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{?(\d+)\}?")
+_DEGREES_IN_TRIGONOMETRY = re.compile(r"(\d+(?:\.\d+)?)\s*\^\s*\{?\s*\\circ\s*\}?")
+_TRIGONOMETRIC = re.compile(r"\\?(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
+_ALTERNATIVE = re.compile(r"\\(?:text|mbox|mathrm)\s*\{\s*or\s*\}|\s+or\s+|\\(?:lor|vee)\b")
+_EMPTY = re.compile(r"\\(?:emptyset|varnothing)\b|^\\\{\s*\\\}$|∅")
+_NAMED = re.compile(r"\s*(?P<name>\\?[A-Za-z]+(?:_\{?\w+\}?)?)\s*=(?P<value>[^=]+)")
 _BASE = re.compile(r"(-?[0-9A-F]+)\s*_\s*\{?\s*(\d+|\w+)\s*\}?$")
-_MATRIX = re.compile(r"\\begin\{([pbvBV]?matrix|array)\}(?:\{[^{}]*\})?(.*)\\end\{\1\}$", re.DOTALL)
+_MATRIX = re.compile(
+    r"(?P<factor>[^=&]*?)(?:\\cdot|\\times)?\s*\\begin\{(?P<kind>[pbvBV]?matrix|array)\}(?:\{[^{}]*\})?(?P<body>.*)\\end\{(?P=kind)\}$",
+    re.DOTALL,
+)
 _NAME = r"(?:\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([A-Za-z]\))?|\|[A-Z]\||[A-Za-z]'?\([^()]*\))"
 _ASSIGNED = re.compile(rf"^\s*{_NAME}\s*(?:=|\\in\b|:)\s*(?=\S)")
 _INEQUALITY = re.compile(r"(<|>|\\leq?(?![a-z])|\\geq?(?![a-z])|\\leqslant|\\geqslant|\\lt|\\gt)")
+_PERCENT = re.compile(r"%|\bpercent\b")
+_LAYOUT = re.compile(r"\\(?:text|mbox|mathrm|textrm)\s*\{")
 _OPENING, _CLOSING = "([{", ")]}"
 _BARE_EXPONENT = re.compile(r"^(?:\\?\w\s*\^?)*")
 _OPENING_EXPONENT = tuple(_OPENING)
@@ -81,6 +105,11 @@ def _canonical(latex: str) -> str:
 def tidy(latex: str) -> str:
     """The text without layout, units, currency, degrees, percent signs and thousands separators."""
     text = latex.translate(_UNICODE_TABLE).replace(r"\\", r"\cr ")
+    text = _RECURRING.sub(_fraction, text)
+    if _TRIGONOMETRIC.search(text):
+        text = _DEGREES_IN_TRIGONOMETRY.sub(r"(\\frac{\1\\pi}{180})", text)
+    if _INEQUALITY.search(text):
+        text = _ALTERNATIVE.sub(r" \\cup ", text)
     text = (_LATEX_THOUSANDS if re.search(r"[(\[]|\\\{", text) else _THOUSANDS).sub("", text)
     text = _DROPPED.sub(lambda dropped: " " if "quad" in dropped[0] else "", text)
     text = re.sub(r"\\[dtc]frac", r"\\frac", text).strip().rstrip(".;,。").strip()
@@ -91,12 +120,24 @@ def tidy(latex: str) -> str:
     return _PLAIN_UNIT.sub("", _UNIT.sub("", text)).strip()
 
 
+def _fraction(recurring: re.Match[str]) -> str:
+    """`0.1(6)` as the fraction that it is."""
+    before, start, period = recurring.groups()
+    whole = int(before + start + period or "0") - int(before + start or "0")
+    return rf"\frac{{{whole}}}{{{(10 ** len(period) - 1) * 10 ** len(start)}}}"
+
+
 def _structure(text: str) -> str:
     text = text.strip()
     if base := _BASE.fullmatch(text):
-        return f"base:{base[1]}_{base[2]}"
+        named = _BASES.get(base[2], base[2])
+        return base[1] if named == "10" else f"base:{base[1]}_{named}"
+    if _EMPTY.fullmatch(text):
+        return "{}"
+    if text == r"\mathbb{R}":
+        return "(-oo,oo)"
     if matrix := _MATRIX.fullmatch(text):
-        return _matrix(matrix[2])
+        return _matrix(matrix["body"], matrix["factor"].strip())
     unions = _split(text, r"\cup")
     if len(unions) > 1:
         return "|".join(sorted(_structure(part) for part in unions))
@@ -124,8 +165,10 @@ def _relation(text: str) -> str | None:
     return _equation(text) if text.count("=") == 1 else None
 
 
-def _matrix(body: str) -> str:
-    rows = [[_structure(cell) for cell in row.split("&")] for row in body.split(r"\cr") if row.strip()]
+def _matrix(body: str, factor: str) -> str:
+    cells = [[cell.strip() for cell in row.split("&")] for row in body.split(r"\cr") if row.strip()]
+    factor = "-1" if factor == "-" else factor
+    rows = [[_structure(rf"({factor})\cdot({cell})" if factor else cell) for cell in row] for row in cells]
     if all(len(row) == 1 for row in rows):
         return f"({','.join(row[0] for row in rows)})"
     return f"matrix:{';'.join(','.join(row) for row in rows)}"
@@ -211,7 +254,8 @@ def _values(text: str) -> list[Any] | None:
             text, is_real=False, normalization_config=NormalizationConfig(malformed_operators=True)
         )
         values = []
-        for point in range(3):
+        signed = expression.has(sympy.Abs, sympy.floor, sympy.ceiling)
+        for point in (*range(3), *((-1,) if signed else ())):
             at = {symbol: _at(symbol.name, point) for symbol in expression.free_symbols}
             value = expression.subs(at).doit()
             value = value if value.is_Rational and not at else value.evalf(30)
@@ -232,7 +276,8 @@ def _at(name: str, point: int) -> Any:
     if name in ("i", "e"):
         return sympy.I if name == "i" else sympy.E
     digest = hashlib.sha256(f"{name}/{point}".encode()).digest()
-    return sympy.Rational(int.from_bytes(digest[:4], "big"), 2**32) + 1
+    value = sympy.Rational(int.from_bytes(digest[:4], "big"), 2**32) + 1
+    return value if point >= 0 else -value
 
 
 def _rounded(value: Any) -> str:
@@ -314,6 +359,63 @@ def equation(latex: str) -> str | None:
     """The spelling of an equation as a whole, its sides moved to one; None if this is none."""
     text = tidy(latex[:MAX_CHARACTERS])
     return _equation(text) if text.count("=") == 1 and not _INEQUALITY.search(text) else None
+
+
+def balanced(text: str) -> bool:
+    """Whether every brace is closed; brackets need not be, for half-open intervals are written with them."""
+    depth = 0
+    for brace in re.findall(r"(?<!\\)(?:\\\\)*([{}])", text):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def conflicting(first: str, second: str) -> bool:
+    """Whether both name a unit, a half of the day or a variable, and not the same one."""
+    ours, theirs = _unit(first), _unit(second)
+    if ours and theirs and ours != theirs:
+        return True
+    a, b = _named_values(first), _named_values(second)
+    return bool(a and b and a != b)
+
+
+def _unit(text: str) -> frozenset[str]:
+    """The units that a quantity has, under their one name each."""
+    text = text.replace("°", r"^\circ")
+    if r"\circ" in text or r"\degree" in text:
+        return frozenset({"degree"})
+    stated = _UNIT.search(text.strip(" .$")) or _PLAIN_UNIT.search(text.strip(" .$"))
+    if stated is None:
+        return frozenset()
+    names = (name.rstrip(".") for name in re.findall(r"[a-z.]+", _LAYOUT.sub(" ", stated[0]).lower()))
+    return frozenset(UNITS[name] for name in names if name in UNITS) - _NO_DIMENSION
+
+
+def _named_values(text: str) -> dict[str, str]:
+    """Values by the names of their variables; empty unless each is named, and no two alike."""
+    members = [_NAMED.fullmatch(member) for member in _split(tidy(text[:MAX_CHARACTERS]), ",")]
+    found = {member["name"]: _structure(member["value"]) for member in members if member}
+    return found if len(found) == len(members) else {}
+
+
+def same_share(first: str, second: str) -> bool:
+    """Whether one is a percentage and the other the same share as a number; `50%` is 0.5 as well as 50."""
+    ours, theirs = (_PERCENT.search(text) is not None for text in (first, second))
+    if ours == theirs:
+        return False
+    share, number = (first, second) if ours else (second, first)
+    a, b = _first_value(share), _first_value(number)
+    return a is not None and b is not None and bool(abs(a - 100 * b) <= RELATIVE_TOLERANCE * max(abs(a), abs(b)))
+
+
+def same_angle(first: str, second: str) -> bool:
+    r"""Whether one is in degrees and the other the same angle as a multiple of `\pi`."""
+    ours, theirs = ("degree" in _unit(text) for text in (first, second))
+    if ours == theirs:
+        return False
+    degrees, radians = (first, second) if ours else (second, first)
+    return r"\pi" in tidy(radians) and canonical(rf"({tidy(degrees)})\cdot\pi/180") == canonical(radians)
 
 
 def same_decimal(first: str, second: str) -> bool:

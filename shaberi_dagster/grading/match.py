@@ -3,9 +3,12 @@
 import re
 import unicodedata
 from calendar import month_abbr, month_name
+from collections.abc import Set as AbstractSet
 
+from shaberi_dagster.grading.announced import announcements, in_force
 from shaberi_dagster.grading.base import GradedQuestion, Grader, Verdict
-from shaberi_dagster.grading.text import boxed, readable, without_markdown
+from shaberi_dagster.grading.numeric import NUMBER_WORDS
+from shaberi_dagster.grading.text import boxed, own_part, readable, without_markdown
 
 _MAX_WORDS = 40
 """A longer answer says more than one thing; whether the reference in it is its answer needs a reader."""
@@ -22,10 +25,14 @@ _HEDGES = re.compile(
     r"|unlike|although|however|but)\b|ではな|または|か、",
     re.IGNORECASE,
 )
-_MARKER = re.compile(
-    r"(?:\b(?:final answer|answer)\b(?:\s+is)?|答え|解答|回答|正解)\s*(?:は|:|\bis\b)?\s*(.+)", re.IGNORECASE
-)
 _BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
+_FILLERS = frozenset(
+    re.findall(
+        r"\w+",
+        """it this that they he she there is was were are be been has had did do does in on at by of to for from with as
+        and his her its their called named known name answer year date person place city country""",
+    )
+)
 _ARTICLES = frozenset({"the", "a", "an"})
 _MONTH_NUMBER = {name.lower(): at for names in (month_name, month_abbr) for at, name in enumerate(names) if name}
 _DATES = (
@@ -36,26 +43,25 @@ _DATES = (
 
 
 class MatchGrader(Grader):
-    """A short text: right if it equals the reference or an alias, or says it in one short unhedged statement.
+    """A short text: right if it equals the reference or an alias, or says nothing else beside words of the question.
 
-    The only emphasised words of the first line are what an answer says. It never says wrong, because other words may
-    mean the same, unless the answer declines to answer; otherwise it abstains. A reference that is in the question
-    already counts only as a whole answer.
+    What follows an answer marker is what an answer says, or the only emphasised words of the first line. It never says
+    wrong, because other words may mean the same, unless the answer declines to answer; otherwise it abstains. A
+    reference that is in the question already counts only as a whole answer.
     """
 
     name = "rule:match"
-    version = 1
+    version = 2
 
     def extract(self, answer: str, item: GradedQuestion) -> str | None:  # noqa: ARG002 - the question is not needed
         """The final answer as it is said; None if there is none that is clear."""
-        text = readable(answer)
+        text = in_force(own_part(readable(answer)))
         boxes = boxed(text)
         if boxes:
             return boxes[-1]
+        for announced in announcements(text):
+            return announced.strip()
         lines = [line.strip() for line in without_markdown(text).split("\n") if line.strip()]
-        marked = [match[1] for line in lines if (match := _MARKER.match(line))]
-        if marked:
-            return marked[-1].strip()
         emphasised = _BOLD.findall(text.partition("\n")[0])
         return emphasised[0] if len(emphasised) == 1 else "\n".join(lines) or None
 
@@ -76,12 +82,19 @@ class MatchGrader(Grader):
             return Verdict(False, extracted, "declines to answer")
         if len(said.split()) > _MAX_WORDS or _HEDGES.search(extracted):
             return Verdict(None, extracted, "needs a reader")
-        question = f" {normalised(item.text)} "
+        question = normalised(item.text)
+        of_question = {normalised(word) for word in re.findall(r"(?<![\w'’])[a-z]+\b", item.text)}
         for reference in (item.reference, *item.aliases):
-            wanted = f" {normalised(reference)} "
-            if wanted.strip() and wanted in f" {said} " and wanted not in question:
-                return Verdict(True, extracted, "says the reference in a short statement")
+            wanted = re.sub(r"^(?:in|on|at|by) ", "", normalised(reference))
+            if f" {wanted} " not in f" {question} " and _says_only(said, wanted, of_question | _FILLERS):
+                return Verdict(True, extracted, "says the reference and nothing else")
         return Verdict(None, extracted, "differs in its words")
+
+
+def _says_only(said: str, wanted: str, known: AbstractSet[str]) -> bool:
+    """Whether a text says the wanted words together, and besides them only known ones."""
+    before, found, after = f" {said} ".partition(f" {wanted} ")
+    return bool(wanted and found) and all(word in known for word in (before + " " + after).split())
 
 
 class YesNoGrader(Grader):
@@ -114,7 +127,7 @@ _LAST = re.compile(rf"(?:^|[\s\"'「(])({_WORDS})\W*$")
 
 
 def normalised(text: str) -> str:
-    """A text without case, width, accents, articles, punctuation and thousands separators, its dates in one form."""
+    """A text without case, width, accents, articles, punctuation, thousands separators; dates, small numbers alike."""
     text = unicodedata.normalize("NFKC", without_markdown(text)).lower()
     for pattern in _DATES:
         text = pattern.sub(_iso, text)
@@ -122,7 +135,7 @@ def normalised(text: str) -> str:
     text = unicodedata.normalize("NFC", text)
     text = re.sub(r"(?<=\d),(?=\d{3}\b)|(?<=\w)['’](?=s\b)|(?<=\b\w)\.(?=\w\b|\s|$)", "", text)
     words = re.findall(r"\d+\.\d+|\w+", text.replace("&", " and "))
-    return " ".join(word for word in words if word not in _ARTICLES)
+    return " ".join(NUMBER_WORDS.get(word, word) for word in words if word not in _ARTICLES)
 
 
 def _iso(match: re.Match[str]) -> str:

@@ -4,10 +4,22 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from shaberi_dagster.grading.base import GradedQuestion, Grader
-from shaberi_dagster.grading.latex import canonical, equation, same_decimal, tidy
+from shaberi_dagster.grading.announced import CHECKS, announcements, in_force, plain, taken_back
+from shaberi_dagster.grading.base import GradedQuestion, Grader, Verdict
+from shaberi_dagster.grading.latex import (
+    MAX_CHARACTERS,
+    UNITS,
+    balanced,
+    canonical,
+    conflicting,
+    equation,
+    same_angle,
+    same_decimal,
+    same_share,
+    tidy,
+)
 from shaberi_dagster.grading.statements import asked_symbols, statements
-from shaberi_dagster.grading.text import boxed, readable, squeezed
+from shaberi_dagster.grading.text import boxed, own_part, readable, squeezed
 
 _NUMBER = r"-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?"
 _WORD = r"(?<=only )(?:one|two|three|four|five|six)|(?<=exactly )(?:one|two|three|four|five|six)"
@@ -16,6 +28,39 @@ _SPAN = re.compile(
     rf"|(?<![\w.^/\\])(?P<number>{_NUMBER})(?![\w/]|\.\d|,\d|-\w)|(?P<word>{_WORD})|(?P<bold>\*\*[^*\n]+?\*\*)",
     re.DOTALL,
 )
+_DELIMITED = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]|\\\((.+?)\\\)|(?<!\\)\$((?:\\\$|[^$])+?)(?<!\\)\$", re.DOTALL)
+_JOINS = re.compile(r"\s*(?:[,;、]|,?\s*(?:and|or|と|または))\s*")
+_UNIT_AFTER = re.compile(
+    rf"\s+((?:(?:square|cubic|sq|cu)\.? )?(?:{'|'.join(sorted(UNITS, key=len, reverse=True))})"
+    r"(?:\^?[23]|[²³])?)(?!\w)"
+)
+_ENDS = re.compile(r"\s*(?:$|[.。,;!?)]|\(|です|である|と|に|個|人|本|[a-z]+(?:\W|$))")
+_LEAD_IN = re.compile(r"(?:so|thus|therefore|hence|then|and|simply)\b[,:]?\s*(?:that\s)?", re.IGNORECASE)
+_STATING = re.compile(
+    r"(?:\b(?:is|are|equals|be|was)\b|[=:]|は)\s*(?:(?:therefore|thus|simply|exactly|equal to|only)\s)?"
+)
+_SENTENCE_END = re.compile(r"[.。!]\s|。")
+_COUNTED = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)\s*[぀-ヿ一-鿿]{1,4}")
+_OPENS_DISPLAY = re.compile(r"\$\$|\\\[")
+_EXPLAINS = re.compile(
+    r"\W*(?:explanation|reason\w*|because|here|since|justification|work|details|説明|理由)\b", re.IGNORECASE
+)
+_ASIDE = re.compile(
+    r"[.。!]\s|;\s|\n|,?\s+(?:because|since|which|as|so|where|when|if|by|using|for|with|that is|i\.e\.)\s"
+    r"|\s\((?=[a-zA-Z]{2})|です|となります"
+)
+_COMMAND = re.compile(
+    r"\\(?:begin|end)\s*\{\w+\}|\\(?:text|mbox|mathrm|textbf|mathbf|operatorname)\s*\{[^{}]*\}|\\[a-zA-Z]+"
+)
+_PLAIN_WORD = re.compile(r"(?<![a-zA-Z])[a-zA-Z]{2,}|[぀-ヿ一-鿿]+")
+_FUNCTIONS = frozenset(
+    re.findall(r"\w+", "sin cos tan cot sec csc arcsin arccos arctan log ln exp sqrt pi and or infinity inf")
+)
+_NAMED = re.compile(r"(?!\w+(?:ed|ing|ly)\b)\(?[A-Za-z][A-Za-z'-]*\)?(?: [A-Za-z][A-Za-z'-]*){0,2}")
+_BARE_LATEX = re.compile(r"\\(?:[dt]?frac|sqrt|pi|begin|left|cdot|times|infty)\b|[\w)]\^\{?[\d({-]")
+_ALIGNED = re.compile(r"\\begin\{(align|equation|gather)(\*?)\}.+?\\end\{\1\2\}")
+_CUT_BEFORE = re.compile(r"(?:[{^_√|]|\\[a-zA-Z]+|[(\[][^()\[\]a-zA-Z]*,)\s*$")
+_CUT_AFTER = re.compile(r"\s*(?:[}^_|√!π]|\\[a-zA-Z]+|,[^()\[\]]*[)\]])")
 _LIST_MARK = re.compile(r"^\s*(?:#+\s*)?(?:\d+\.|[*-])\s+", re.MULTILINE)
 _CURRENCY = re.compile(
     r"(?<!\$)\\?\$(?=\d[\d,.]*(?:[\s.;)*]|$)[^$\n]{0,80}"
@@ -61,7 +106,7 @@ _IS_ATTAINED = re.compile(r"\s*is (?:achieved|attained|obtained|reached)\b", re.
 _OF_ANOTHER = re.compile(r"\s*of (?:the|its|all)\b", re.IGNORECASE)
 _INEQUALITY = re.compile(r"[<>]|\\[lg]eq?\b")
 _UNIT = re.compile(r"how many (?:[a-z]+ly )?(?:more |fewer |different |distinct )?([a-z]{3,})", re.IGNORECASE)
-_NAME_ONLY = re.compile(r"\\?[a-zA-Z]{1,2}|\|?\\?[a-zA-Z]+\|?|\\(?:angle|triangle|overline)\W*\w+\W*")
+_NAME_ONLY = re.compile(r"(?!\\pi$)(?:\\?[a-zA-Z]{1,2}|\|?\\?[a-zA-Z]+\|?|\\(?:angle|triangle|overline)\W*\w+\W*)")
 _WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _GIVEN = re.compile(
     r"\b(?:when|if|for|from|since|where|at|with|than|as|because|substitut\w+|of)\s*(?:the \w+ |\w+ )?$", re.IGNORECASE
@@ -75,51 +120,137 @@ _SAID = re.compile(r"(?:\bis|\bare|:|は)\s+(?:the |an? )?(\w+)(?: function| sha
 
 
 class MathGrader(Grader):
-    r"""A mathematical answer: boxed, or the last expression of the concluding sentence; compared by meaning.
+    r"""A mathematical answer: boxed, announced, alone, or in the concluding sentence; compared by meaning.
 
-    Of a chain of equations the last side counts. Expressions that are in the question already, and those after "when"
-    or "for", are not the answer if the sentence has another.
+    What is announced counts only as a whole: a number that is a part of a longer expression is no answer. Of a chain of
+    equations the last side counts. In prose, expressions that are in the question already, and those after "when" or
+    "for", are not the answer if the sentence has another.
     """
 
     name = "rule:math"
-    version = 1
+    version = 2
 
     def extract(self, answer: str, item: GradedQuestion) -> str | None:
         """The final answer as it is said; None if there is none that is clear."""
-        text = readable(answer)
-        boxes = _last_boxes(text)
-        if boxes:
-            return boxes
-        asked = _Asked.of(item.text)
-        parts: dict[str, list[_Candidate]] = {}
-
-        def holds_answer(sentence: str) -> bool:
-            parts[sentence] = _candidates(sentence, asked)
-            return any(candidate.fit > _POSSIBLE for candidate in parts[sentence])
-
-        ranked = statements(text, item.text, holds_answer) or statements(
-            text, item.text, lambda part: bool(parts[part])
-        )
-        candidates = [
-            (statement.weight + candidate.fit, -rank, candidate.place, candidate.expression)
-            for rank, statement in enumerate(ranked)
-            for candidate in parts[statement.text]
-        ]
-        if candidates:
-            return _best(candidates, asked)
-        said = _SAID.search(text)
-        return said[1] if said else None
+        text = in_force(own_part(readable(answer)))
+        said = _last_boxes(text) or next(filter(None, map(read, announcements(text))), None)
+        if said := said or _alone(text) or _closing(text):
+            return said
+        if _BARE_LATEX.search(_DELIMITED.sub("$", _ALIGNED.sub("$", text.rpartition("\n")[2]))):
+            return None
+        return _in_prose(text, item)
 
     def canonical(self, extracted: str) -> str:
         """One spelling for all that mean the same."""
         return canonical(extracted)
 
+    def grade(self, answer: str, item: GradedQuestion) -> Verdict:
+        """Right or wrong; an abstention where words stand against a value, which only a reader can compare."""
+        verdict = super().grade(answer, item)
+        if verdict.correct is False and verdict.extracted is not None:
+            kinds = {self.canonical(text).startswith("text:") for text in (verdict.extracted, item.reference)}
+            if len(kinds) > 1:
+                return Verdict(None, verdict.extracted, "words where a value is the reference, or the other way")
+        return verdict
+
     def same(self, first: str, second: str) -> bool:
         """Whether two extractions mean the same."""
+        if conflicting(first, second):
+            return False
         a, b = canonical(first), canonical(second)
         if a == b or _differ_in_base_only(a, b):
             return True
-        return same_decimal(first, second) or equation(first) == equation(second) is not None
+        if equation(first) == equation(second) is not None:
+            return True
+        return any(agree(first, second) for agree in (same_decimal, same_share, same_angle))
+
+
+def _in_prose(text: str, item: GradedQuestion) -> str | None:
+    """The expression of the sentence that looks most like a conclusion."""
+    asked = _Asked.of(item.text)
+    parts: dict[str, list[_Candidate]] = {}
+
+    def holds_answer(sentence: str) -> bool:
+        parts[sentence] = _candidates(sentence, asked)
+        return any(candidate.fit > _POSSIBLE for candidate in parts[sentence])
+
+    ranked = statements(text, item.text, holds_answer) or statements(text, item.text, lambda part: bool(parts[part]))
+    candidates = [
+        (statement.weight + candidate.fit, -rank, candidate.place, candidate.expression)
+        for rank, statement in enumerate(ranked)
+        for candidate in parts[statement.text]
+    ]
+    if candidates:
+        return _best(candidates, asked)
+    named = _SAID.search(text)
+    return named[1] if named else None
+
+
+def _alone(text: str) -> str | None:
+    """The expression of an answer that is nothing else, or that has nothing else on its first line."""
+    first, _, rest = plain(text).strip().partition("\n")
+    if not rest.strip() or _OPENS_DISPLAY.match(first):
+        whole = " ".join(plain(text).split())
+        return _directly(whole) if _SENTENCE_END.search(whole) else read(whole)
+    if _EXPLAINS.match(rest) and not taken_back(rest) and not ("=" in first and _ARITHMETIC.search(first)):
+        return read(first)
+    return None
+
+
+def _closing(text: str) -> str | None:
+    """The one expression of a last paragraph that is one sentence, and no check."""
+    last = plain(text.rpartition("\n\n")[2])
+    spans = list(_DELIMITED.finditer(last))
+    around = _DELIMITED.sub("", last)
+    if len(spans) != 1 or "\n" in last.strip() or re.search(r"\d", around) or CHECKS.search(around):
+        return None
+    content = next(group for group in spans[0].groups() if group is not None)
+    said = _answer_side(content.strip())
+    return said if is_expression(said) and not _NAME_ONLY.fullmatch(said) else None
+
+
+def read(passage: str) -> str | None:
+    """The one expression, or the list of them, that a passage states; None if it states none or several things."""
+    passage = passage.strip("*_ \n")
+    if said := _directly(passage):
+        return said
+    hidden = _DELIMITED.sub(lambda span: "\0" * len(span[0]), passage)
+    sentence = _SENTENCE_END.split(hidden, maxsplit=1)[0]
+    stating = list(_STATING.finditer(sentence))
+    return _directly(passage[stating[-1].end() : len(sentence)]) if stating else None
+
+
+def _directly(passage: str) -> str | None:
+    """The expression, or the list of them, that a passage begins with; something may be said about it after that."""
+    passage = _LEAD_IN.sub("", passage.strip()).strip("「」\"'").strip()
+    listed = []
+    at = 0
+    while span := _DELIMITED.match(passage, at):
+        listed.append(next(group for group in span.groups() if group is not None).strip())
+        joins = _JOINS.match(passage, span.end())
+        at = joins.end() if joins and _DELIMITED.match(passage, joins.end()) else span.end()
+    if listed:
+        said = ", ".join(_answer_side(expression) for expression in listed)
+        rest = passage[at:]
+        if unit := _UNIT_AFTER.match(rest):
+            return rf"{said}\text{{ {unit[1]}}}"
+        return said if _ENDS.match(rest) else None
+    for part in (passage, _ASIDE.split(passage, maxsplit=1)[0]):
+        expression = part.rstrip(" .。,;!").removesuffix("です").strip()
+        if is_expression(expression):
+            return _answer_side(expression) or None
+    counted = _COUNTED.fullmatch(passage.rstrip(" 。.").removesuffix("です"))
+    return counted[1] if counted else None
+
+
+def is_expression(text: str) -> bool:
+    """Whether a text is one mathematical expression with at most a unit, or the name of something."""
+    if not text or len(text) > MAX_CHARACTERS or not balanced(text):
+        return False
+    words = _PLAIN_WORD.findall(_COMMAND.sub(" ", text))
+    if re.search(r"\d|\\[a-zA-Z]|[=^π∞√]|\b[a-zA-Z]\s*[-+*/]\s*[a-zA-Z]\b", text):
+        return all(word in _FUNCTIONS or word.lower() in UNITS for word in words) and "\n" not in text
+    return bool(_NAMED.fullmatch(text))
 
 
 def _differ_in_base_only(first: str, second: str) -> bool:
@@ -208,6 +339,8 @@ def _candidates(statement: str, asked: _Asked) -> list[_Candidate]:
     statement = _LIST_MARK.sub("", _CURRENCY.sub("", statement))
     found = []
     for place, match in enumerate(_SPAN.finditer(statement)):
+        if match["number"] and _is_fragment(statement[: match.start()], statement[match.end() :]):
+            continue
         content, emphasis = _content(match)
         expression = _answer_side(content)
         word = emphasis and len(expression) > _LONGEST_NAME and expression.isalpha()
@@ -222,6 +355,11 @@ def _candidates(statement: str, asked: _Asked) -> list[_Candidate]:
     return [_Candidate(found.fit - 3, found.place, found.expression) for found in found] if lists else found
 
 
+def _is_fragment(before: str, after: str) -> bool:
+    """Whether a number between these is a part of a longer expression that no dollar signs mark."""
+    return bool(_CUT_BEFORE.search(before[-60:]) or _CUT_AFTER.match(after[:60]))
+
+
 def _is_no_answer(expression: str) -> bool:
     name = _NAME_ONLY.fullmatch(expression.strip())
     return bool(name or _LABEL.search(expression) or _PROSE.search(_TEXT.sub("", expression)))
@@ -233,7 +371,7 @@ def _fit(content: str, expression: str, before: str, after: str, asked: _Asked) 
     number = _NUMBER_ONLY.fullmatch(expression.strip())
     sides = [squeezed(side) for side in _EQUALS.split(content)[:-1]]
     states = _STATES.search(before)
-    computed = _ARITHMETIC.search(expression)
+    computed = _ARITHMETIC.search(expression) and not _symbols(expression)
     points = (
         (1.0, states),
         (-2.0, _GIVEN.search(before)),
@@ -252,7 +390,7 @@ def _fit(content: str, expression: str, before: str, after: str, asked: _Asked) 
         (-3.0, "mod" in content and (not asked.modular or _ARITHMETIC.search(content))),
         (-3.0, _INEQUALITY.search(expression) and not _symbols(expression)),
     )
-    unfit = sum(not form.search(expression) for form in asked.forms)
+    unfit = sum(not form.search(tidy(expression)) for form in asked.forms)
     return sum(point for point, holds in points if holds) + min(len(sides), _LONG_CHAIN) / 2 - 2 * unfit
 
 
@@ -293,4 +431,4 @@ def _answer_side(content: str) -> str:
         return content
     if any("," in side for side in sides[1:-1]):
         return content
-    return sides[-1].removesuffix("\\\\").strip(" .,;")
+    return sides[-1].removesuffix("\\\\").strip(" ,;").rstrip(" .,;")

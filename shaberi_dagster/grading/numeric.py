@@ -4,15 +4,18 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from shaberi_dagster.grading.announced import announcements, in_force
 from shaberi_dagster.grading.base import GradedQuestion, Grader
 from shaberi_dagster.grading.statements import statements
-from shaberi_dagster.grading.text import boxed, readable
+from shaberi_dagster.grading.text import boxed, own_part, readable
 
 RELATIVE_TOLERANCE = Fraction(1, 10**6)
 """Two numbers within this share of the greater are the same: rounding in the last printed digits."""
 
 _MAX_CHARACTERS = 60
-_PLAIN = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
+_EUROPEAN = r"\d{1,3}(?:[. ]\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}(?![\d.])|\d+,\d{1,2}(?![\d,])"
+"""Points or spaces between thousands, a comma before decimals: `1.234,56`, `1.234.567`, `3,5`."""
+_PLAIN = _EUROPEAN + r"|(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
 _LATEX_FRACTION = re.compile(r"(?<!\d)(\d{1,20})?\s*\\[dt]?frac\s*\{?\s*(\d+)\s*\}?\s*\{?\s*(\d+)\s*\}?")
 _NUMBER = re.compile(
     rf"(?<![A-Za-z0-9_.^])(?P<sign>[-+]\s?)?[$€£¥]?\s?(?P<mixed>\d+\s+(?=\d+/\d))?(?P<number>{_PLAIN})"
@@ -23,10 +26,18 @@ _SCALE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10*
 _SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
 seventeen eighteen nineteen"""
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_WORDS = {word: value for value, word in enumerate(re.findall(r"\w+", _SMALL))}
+_WORDS = {word: value for value, word in enumerate(re.findall(r"\w+", _SMALL))} | {"dozen": 12}
 _WORDS |= {word: 10 * tens for tens, word in enumerate(re.findall(r"\w+", _TENS), 2)}
-_WORD_NUMBER = re.compile(rf"\b(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))})\b", re.IGNORECASE)
+NUMBER_WORDS = {word: str(value) for word, value in _WORDS.items() if word != "dozen"}
+"""Digits of the numbers that are one word, `zero` to `ninety`."""
+_FACTORS = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9}
+_WORD = "|".join(sorted((*_WORDS, *_FACTORS), key=len, reverse=True))
+_WORD_NUMBER = re.compile(
+    rf"(?:\b(minus|negative)\s+)?\b((?:{_WORD})(?:(?:[\s-]+|\s+and\s+)(?:{_WORD}))*)\b(\s+and\s+a\s+half\b)?",
+    re.IGNORECASE,
+)
 
+_SENTENCES = re.compile(r"(?<=[.!?])\s+|。")
 _LATEX_SPACE = re.compile(r"\\[,!;: ]|~|\\q?quad\b")
 _LATEX_TEXT = re.compile(r"\\(?:text|mathrm|mathbf|mbox|textbf|bf|rm)\s*\{([^{}]*)\}")
 _BOLD = re.compile(r"\*\*(.+?)\*\*", re.DOTALL)
@@ -57,19 +68,23 @@ class NumericGrader(Grader):
     """
 
     name = "rule:numeric"
-    version = 1
+    version = 2
 
     def extract(self, answer: str, item: GradedQuestion) -> str | None:
         """The final answer as it is said; None if there is none that is clear."""
-        text = readable(answer)
+        text = in_force(own_part(readable(answer)))
         for explicit in (*reversed(boxed(text)), *reversed(re.findall(r"^#### *(.{1,200})", text, re.MULTILINE))):
             number = pick_number(explicit, item.text)
             if number is not None:
                 return number
+        for announced in announcements(text):
+            for sentence in _SENTENCES.split(announced):
+                if number := pick_number(sentence, item.text) or _in_words(sentence):
+                    return number
         for statement in statements(text, item.text, lambda sentence: bool(_numbers(_plain(sentence)))):
             return pick_number(statement.text, item.text)
-        for statement in statements(text, item.text, lambda sentence: bool(_WORD_NUMBER.search(sentence))):
-            return str(_WORDS[_WORD_NUMBER.findall(statement.text)[-1].lower()])
+        for statement in statements(text, item.text, lambda sentence: _in_words(sentence) is not None):
+            return _in_words(statement.text)
         return None
 
     def canonical(self, extracted: str) -> str:
@@ -81,6 +96,31 @@ class NumericGrader(Grader):
         """Whether two extractions mean the same."""
         a, b = parse_number(first), parse_number(second)
         return a is not None and b is not None and abs(a - b) <= RELATIVE_TOLERANCE * max(abs(a), abs(b))
+
+
+def _in_words(text: str) -> str | None:
+    """The last number that a text has in words: `twenty-one`, `a dozen`, `three thousand two hundred`."""
+    found = _WORD_NUMBER.findall(text)
+    if not found:
+        return None
+    sign, words, half = found[-1]
+    total = group = 0
+    for word in re.findall(_WORD, words.lower()):
+        if word not in _FACTORS:
+            group += _WORDS[word]
+        elif word == "hundred":
+            group = (group or 1) * 100
+        else:
+            total, group = total + (group or 1) * _FACTORS[word], 0
+    value = Fraction(total + group) + (Fraction(1, 2) if half else 0)
+    return shown(-value if sign else value)
+
+
+def _read(digits: str) -> Fraction:
+    """The value of digits with separators as they are written here or there."""
+    if re.fullmatch(_EUROPEAN, digits):
+        return Fraction(re.sub(r"[. ]", "", digits).replace(",", "."))
+    return Fraction(digits.replace(",", ""))
 
 
 def parse_number(text: str) -> Fraction | None:
@@ -185,7 +225,7 @@ def _numbers(text: str) -> list[_Number]:
     for match in _NUMBER.finditer(text):
         if len(match[0]) > _MAX_CHARACTERS:
             continue
-        value = Fraction(match["number"].replace(",", "") + (match["exponent"] or ""))
+        value = _read(match["number"]) * Fraction(f"1{match['exponent'] or ''}")
         if match["below"]:
             if Fraction(match["below"]) == 0:
                 continue

@@ -40,7 +40,7 @@ _DISPLAY = re.compile(
     re.DOTALL,
 )
 _HEADING = re.compile(r"^\s*(?:#{1,6} .*|\*\*[^*]+\*\*:?|[A-Z][\w ]{2,30}:)\s*$")
-_SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\$))\**\s+(?=[A-Z(*$\\\d])|(?<=。)")
+_SENTENCE_END = re.compile(r"(?:(?<=[.?])|(?<=[^\\]!)|(?<=[.!?]\$))\**\s+(?=[A-Z(*$\\\d])|(?<=。)")
 _WORD = re.compile(r"[a-z]{3,}|[぀-ヿ一-鿿]{2}")
 _STOP_WORDS = frozenset(
     re.findall(

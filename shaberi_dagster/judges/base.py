@@ -39,6 +39,8 @@ class Judge(ABC):
         prompt_hash: Version of the prompts that it asks with; None when it asks nobody.
         config_hash: Identity of everything that makes its verdicts what they are; not where it is asked.
         former_config_hashes: What this was until addresses were left out, at each address of its endpoint.
+        older_config_hashes: What it was with earlier versions of a rule; what these judged stands until it is judged
+            anew.
         round: How often it was asked to judge this benchmark anew.
         model: The model that it asks, where it has another name; else None.
         asks: Where it asks which model; None when it asks nobody.
@@ -50,6 +52,7 @@ class Judge(ABC):
     prompt_hash: str | None
     config_hash: str
     former_config_hashes: Sequence[str] = ()
+    older_config_hashes: Sequence[str] = ()
     round: int = 0
     model: str | None = None
     asks: tuple[Endpoint, str] | None = None

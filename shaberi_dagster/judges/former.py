@@ -60,8 +60,10 @@ def _former_and_present(
     if judge.startswith(RULE):
         with suppress(ConfigurationError, KeyError):  # a benchmark or rule that is gone
             rule = GRADERS[get_benchmark(benchmark).grader]
-            present = config_hash_of(rule, model, prompt_hash)
-            yield from ((former, present) for former in former_config_hashes_of(rule, model, prompt_hash))
+            for version in range(1, rule.version + 1):
+                present = config_hash_of(rule, model, prompt_hash, version)
+                for former in former_config_hashes_of(rule, model, prompt_hash, version):
+                    yield former, present
         return
     for fallback in prompts:
         present = model.config_hash(prompt_hash, fallback)

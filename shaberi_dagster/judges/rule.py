@@ -17,7 +17,7 @@ from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.judges.base import AskJudge, Case, Judge
 from shaberi_dagster.llm.endpoints import default_max_tokens
 from shaberi_dagster.llm.thinking import split_thinking
-from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling
+from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling, Usage
 from shaberi_dagster.prompting import PromptLibrary, boundary_of
 from shaberi_dagster.runs.spec import JudgeSpec
 
@@ -25,6 +25,11 @@ _MAX_TOKENS = 1024
 _JSON = json.JSONDecoder(strict=False)  # finds the end of an object; orjson does not
 _LONE_BACKSLASH = re.compile(r'(?<!\\)\\(?!["\\/bfnrtu])')
 _MOST_STARTS = 64  # braces that are tried, so that hostile output costs no more than so many readings
+_OF_VERDICT = (
+    *("status", "score", "score_source", "out_of_scale", "extracted", "error_class", "error_message"),
+    *("judge_output", "finish_reason", "latency_seconds", "request_hash"),
+    *(f"judge_{name}" for name in Usage.__dataclass_fields__),
+)
 _SCHEMA = {
     "type": "object",
     "properties": {
@@ -61,7 +66,9 @@ class RuleJudge(Judge):
         self._prompts = prompts = prompts.variant(model.prompt if model else None)
         self._rule = rule = GRADERS[benchmark.grader]
         self.name, self.prompt_hash, self.of_unmade = rule.name, None, CallRange(0, 0)
-        self.config_hash = _hash_of_rule(rule)
+        self.config_hash = _hash_of_rule(rule, rule.version)
+        earlier = range(1, rule.version)
+        self.older_config_hashes = [_hash_of_rule(rule, version) for version in earlier]
         if model:
             self.name = f"{rule.name}+{model.name}"
             self.model = model.model if model.prompt else None
@@ -69,6 +76,14 @@ class RuleJudge(Judge):
             self.prompt_hash = prompts.prompt_hash(benchmark.judging.primary_template)
             self.config_hash = config_hash_of(rule, model, self.prompt_hash)
             self.former_config_hashes = former_config_hashes_of(rule, model, self.prompt_hash)
+            self.older_config_hashes = [
+                older
+                for version in earlier
+                for older in (
+                    config_hash_of(rule, model, self.prompt_hash, version),
+                    *former_config_hashes_of(rule, model, self.prompt_hash, version),
+                )
+            ]
             self.asks, self.of_unmade = (model.endpoint.to_endpoint(), model.model), CallRange(0, 1)
             self.max_tokens = default_max_tokens(self.asks[0]) or _MAX_TOKENS
 
@@ -85,6 +100,20 @@ class RuleJudge(Judge):
             return self._by_rule(case.finding)
         call, _ = await ask(case.request, "grade")
         return _by_model(call)
+
+    def again(self, case: Case, stored: Mapping[str, Any]) -> dict[str, Any] | None:
+        """A stored judgement as this version of the rule makes it, without a call.
+
+        Args:
+            case: The answer that was judged.
+            stored: The row of the judgement.
+
+        Returns:
+            The columns that change; None where the rule abstains now and no model was asked then.
+        """
+        if case.request is None:
+            return dict.fromkeys(_OF_VERDICT) | self._by_rule(case.finding)
+        return {} if stored["request_hash"] in case.request.request_hashes else None
 
     def _by_rule(self, verdict: Verdict) -> dict[str, Any]:
         extracted = None if verdict.extracted is None else self._rule.canonical(verdict.extracted)
@@ -109,20 +138,46 @@ class RuleJudge(Judge):
         return ChatRequest(*self.asks, (Message("user", prompt),), sampling, replicate=replicate)
 
 
-def config_hash_of(rule: Grader, model: JudgeSpec, prompt_hash: str) -> str:
-    """Identity of a rule with a model that decides where it abstains."""
-    return sha256_json({"rule": _hash_of_rule(rule), "model": {"model": model.model}, "prompt": prompt_hash})
+def config_hash_of(rule: Grader, model: JudgeSpec, prompt_hash: str, version: int | None = None) -> str:
+    """Identity of a rule, today's version or an earlier one, with a model that decides where it abstains."""
+    return sha256_json(
+        {"rule": _hash_of_rule(rule, version or rule.version), "model": {"model": model.model}, "prompt": prompt_hash}
+    )
 
 
-def former_config_hashes_of(rule: Grader, model: JudgeSpec, prompt_hash: str) -> list[str]:
+def former_config_hashes_of(rule: Grader, model: JudgeSpec, prompt_hash: str, version: int | None = None) -> list[str]:
     """The same as it was when the address was part of it, at each address of the endpoint."""
-    settings = {"rule": _hash_of_rule(rule), "prompt": prompt_hash}
+    settings = {"rule": _hash_of_rule(rule, version or rule.version), "prompt": prompt_hash}
     models = ({"model": model.model, "endpoint": place} for place in model.endpoint.places)
     return [sha256_json(settings | {"model": one}) for one in models]
 
 
-def _hash_of_rule(rule: Grader) -> str:
-    return sha256_json({"rule": rule.name, "version": rule.version})
+def _hash_of_rule(rule: Grader, version: int) -> str:
+    return sha256_json({"rule": rule.name, "version": version})
+
+
+def rule_version_of(config_hash: str, grader: str, model: JudgeSpec | None, prompt_hash: str | None) -> int | None:
+    """Which version of a rule made judgements with these settings.
+
+    Args:
+        config_hash: `judge_config_hash` of the judgements.
+        grader: The rule, as in `rule:math`.
+        model: The model that decides where the rule abstains, if there is one.
+        prompt_hash: `judge_prompt_hash` of the judgements; None without a model.
+
+    Returns:
+        The version; None if the settings are of something else.
+    """
+    rule = GRADERS[grader]
+    for version in range(rule.version, 0, -1):
+        if model is None or prompt_hash is None:
+            hashes = [_hash_of_rule(rule, version)]
+        else:
+            of_model = rule, model, prompt_hash, version
+            hashes = [config_hash_of(*of_model), *former_config_hashes_of(*of_model)]
+        if config_hash in hashes:
+            return version
+    return None
 
 
 @lru_cache(maxsize=1)  # the rule alone and the rule with a model look at the same answer, one after the other

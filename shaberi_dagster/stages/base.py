@@ -211,6 +211,12 @@ class Stage(ABC, Generic[ItemT]):
         """Values that stored rows may have in the place of planned ones: by identity column, former to planned."""
         return {}
 
+    def as_planned(self, stored: pl.DataFrame) -> pl.DataFrame:
+        """Stored rows with the planned identities in the place of former ones that mean the same."""
+        return stored.with_columns(
+            pl.col(column).replace(planned_by_former) for column, planned_by_former in self.formerly().items()
+        )
+
     def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:  # noqa: ARG002
         """Who may be asked by items of these rows, beside those that their first requests name."""
         return frozenset()
@@ -234,9 +240,7 @@ class Stage(ABC, Generic[ItemT]):
         stored = self.workspace.lake.read(self.name, self.keys, [column for column in columns if column in schema])
         current = stored.filter(~pl.col("superseded")) if self.supersedes else stored
         key, whole = list(self.key), [*self.key, *self.identity]
-        results = current.filter(pl.col("status").is_in(self.settled)).with_columns(
-            pl.col(column).replace(planned_by_former) for column, planned_by_former in self.formerly().items()
-        )
+        results = self.as_planned(current.filter(pl.col("status").is_in(self.settled)))
         standing = results.join(planned, on=whole, how="semi", nulls_equal=True)
         pending = planned.join(standing, on=key, how="anti", nulls_equal=True, maintain_order="left")
         outdated = current.join(standing, on=key, how="anti", nulls_equal=True)

@@ -14,7 +14,7 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.consensus.base import Candidate, Reply, Strategy, candidates_of, decide_all
-from shaberi_dagster.consensus.plurality import Vote
+from shaberi_dagster.consensus.plurality import Plurality, Vote
 from shaberi_dagster.consensus.registry import make_strategies
 from shaberi_dagster.grading.plurality import plurality
 from shaberi_dagster.grading.registry import GRADERS
@@ -232,11 +232,18 @@ class ConsensusAnswers(Stage[ConsensusItem]):
             "benchmark": one.name,
             "question_id": question.question_id,
             "strategy": strategy.name if strategy else SINGLE,
-            "strategy_version": strategy.version if strategy else 1,
+            "strategy_version": _version(one, strategy),
             "strategy_prompt_hash": asking.prompt_hash if asking else None,
             "consensus_model": self._consensus.model if asking else None,
             "candidates_hash": sha256_json(candidates),
         }
+
+    def as_planned(self, stored: pl.DataFrame) -> pl.DataFrame:
+        """What plurality elected with an earlier version of the rule stands."""
+        versions = {one.name: _version_of_vote(one) for one in self.plan.benchmarks.values()}
+        present = pl.col("benchmark").replace_strict(versions, default=None, return_dtype=pl.Int64())
+        older = (pl.col("strategy") == Plurality.name) & (pl.col("strategy_version") < present)
+        return stored.with_columns(strategy_version=pl.when(older).then(present).otherwise("strategy_version"))
 
     def _samples(self) -> Iterator[tuple[tuple[str, str], list[Sample]]]:
         """The samples of each question, by index, as soon as the last of them is read."""
@@ -274,6 +281,18 @@ class ConsensusAnswers(Stage[ConsensusItem]):
 def _candidates(one: BenchmarkPlan, strategy: Strategy | None) -> range:
     """Sample indices that a strategy is given; the single answer is sample 0."""
     return one.settings.shared if strategy else range(1)
+
+
+def _version(one: BenchmarkPlan, strategy: Strategy | None) -> int:
+    if strategy is None:
+        return 1
+    return _version_of_vote(one) if isinstance(strategy, Plurality) else strategy.version
+
+
+def _version_of_vote(one: BenchmarkPlan) -> int:
+    """Plurality counts what the benchmark's rule reads, so another version of the rule may elect another answer."""
+    grader = GRADERS.get(one.benchmark.grader)
+    return max(Plurality.version, grader.version) if grader else Plurality.version
 
 
 def _vote(one: BenchmarkPlan, question: Question) -> Vote:

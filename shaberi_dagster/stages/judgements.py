@@ -91,9 +91,15 @@ class Judgements(Stage[JudgementItem]):
         return every.join(self._imported(), on=[*self.key, "answer_hash", "judge_round"], how="anti", nulls_equal=True)
 
     def formerly(self) -> Mapping[str, Mapping[str, str]]:
-        """The judges' settings as they were identified together with an address."""
-        judges = [judge for judges in self._judges.values() for judge in judges]
-        return {"judge_config_hash": {name: one.config_hash for one in judges for name in one.former_config_hashes}}
+        """The judges' settings as they were identified together with an address, and with earlier versions of rules."""
+        return {
+            "judge_config_hash": {
+                name: one.config_hash
+                for judges in self._judges.values()
+                for one in judges
+                for name in (*one.former_config_hashes, *one.older_config_hashes)
+            }
+        }
 
     def items(self, pending: pl.DataFrame) -> Iterator[JudgementItem]:
         """In the order of the answers, so that all judges are at work at the same time."""
@@ -221,6 +227,40 @@ class Judgements(Stage[JudgementItem]):
             self.workspace.reporter.changed(line)
         self.workspace.reporter.note(f"{len(again)} of {stored.height} stored outputs give another score than before")
         return self.results()
+
+    def regrade(self) -> None:
+        """Grade anew what an earlier version of a rule graded; no call is made.
+
+        The new judgements have the new version, the old ones stay as superseded. Where the rule abstains now and a
+        model would have to be asked, the old judgement stands.
+        """
+        rules = {judge.name: judge for judges in self._judges.values() for judge in judges if judge.older_config_hashes}
+        older = [name for judge in rules.values() for name in judge.older_config_hashes]
+        stored = self.workspace.lake.read(self.name, self.keys).filter(
+            ~pl.col("superseded"), pl.col("judge_config_hash").is_in(older), pl.col("status").is_in(self.settled)
+        )
+        if stored.is_empty():
+            return
+        answers = {tuple(row[name] for name in texts.KEY): row for row in self._answers()}
+        again = []
+        with self.journaled() as journal, RowWriter(self.workspace.lake, self.name) as writer:
+            for row in stored.iter_rows(named=True):
+                answer = answers.get(tuple(row[name] for name in texts.KEY))
+                judge = rules[row["judge"]]
+                case = None if answer is None else self._item(answer, judge).case
+                if case is None or case.answer["answer_hash"] != row["answer_hash"] or not isinstance(judge, RuleJudge):
+                    continue
+                changed = judge.again(case, row)
+                if changed is not None:
+                    made = {"judge_config_hash": judge.config_hash, "created_at": datetime.now(UTC)}
+                    writer.add(row | changed | made)
+                    again.append({name: row[name] for name in self.key})
+            journal.commit()
+            writer.commit(pl.DataFrame(again, schema={name: stored.schema[name] for name in self.key}), self.retired)
+            journal.end()
+        self.workspace.reporter.note(
+            f"{len(again)} of {stored.height} answers graded by an earlier version of a rule were graded anew"
+        )
 
     def _found_again(
         self,

@@ -159,7 +159,9 @@ def test_an_unfinished_run_asks_exactly_for_what_nobody_has_paid_for(
     assert {name for name, place in foreseen if place == "nowhere"} <= made.keys()
     assert made.keys().isdisjoint(name for name, place in foreseen if place != "nowhere")
     for table, rows in expected["rows"].items():
-        assert rows_of(workspace, table, golden()["columns"][table], {"run_id": run_id}) == rows, table
+        columns = golden()["columns"][table]
+        made_now = rows_of(workspace, table, columns, {"run_id": run_id})
+        assert _without_rule_versions(made_now, columns) == _without_rule_versions(rows, columns), table
     assert not list((folder / "warehouse" / JOURNAL_FOLDER).glob(f"{run_id}.*"))
 
 
@@ -170,6 +172,18 @@ def test_a_port_that_another_program_has_is_named(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(endpoint, "_LOCK", tmp_path / "lock")
         with pytest.raises(PortTakenError, match=f"needs port {port} of 127.0.0.1"), kept_endpoint():
             pass
+
+
+def _without_rule_versions(rows: list[list[Any]], columns: list[str]) -> list[list[Any]]:
+    """What is graded now is graded by the rules of today: their version is in these columns of it, as it must be."""
+    versioned = {"judge_config_hash": ("judge", "rule:"), "strategy_version": ("strategy", "plurality")}
+    masked = [list(row) for row in rows]
+    for column, (whose, prefix) in versioned.items():
+        if column in columns:
+            for row in masked:
+                if str(row[columns.index(whose)]).startswith(prefix):
+                    row[columns.index(column)] = None
+    return masked
 
 
 def _calls(workspace: Workspace, run_id: str) -> Counter[str]:

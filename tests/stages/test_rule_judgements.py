@@ -7,8 +7,13 @@ import orjson
 import polars as pl
 import pytest
 
+from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.grading.base import Verdict
+from shaberi_dagster.grading.match import MatchGrader
 from shaberi_dagster.identity import sha256_text
-from shaberi_dagster.judges.rule import read_verdict
+from shaberi_dagster.judges import rule
+from shaberi_dagster.judges.rule import read_verdict, rule_version_of
+from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.result import StageResult
@@ -130,6 +135,67 @@ def test_an_output_without_a_verdict_is_asked_for_again_and_the_rest_stands(
     versions = workspace.lake.versions()
     ensemble_stages(spec, workspace, "judgements")
     assert (asked_of(mock, GRADER), workspace.lake.versions()) == (5, versions)
+
+
+@pytest.fixture
+def graded_by_version_1(workspace: Workspace, mock: MockEndpoint, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
+    """A run whose rule was another: it could not tell 1912, and took Percy for right."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(MatchGrader, "version", 1)
+        earlier.setattr(
+            MatchGrader, "grade", lambda _, answer, __: Verdict("Percy" in answer or None, answer, "earlier")
+        )
+        mock.options.script = scripted(mock_model=_says, grader='{"extracted": "1912", "verdict": "incorrect"}')
+        spec, _ = _graded(workspace, mock)
+    rule._graded.cache_clear()
+    return spec
+
+
+def test_what_an_earlier_version_of_a_rule_graded_stands_until_it_is_graded_anew(
+    workspace: Workspace, mock: MockEndpoint, graded_by_version_1: RunSpec
+) -> None:
+    rows, requests, versions = _rows(workspace), mock.stats()["requests"], workspace.lake.versions()
+    ensemble_stages(graded_by_version_1, workspace, "consensus", "judgements")
+    assert workspace.lake.versions() == versions
+
+    materialize("judgements", graded_by_version_1.run_id, ["simpleqa"], workspace, reprocess=True)
+
+    assert mock.stats()["requests"] == requests
+    assert _found(workspace, _RULE)["1912"] == _found(workspace, _MODEL)["1912"] == {("ok", None, 1.0, "rule")}
+    assert _found(workspace, _RULE)["Mary Shelley"] == {("excluded", "abstained", None, None)}
+    # The rule abstains now and no model was asked then: what there is stands, under the version that made it.
+    assert _found(workspace, _MODEL)["Mary Shelley"] == {("ok", None, 1.0, "rule")}
+    assert _found(workspace, _MODEL)["W"] == {("ok", None, 0.0, "model")}
+    told = {
+        (row["judge"], row["reference"]): rule_version_of(
+            row["judge_config_hash"],
+            _RULE,
+            graded_by_version_1.judge(_MODEL) if row["judge"] == _MODEL else None,
+            row["judge_prompt_hash"],
+        )
+        for row in _rows(workspace).iter_rows(named=True)
+    }
+    assert {key for key, version in told.items() if version == 1} == {(_MODEL, "Mary Shelley")}
+    assert set(told.values()) == {1, MatchGrader.version}
+    superseded = workspace.lake.read("judgements").filter("superseded")
+    assert superseded.height == rows.height - _PER_QUESTION
+    by_rule = _rows(workspace).filter(judge=_MODEL, reference="1912").row(0, named=True)
+    assert (by_rule["judge_output"], by_rule["request_hash"], by_rule["judge_prompt_tokens"]) == (None, None, None)
+
+
+def test_the_leaderboard_tells_versions_of_a_rule_apart(
+    workspace: Workspace, mock: MockEndpoint, graded_by_version_1: RunSpec
+) -> None:
+    later, _ = _graded(workspace, mock, tag="later")
+    for spec in (graded_by_version_1, later):
+        for stage in ("scores", "metrics"):
+            materialize(stage, spec.run_id, ["simpleqa"], workspace)
+    with connect(workspace.lake) as connection:
+        rows = connection.sql(
+            f"select distinct run_id, judge_config_hash from leaderboard where judge = '{_RULE}'"
+        ).fetchall()
+    versions = {run_id: rule_version_of(config_hash, _RULE, None, None) for run_id, config_hash in rows}
+    assert versions == {graded_by_version_1.run_id: 1, later.run_id: MatchGrader.version}
 
 
 def test_a_call_that_failed_is_tried_again(workspace: Workspace, mock: MockEndpoint) -> None:
