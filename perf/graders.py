@@ -67,9 +67,8 @@ def report(name: str, corpus: Path, grade: Grade, same: Same) -> None:
         failed = [
             pair for first, second in pairs for pair in ((first, second), (second, first)) if same(*pair) != wanted
         ]
-        print(
-            f"{name}: pairs that mean {'the same' if wanted else 'different things'}: {len(failed)} of {2 * len(pairs)} wrong"
-        )
+        meaning = "the same" if wanted else "different things"
+        SAY(f"{name}: pairs that mean {meaning}: {len(failed)} of {2 * len(pairs)} wrong")
 
 
 def main() -> None:
