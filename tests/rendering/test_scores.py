@@ -554,8 +554,8 @@ def test_two_runs_show_their_range_and_no_margin():
 
 
 def test_shared_replies_are_said_below_the_spread_that_they_narrow():
-    text = " ".join(table(run(7), statistics=[statistic(n_answers=300, n_shared=100)]).split())
-    assert "100 of the 300 answers to elyza are the reply to another one's call" in text
+    text = " ".join(table(run(7), statistics=[statistic(n_replies=300, n_shared=100)]).split())
+    assert "100 of the 300 replies (answers and judgements) of elyza are the reply to another one's call" in text
 
 
 def test_categories_that_would_widen_the_interval_are_said_and_used():

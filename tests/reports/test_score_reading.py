@@ -722,4 +722,4 @@ def test_replies_that_several_runs_share_are_counted_beside_their_statistics(rea
     report = read([numbered(1, 5.0), numbered(2, 6.0)], tables={"answers": answers}, tags=["t"])
 
     tengu = next(one for one in report.statistics if one.benchmark == "tengu")
-    assert (tengu.n_answers, tengu.n_shared) == (4, 1)
+    assert (tengu.n_replies, tengu.n_shared) == (4, 1)
