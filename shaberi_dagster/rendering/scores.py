@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from statistics import median
 from typing import Any
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
@@ -279,11 +280,12 @@ class ScoreDocument(Document):
                 "within the scale."
             )
         if report.over == "questions":
-            wider = {row.benchmark: row for row in report.rows if row.over_categories}
-            for name, row in wider.items():
+            wider = [row for row in report.rows if row.over_categories]
+            for name, rows in grouped(wider, lambda row: row.benchmark):
+                ratio = median(row.over_categories or 1 for row in rows)
                 yield (
-                    f"{name} has {row.n_categories} categories: if they are a sample as well, the interval is "
-                    f"{decimals(row.over_categories)} times as wide (--over categories)."
+                    f"{name} has {rows[0].n_categories} categories: if they are a sample as well, the interval is "
+                    f"{decimals(ratio)} times as wide{' in the median' if len(rows) > 1 else ''} (--over categories)."
                 )
         if any(_margin(row) != NOTHING for row in report.statistics):
             yield "95 % CI between runs (±): how stable a score is when the same is asked again."

@@ -562,6 +562,8 @@ def test_categories_that_would_widen_the_interval_are_said_and_used():
     rows = [row("tengu", over_questions=ESTIMATE, n_categories=23, over_categories=1.74)]
     assert "tengu has 23 categories" in table(rows)
     assert "1.74 times as wide (--over categories)" in " ".join(table(rows).split())
+    several = [*rows, row("tengu", over_questions=ESTIMATE, n_categories=23, over_categories=1.54, model="other")]
+    assert "1.64 times as wide in the median" in " ".join(table(several).split())
     assert "--over categories" not in table(rows, over="categories")
     assert "over categories (a–b)" in table(rows, over="categories")
 

@@ -649,6 +649,12 @@ def test_a_run_with_a_part_of_the_judges_does_not_shrink_the_comparison_of_the_o
     assert any("other runs have all of theirs and more: part t" in remark for remark in report.remarks)
 
 
+def test_a_run_of_one_judge_that_was_asked_otherwise_has_no_table_of_judges(read):
+    metrics, rows = models_judged({"m": [1.0, 2.0], "n": [7.0, 8.0]}, "ab")
+    alone = metric("alone", benchmark="rakuda", question_set="rakuda@40")
+    assert "alone" not in {one.model for one in read([*metrics, alone], tables={"scores": rows}).judge_means}
+
+
 def test_under_strict_the_mean_over_runs_of_an_unfinished_run_is_undefined(read):
     strict = {"null_policy": "strict"}
     rows = [
