@@ -25,7 +25,7 @@ _COUNTS = ("files", "lines", "blank", "imported", "repeated", "quarantined")
 
 
 def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str, *, log_runs: bool) -> None:
-    """Materialize the import in this process, on the instance that the UI shows.
+    """Materialize the import of each tree in this process, on the instance that the UI shows.
 
     Args:
         settings: Where the lake and the instance are.
@@ -44,13 +44,17 @@ def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str
     with reporting_to(reporter):
         from shaberi_dagster.definitions import run_job  # noqa: PLC0415
         from shaberi_dagster.defs.execution import close_dead_runs, open_instance  # noqa: PLC0415
+        from shaberi_dagster.defs.legacy import TREES_NAME  # noqa: PLC0415
         from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB  # noqa: PLC0415
 
         instance = open_instance(settings.dagster_home)
         close_dead_runs(instance)
+        instance.add_dynamic_partitions(TREES_NAME, list(named))
+        tags = {"shaberi/command": "import-legacy"}
         config = {"trees": asked, "tag": tag, "models": models, "log_runs": log_runs}
         try:
-            run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, tags={"shaberi/command": "import-legacy"})
+            for name in named:
+                run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, partition_key=name, tags=tags)
         except KeyboardInterrupt:
             reporter.note("interrupted; what is in the lake stays, the same command goes on")
             raise
@@ -68,7 +72,7 @@ def show_report(settings: Settings, tag: str, *, full: bool, as_json: bool) -> i
         as_json: As one document, which always has all of them.
 
     Returns:
-        `FAILED_PARTS` when lines or files could not be read, or sums do not agree.
+        `FAILED_PARTS` when lines or files were not read, or sums do not agree.
 
     Raises:
         ConfigurationError: Nothing was imported under that tag.
@@ -81,7 +85,7 @@ def show_report(settings: Settings, tag: str, *, full: bool, as_json: bool) -> i
         _print(counted, Console(width=None if sys.stdout.isatty() else 1000), full=full)
     for sentence in wrong:
         print(f"sums do not agree: {sentence}", file=sys.stderr)  # noqa: T201
-    return FAILED_PARTS if wrong or counted.quarantine.height or counted.n_unreadable else FINE
+    return FAILED_PARTS if wrong or counted.quarantine.height or counted.left_out.height else FINE
 
 
 def _as_json(counted: Reconciliation, tag: str) -> str:
@@ -92,6 +96,7 @@ def _as_json(counted: Reconciliation, tag: str) -> str:
         "outcomes": counted.outcomes.to_dicts(),
         "quarantine": counted.quarantine.to_dicts(),
         "unreadable_files": counted.n_unreadable,
+        "not_read": counted.left_out.to_dicts(),
         "discrepancies": counted.discrepancies(),
     }
     return json_safe(json.dumps(document, ensure_ascii=False, indent=2)) + "\n"
@@ -109,6 +114,8 @@ def _print(counted: Reconciliation, console: Console, *, full: bool) -> None:
         _table(console, "Rows by outcome", counted.outcomes)
     if counted.quarantine.height:
         _table(console, "Lines that could not become rows", counted.quarantine.head(_MOST_LINES_SHOWN))
+    if counted.left_out.height:
+        _table(console, "Files and folders that were not read", counted.left_out.head(_MOST_LINES_SHOWN))
     lines, left_out = int(files["lines"].sum()), counted.quarantine.height
     console.print(
         Text(f"{lines:,} lines: {int(files['imported'].sum()):,} imported, {int(files['repeated'].sum()):,} repeated, ")
@@ -118,8 +125,10 @@ def _print(counted: Reconciliation, console: Console, *, full: bool) -> None:
     )
     if left_out:
         console.print('Their text: shaberi sql "select path, source_line, reason, raw from lake.legacy_quarantine"')
-    if counted.n_unreadable:
-        console.print(Text(f"{counted.n_unreadable:,} files could not be read to their end.", style="bold red"))
+    if counted.left_out.height:
+        console.print(
+            Text(f"{counted.left_out.height:,} files or folders were not read, or not to their end.", style="bold red")
+        )
 
 
 def _table(console: Console, title: str, frame: pl.DataFrame) -> None:

@@ -108,14 +108,15 @@ _IMPORT_EPILOG = """Examples:
 
 \b
   shaberi import-legacy shaberi                            the tree is named after its folder
-  shaberi import-legacy shisa=~/shaberi umiyuki=~/fork     where they contradict each other, the first one stands
+  shaberi import-legacy shisa=~/shaberi umiyuki=~/fork     each tree has runs of its own
   shaberi import-legacy shisa=~/shaberi --models 'Qwen*'   a part of the tree
   shaberi import-legacy --report                           what was imported before, with all sums
 
-A tree has model_answers/DATASET/MODEL.json and judgements/judge_NAME/DATASET/MODEL.json, at any depth. A model's first
-answers become the run TAG, other answers of the same model TAG-gen2, ... The same command again reads only what is new.
+A tree has model_answers/DATASET/MODEL.json and judgements/judge_NAME/DATASET/MODEL.json (or .json.gz), at any depth.
+Answers that were judged together become a run: TAG for the first tree that has the model, TAG-TREE for others; further
+answers in the same tree are ...-gen2, ... The same command again reads only what is new.
 
-Exit codes: 0 fine, 2 usage or configuration error, 3 some lines or files could not be read, 130 interrupted."""
+Exit codes: 0 fine, 2 usage or configuration error, 3 some lines, files or folders were not read, 130 interrupted."""
 
 
 @app.command(epilog=_IMPORT_EPILOG)
@@ -128,9 +129,7 @@ def import_legacy(  # noqa: PLR0917
     report: Annotated[
         bool, typer.Option("--report", help="Show all sums of everything imported under the tag.")
     ] = False,
-    log_runs: Annotated[
-        bool, typer.Option(help="Show the runs as materialized partitions in Dagster (8 ms for each of their assets).")
-    ] = True,
+    log_runs: Annotated[bool, typer.Option(help="Show the runs as materialized partitions in Dagster.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
     debug: Debug = False,
 ) -> int:

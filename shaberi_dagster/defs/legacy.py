@@ -1,4 +1,4 @@
-"""Import of legacy trees: one asset writes them into the lake and says so for the partitions of the runs' assets."""
+"""Import of legacy trees: an asset with a partition for each tree, which tells of the runs it made as well."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +9,7 @@ from pydantic import Field
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.defs.assets import OWNERS
+from shaberi_dagster.defs.events import report_materializations
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.metadata import column_schema, markdown_table
 from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
@@ -21,31 +22,41 @@ from shaberi_dagster.legacy.importing import (
     import_trees,
     imported_runs,
     named_trees,
+    reconcile_lake,
+    tree_folders,
 )
+from shaberi_dagster.legacy.reconcile import Reconciliation
 from shaberi_dagster.legacy.spec import LegacyRunSpec
-from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.runs.workspace import Workspace
 
 _CHECKS = {
     "reconciled": "What the files had is what the lake has: lines, rows, repeats and quarantined lines add up.",
-    "nothing_quarantined": "Every line of every file could become a row.",
+    "nothing_quarantined": "Every file could be read, and every line of it could become a row.",
 }
-_MOST_QUARANTINED_SHOWN = 10
+_MOST_SHOWN = 10
+
+
+TREES_NAME = "legacy_trees"
+trees = dg.DynamicPartitionsDefinition(name=TREES_NAME)
+"""A key is the name of a tree."""
 
 
 class LegacyImportConfig(dg.Config):
     """What to import."""
 
-    trees: list[str] = Field(description="Folders of legacy trees, as NAME=FOLDER or FOLDER; the first one stands.")
+    trees: list[str] = Field(
+        default=[],
+        description="Where the trees are, as NAME=FOLDER; one that is not named is where it was at its last import.",
+    )
     tag: str = Field(default=DEFAULT_TAG, description="Tag of the runs.")
     models: str = Field(default="*", description="Only models whose file names match: a part of a tree at a time.")
-    log_runs: bool = Field(
-        default=True, description="Show the runs as materialized partitions of their assets (8 ms for each of them)."
-    )
+    log_runs: bool = Field(default=True, description="Show the runs as materialized partitions of their assets.")
 
 
 @dg.asset(
     key=IMPORT,
+    partitions_def=trees,
+    backfill_policy=dg.BackfillPolicy.single_run(),  # what trees share is read once
     group_name="legacy",
     kinds={"json", "deltalake"},
     owners=OWNERS,
@@ -55,21 +66,37 @@ class LegacyImportConfig(dg.Config):
 def legacy_import(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: LegacyImportConfig
 ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with checks, Dagster wants the bare class
-    """Trees of the old Shaberi suite as runs of this lake; what is there already is not read again."""
-    place = workspace.workspace(context.log)
-    request = ImportRequest(named_trees(config.trees), config.tag, config.models)
+    """Trees of the old Shaberi suite as runs of this lake; what is there already is not read again.
+
+    Started without a partition it imports all trees that are named, and their partitions are materialized as well.
+    """
+    place, given = workspace.workspace(context.log), named_trees(config.trees)
+    of_partitions = context.has_partition_key or context.has_partition_key_range
+    names = list(context.partition_keys) if of_partitions else list(given)
+    folders = tree_folders(names, given, place.lake, config.tag)
     with canceled_when_interrupted(context):
-        result = import_trees(request, place)
+        result = import_trees(ImportRequest(folders, config.tag, config.models), place)
         logged = log_runs(config.tag, result.runs["run_id"], place, context) if config.log_runs else 0
-    return dg.MaterializeResult(
-        metadata=_metadata(result) | {"partitions logged": logged}, check_results=_checks(result)
+    facts = _metadata(result) | {"partitions logged": logged}
+    sums = {
+        name: {"folder": str(folder), **_reconciled(reconcile_lake(place.lake, config.tag, name))}
+        for name, folder in folders.items()
+    }
+    if of_partitions:
+        for name, own in sums.items():
+            context.add_asset_metadata(own, partition_key=name)
+        return dg.MaterializeResult(metadata=facts, check_results=_checks(result))
+    context.instance.add_dynamic_partitions(TREES_NAME, names)
+    report_materializations(
+        context.instance, [dg.AssetMaterialization(IMPORT, partition=name, metadata=own) for name, own in sums.items()]
     )
+    return dg.MaterializeResult(metadata=facts | _reconciled(result.reconciliation), check_results=_checks(result))
 
 
 import_legacy = dg.define_asset_job(
     IMPORT_JOB,
     selection=dg.AssetSelection.assets(IMPORT),
-    description="Import trees of the old Shaberi suite: name their folders in the launchpad.",
+    description="Import trees of the old Shaberi suite: a partition for each, whose folder is named in the launchpad.",
 )
 LEGACY = [legacy_import]
 
@@ -77,7 +104,7 @@ LEGACY = [legacy_import]
 def log_runs(tag: str, anew: Sequence[str] | pl.Series, workspace: Workspace, context: dg.AssetExecutionContext) -> int:
     """Make imported runs partitions, materialized where they have rows.
 
-    Dagster has an event for each partition of each asset and takes 8 ms for it, so those that have one get no other.
+    Dagster has an event for each partition of each asset; those that have one get no other.
 
     Args:
         tag: The tag of the import.
@@ -92,27 +119,31 @@ def log_runs(tag: str, anew: Sequence[str] | pl.Series, workspace: Workspace, co
     specs = [LegacyRunSpec.model_validate_json(text) for text in imported_runs(workspace.lake, tag)["spec"]]
     add_partitions({spec.run_id: spec.model_dump() for spec in specs}, instance)
     fresh = set(anew)
-    events = []
+    events: list[dg.AssetMaterialization] = []
     for stage in ("answers", "judgements", "scores", "metrics"):
         for name in BENCHMARKS:
             key = dg.AssetKey([stage, name])
             there = instance.get_materialized_partitions(key) - fresh
-            events += [(key, spec) for spec in specs if _has(spec, stage, name) and spec.run_id not in there]
-    progress = StageProgress("partitions", tag, total=len(events))
-    for key, spec in events:
-        own = spec.benchmarks[key.path[-1]]
-        metadata: dict[str, Any] = {
-            "imported by": dg.MetadataValue.dagster_run(context.run.run_id),
-            "question_set": own.question_set,
-            "n_planned": own.n_planned,
-            "judges": ", ".join(own.judges),
-        }
-        instance.report_runless_asset_event(
-            dg.AssetMaterialization(key, partition=spec.run_id, metadata=metadata, description="imported")
-        )
-        progress.done += 1
-        workspace.reporter.changed(progress)
+            events += [
+                _materialization(key, spec, context)
+                for spec in specs
+                if _has(spec, stage, name) and spec.run_id not in there
+            ]
+    report_materializations(instance, events)
     return len(events)
+
+
+def _materialization(
+    key: dg.AssetKey, spec: LegacyRunSpec, context: dg.AssetExecutionContext
+) -> dg.AssetMaterialization:
+    own = spec.benchmarks[key.path[-1]]
+    metadata: dict[str, Any] = {
+        "imported by": dg.MetadataValue.dagster_run(context.run.run_id),
+        "question_set": own.question_set,
+        "n_planned": own.n_planned,
+        "judges": ", ".join(own.judges),
+    }
+    return dg.AssetMaterialization(key, partition=spec.run_id, metadata=metadata, description="imported")
 
 
 def _has(spec: LegacyRunSpec, stage: str, benchmark: str) -> bool:
@@ -121,31 +152,40 @@ def _has(spec: LegacyRunSpec, stage: str, benchmark: str) -> bool:
 
 
 def _metadata(result: ImportResult) -> dict[str, Any]:
-    counted = result.reconciliation
-    files = counted.files
-    shown = counted.quarantine.head(_MOST_QUARANTINED_SHOWN)
     return {
-        "dagster/row_count": int(counted.outcomes["rows"].sum()),
         "tag": result.tag,
         "models read": result.models_read,
         "models already there": result.models_there,
         "runs imported": result.runs.height,
+        "megabytes read": result.bytes_read / 1e6,
+        "seconds": result.seconds,
+    }
+
+
+def _reconciled(counted: Reconciliation) -> dict[str, Any]:
+    """What became of a tree's files."""
+    files = counted.files
+    samples = {"quarantine": counted.quarantine, "not read": counted.left_out}
+    return {
+        "dagster/row_count": int(counted.outcomes["rows"].sum()),
         "files": int(files["files"].sum()),
         "lines": int(files["lines"].sum()),
         "quarantined lines": counted.quarantine.height,
         "unreadable files": counted.n_unreadable,
-        "megabytes read": result.bytes_read / 1e6,
-        "seconds": result.seconds,
         "reconciliation of files": dg.MetadataValue.md(markdown_table(files)),
         "reconciliation by judge and benchmark": dg.MetadataValue.md(markdown_table(counted.cells)),
         "rows by outcome": dg.MetadataValue.md(markdown_table(counted.outcomes)),
-        **({"quarantine": dg.MetadataValue.md(markdown_table(shown))} if len(shown) else {}),
+        **{
+            name: dg.MetadataValue.md(markdown_table(rows.head(_MOST_SHOWN)))
+            for name, rows in samples.items()
+            if rows.height
+        },
     }
 
 
 def _checks(result: ImportResult) -> list[dg.AssetCheckResult]:
     counted = result.reconciliation
-    wrong, left_out = counted.discrepancies(), counted.quarantine.height + counted.n_unreadable
+    wrong, left_out = counted.discrepancies(), counted.quarantine.height + counted.left_out.height
     return [
         dg.AssetCheckResult(
             check_name="reconciled", passed=not wrong, description="; ".join(wrong) or "all sums agree"
@@ -154,6 +194,6 @@ def _checks(result: ImportResult) -> list[dg.AssetCheckResult]:
             check_name="nothing_quarantined",
             passed=not left_out,
             severity=dg.AssetCheckSeverity.WARN,
-            description=f"{counted.quarantine.height:,} lines quarantined, {counted.n_unreadable:,} files unreadable",
+            description=f"{counted.quarantine.height:,} lines quarantined, {counted.left_out.height:,} files not read",
         ),
     ]

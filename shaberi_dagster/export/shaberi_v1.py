@@ -24,7 +24,10 @@ from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.identity import check_model_name, safe_name
 from shaberi_dagster.lake.catalog import connect, logged_versions
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.legacy.assemble import Batch
+from shaberi_dagster.legacy.lines import CONTENT, SAMPLE
 from shaberi_dagster.legacy.questions import DATASETS
+from shaberi_dagster.legacy.stored import stored_lines
 from shaberi_dagster.legacy.tree import display_name
 from shaberi_dagster.progress import StageProgress
 
@@ -135,15 +138,6 @@ class _File:
     notes: list[Note]
 
 
-class _Key(NamedTuple):
-    """Which file a row was read from; files of the same bytes differ in the rest."""
-
-    kind: Kind
-    model: str
-    judge: str | None
-    sha256: str
-
-
 def export(
     lake: Lake,
     output: Path,
@@ -154,8 +148,8 @@ def export(
     """Write the tree. Files of an earlier export are replaced, one by one and atomically; others stay.
 
     Where several files have the same place (trees that contradict each other, runs of one model), the first one gets
-    it: imported ones before runs of our own, the import's first generation and judgements in force before others, by
-    name. The rest is written below `sources/{tree}/` or `tags/{run_tag}/`.
+    it: imported ones before runs of our own, the first tree's, its first answers and judgements in force before
+    others, by name. The rest is written below `sources/{tree}/` or `tags/{run_tag}/`.
 
     Args:
         lake: What to read; one version of it, whatever is committed meanwhile.
@@ -173,7 +167,7 @@ def export(
     selection = selection or Selection()
     if not logged_versions(lake.folder):
         raise ConfigurationError(f"no lake in {lake.folder}: run run-evals first, or set SHABERI_WAREHOUSE")
-    with connect(lake, "answers", "judgements", "questions", "legacy_files", "legacy_repeats") as connection:
+    with connect(lake, "answers", "judgements", "questions", "runs", "legacy_files", "legacy_repeats") as connection:
         source = _Source(connection, selection)
         if not source.sizes:
             raise ConfigurationError(
@@ -290,84 +284,70 @@ class _Source:
         answers = list(self._records(_ANSWERS, **bounds))
         judgements = list(self._records(_JUDGEMENTS, **bounds))
         own = [] if self._selection.sources else list(self._own(answers, judgements, done))
-        return own + list(self._imported(answers, judgements, bounds, done))
+        return own + list(self._imported(bounds, done))
 
-    def _imported(
-        self, answers: Sequence[Row], judgements: Sequence[Row], bounds: Mapping[str, Any], done: Export
-    ) -> Iterator[_File]:
+    def _imported(self, bounds: Mapping[str, Any], done: Export) -> Iterator[_File]:
         """The files of imported trees."""
-        by_key = {_sample(row): row for row in answers if row["generation"] is not None}
-        said: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-        rows: dict[_Key, list[Row]] = defaultdict(list)
-        for row in by_key.values():
-            if row["answer_origin"] == "stored":
-                rows[_Key("answers", row["model"], None, row["source_sha256"])].append(row)
-        for row in judgements:
-            if row["generation"] is None:
-                continue
-            if (answer := by_key.get(_sample(row))) is None:  # an import is under way, or was killed
-                done.not_written.append(Note(row["run_id"], "a judgement without its answer", 1))
-                continue
-            row["stored_answer"] = answer["answer"]
-            said[*_sample(row), row["judge"]].append(row)
-            rows[_Key("judgements", row["model"], row["judge"], row["source_sha256"])].append(row)
-        for repeat in self._records(_REPEATS, run_ids=sorted({row["run_id"] for row in by_key.values()})):
-            judged = repeat["judge"] is not None
-            candidates = said[*_sample(repeat), repeat["judge"]] if judged else [by_key.get(_sample(repeat))]
-            if not candidates or candidates[0] is None:
-                done.not_written.append(Note(repeat["run_id"], "a row that repeats one that is not there", 1))
-                continue
-            meant = candidates[0] | {"is_guess": len(candidates) > 1}
-            own = {name: repeat[name] for name in ("source_sha256", "source_line", "legacy_fields")}
-            kind: Kind = "judgements" if judged else "answers"
-            rows[_Key(kind, meant["model"], repeat["judge"], repeat["source_sha256"])].append(meant | own)
-        files = [(file, _file_key(file)) for file in self._records(_FILES, **bounds)]
-        originals = {(file["import_tag"], key): file for file, key in files if file["status"] != "duplicate"}
-        for file, key in files:
-            of_import = [row for row in rows[key] if _is_of_import(row["run_tag"], file["import_tag"])]
-            if self._selects(file["source"], {row["run_tag"] for row in of_import}):
-                original = originals.get((file["import_tag"], key), file)
-                yield from self._imported_file(original | _place_of(file), of_import, done)
+        every = {name: self._frame(sql, **bounds) for name, sql in _IMPORTED.items()}
+        runs = every.pop("runs")
+        files = every.pop("files")
+        for (tag,), of_import in files.group_by("import_tag", maintain_order=True):
+            own = runs.filter(import_tag=tag)
+            rows = Batch(*(frame.join(own, on="run_id", how="semi", maintain_order="left") for frame in every.values()))
+            read = stored_lines(rows, of_import)
+            # An import is under way, or was killed.
+            for what, alone in _without_answers(rows):
+                for run_id, number in alone.group_by("run_id").len().sort("run_id").iter_rows():
+                    done.not_written.append(Note(run_id, what, number))
+            known_lines = read.lines.join(read.texts, on="text_hash", how="left", nulls_equal=False).filter(
+                pl.col("text").is_not_null() | pl.col("text_hash").is_null()
+            )
+            lines = {tuple(key): part for key, part in known_lines.group_by(CONTENT, maintain_order=True)}
+            contents = {row[:4]: row for row in read.contents.select(*CONTENT, *_OF_CONTENT).iter_rows()}
+            places = {(source, *content): facts for source, *content, facts in _standing(rows, own, tag).iter_rows()}
+            for file in of_import.iter_rows(named=True):
+                content = tuple(file[name] for name in CONTENT)
+                facts = places.get((file["source"], *content))
+                if self._selects(file["source"], set(facts["tags"]) if facts else set()):
+                    whole = (
+                        file | dict(zip(_OF_CONTENT, contents[content][4:], strict=True))
+                        if content in contents
+                        else file
+                    )
+                    part = lines.get(content) if facts else None
+                    yield from self._imported_file(whole, part, facts, done)
 
     def _selects(self, source: str, tags: set[str]) -> bool:
         chosen = self._selection
         return (not chosen.sources or source in chosen.sources) and (not chosen.tags or bool(tags & set(chosen.tags)))
 
-    def _imported_file(self, file: Row, rows: Sequence[Row], done: Export) -> Iterator[_File]:
+    def _imported_file(self, file: Row, lines: pl.DataFrame | None, facts: Row | None, done: Export) -> Iterator[_File]:
         where = f"{file['source']}:{file['path']}"
-        if not rows:
+        if lines is None or facts is None:
             done.not_written.append(Note(where, "has no rows"))
             return
         place = _place(file["judge"], file["dataset"], file["model"])
         if place is None:
-            done.not_written.append(Note(where, _NO_NAME, len(rows)))
+            done.not_written.append(Note(where, _NO_NAME, lines.height))
             return
         notes: dict[str, list[int]] = defaultdict(list)
         lines_with = orjson.loads(file["column_lines"] or "{}")
-        unusual = {line: [names.split(",")] for names, lines in lines_with.items() for line in lines}
+        unusual = {line: [names.split(",")] for names, numbers in lines_with.items() for line in numbers}
         # Several where an older import did not record the lines.
         usual = [names.split(",") for names in orjson.loads(file["row_columns"] or "{}") if names not in lines_with]
-        written = []
-        for row in sorted(rows, key=lambda row: row["source_line"]):
-            # Of two sets of the same questions, the file's own one says what stood in its rows.
-            sets = [file["question_set"]] if file["benchmark"] == row["benchmark"] else []
-            question = self._questions.get(row, *sets)
-            written.append(_as_imported(row, question, unusual.get(row["source_line"], usual), notes))
-        lines = file["lines"] or len(rows)
-        missing = sorted(set(range(1, lines + 1)) - {row["source_line"] for row in rows})
-        if missing:
+        written = [
+            _as_imported(line, self._questions.get(line), unusual.get(line["line"], usual), notes)
+            for line in lines.sort("line").iter_rows(named=True)
+        ]
+        n_lines = file["lines"] or lines.height
+        if missing := sorted(set(range(1, n_lines + 1)) - set(lines["line"])):
             notes[_reason_of(len(missing), file["blank"] or 0, file["quarantined"] or 0)] = missing
         if file["status"] == "unreadable":
-            notes["the rest of the file could not be read"] = [lines]
+            notes["the rest of the file could not be read"] = [n_lines]
         yield _File(
             place,
             PurePosixPath("sources") / safe_name(file["source"]),
-            (
-                0,
-                min(row["generation"] for row in rows),
-                min(row.get("judge_round") or 0 for row in rows),
-                file["source"],
-            ),
+            (0, facts["place"], facts["round"], file["source"]),
             file["kind"],
             written,
             [_note(what, numbers) for what, numbers in notes.items()],
@@ -428,8 +408,11 @@ class _Source:
     def _rows(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, parameters).fetchall()
 
+    def _frame(self, sql: str, **parameters: Any) -> pl.DataFrame:
+        return pl.DataFrame(self._connection.sql(sql, params=parameters).to_arrow_table())
+
     def _records(self, sql: str, **parameters: Any) -> Iterator[Row]:
-        return pl.DataFrame(self._connection.sql(sql, params=parameters).to_arrow_table()).iter_rows(named=True)
+        return self._frame(sql, **parameters).iter_rows(named=True)
 
 
 class _Questions:
@@ -451,33 +434,79 @@ class _Questions:
         )
 
 
-def _as_imported(row: Row, question: Row, known: Sequence[Sequence[str]], notes: dict[str, list[int]]) -> Row:
+def _without_answers(rows: Batch) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Rows whose answer, or whatever they repeat, is not there."""
+    sample = ["run_id", *SAMPLE]
+    yield "a judgement without its answer", rows.judgements.join(rows.answers, on=sample, how="anti")
+    judged = pl.col("judge").is_not_null()
+    yield (
+        "a row that repeats one that is not there",
+        pl.concat(
+            [
+                rows.repeats.filter(~judged).join(rows.answers, on=sample, how="anti"),
+                rows.repeats.filter(judged).join(rows.judgements, on=[*sample, "judge"], how="anti"),
+            ]
+        ),
+    )
+
+
+def _standing(rows: Batch, runs: pl.DataFrame, tag: str) -> pl.DataFrame:
+    """source, content, and for each file's rows: the tags of their runs, the best place among runs and rounds."""
+    columns = ("run_id", "source_sha256", "judge", "judge_round")
+    nobody = {"judge": pl.lit(None, pl.String), "judge_round": pl.lit(0, pl.Int64)}
+    every = [rows.answers.filter(answer_origin="stored").with_columns(**nobody), rows.judgements, rows.repeats]
+    first = ~pl.col("run_tag").str.contains(
+        rf"^{re.escape(tag)}(-gen\d+)?$"
+    )  # the first tree's runs have no name in it
+    return (
+        pl.concat([frame.select(columns) for frame in every])
+        .join(runs, on="run_id")
+        .group_by("source", "model", "judge", "source_sha256")
+        .agg(
+            tags=pl.col("run_tag").unique(),
+            place=(first.cast(pl.Int64) * 1_000_000 + pl.col("generation")).min(),
+            round=pl.col("judge_round").min(),
+        )
+        .select(
+            "source",
+            "model",
+            pl.when(pl.col("judge").is_null()).then(pl.lit("answers")).otherwise(pl.lit("judgements")).alias("kind"),
+            "judge",
+            "source_sha256",
+            pl.struct("tags", "place", "round").alias("facts"),
+        )
+    )
+
+
+def _as_imported(
+    line: Row,
+    question: Row,
+    known: Sequence[Sequence[str]],
+    notes: dict[str, list[int]],
+) -> Row:
     """A row with the columns and values that it had in its file.
 
     Args:
-        row: The answer or judgement.
+        line: What it says (`LINES`), with its `text`.
         question: Its question.
         known: Its list of columns, or all lists of its file where that is not known.
         notes: Gets its line for everything that is odd about it.
     """
-    fields: dict[str, Any] = orjson.loads(row["legacy_fields"] or "{}")
-    values = {"Question": question["question"], "ModelAnswer": row["stored_answer"]}
-    if "judge" in row:
-        score = orjson.loads(row["recorded_score"])
-        output = row["judge_output"]
+    fields: dict[str, Any] = orjson.loads(line["legacy_fields"] or "{}")
+    values = {"Question": question["question"], "ModelAnswer": line["text"]}
+    if line["recorded_score"] is not None:
+        score, output = orjson.loads(line["recorded_score"]), line["judge_output"]
         if isinstance(score, dict):
-            notes["object in place of a score, written as recorded"].append(row["source_line"])
+            notes["object in place of a score, written as recorded"].append(line["line"])
             output = None if score.get("judge_output") == output else output
         values |= {"score": score, "judge_output": output}
-        if row.get("is_guess"):
-            notes["score may be another one that the same judge gave"].append(row["source_line"])
-    fitting = [names for names in known if _fits(names, fields, row["benchmark"], values)]
+    fitting = [names for names in known if _fits(names, fields, line["benchmark"], values)]
     if not fitting:
-        notes["order of the columns is not known"].append(row["source_line"])
-        fitting = [[*_SPELLINGS[row["benchmark"]], *fields, *(name for name in _OWN_COLUMNS if name in values)]]
+        notes["order of the columns is not known"].append(line["line"])
+        fitting = [[*_SPELLINGS[line["benchmark"]], *fields, *(name for name in _OWN_COLUMNS if name in values)]]
     return {
         name: fields[name] if name in fields else values[name] if name in values else
-        _spelled(question, row["benchmark"], name)
+        _spelled(question, line["benchmark"], name)
         for name in fitting[0]
     }  # fmt: skip
 
@@ -503,15 +532,6 @@ def _spelled(question: Row, benchmark: str, column: str) -> str | int | None:
     return int(value) if column == "id" and value is not None and value.isdecimal() else value
 
 
-def _file_key(file: Row) -> _Key:
-    return _Key(file["kind"], file["model"], file["judge"], file["sha256"])
-
-
-def _place_of(file: Row) -> Row:
-    """What a duplicate has of its own."""
-    return {name: file[name] for name in ("source", "path", "dataset")}
-
-
 def _sample(row: Row) -> tuple[Any, ...]:
     return row["run_id"], row["benchmark"], row["question_id"], row["sample_index"]
 
@@ -520,11 +540,6 @@ def _is_current(judgement: Row, texts: Mapping[tuple[Any, ...], Row]) -> bool:
     """Whether it is in force and of the answer that stands."""
     answer = texts.get(_sample(judgement))
     return not judgement["superseded"] and answer is not None and answer["answer_hash"] == judgement["answer_hash"]
-
-
-def _is_of_import(run_tag: str, import_tag: str) -> bool:
-    """Whether runs with that tag are of the import: `legacy`, and `legacy-gen2` of its second generation."""
-    return re.fullmatch(rf"{re.escape(import_tag)}(-gen\d+)?", run_tag) is not None
 
 
 def _folder_of(benchmark: str, question_set: str) -> str:
@@ -573,27 +588,31 @@ group by all
 _OF_MODELS = "model between $first and $last and list_contains($models, model)"
 _ANSWERS = f"""
 select model, run_id, run_tag, benchmark, question_set, question_id, sample_index, answer, answer_hash, status,
-       generation, answer_origin, source_sha256, source_line, legacy_fields,
-       case when answer_form = 'as_stored' then answer else raw_answer end as stored_answer
+       generation
 from lake.answers
 where {_OF_MODELS}
 """
 _JUDGEMENTS = f"""
 select model, run_id, run_tag, benchmark, question_set, question_id, sample_index, judge, answer_hash, score,
-       recorded_score, judge_output, judge_round, superseded, generation, source_sha256, source_line, legacy_fields
+       judge_output, superseded, generation
 from lake.judgements
-where {_OF_MODELS} and strategy is null
-order by judge_round
+where {_OF_MODELS} and strategy is null and generation is null
 """
-_REPEATS = """
-select * from lake.legacy_repeats
-where list_contains($run_ids, run_id)
-"""
-_FILES = f"""
-select * from lake.legacy_files
-where {_OF_MODELS} and kind in ('answers', 'judgements') and sha256 is not null
-order by source, path
-"""
+_IMPORTED = {
+    "answers": f"from lake.answers where {_OF_MODELS} and source_sha256 is not null",
+    "judgements": f"from lake.judgements where {_OF_MODELS} and source_sha256 is not null",
+    "repeats": f"from lake.legacy_repeats where run_id in (select run_id from lake.runs where {_OF_MODELS})",
+    "runs": f"""
+        select run_id, model, run_tag, import_tag, source, json_extract(spec, '$.generation')::bigint as generation
+        from lake.runs where {_OF_MODELS} and import_tag is not null
+    """,
+    "files": f"""
+        from lake.legacy_files
+        where {_OF_MODELS} and kind in ('answers', 'judgements') and sha256 is not null and status <> 'replaced'
+        order by source, path
+    """,
+}
+_OF_CONTENT = ("question_set", "row_columns", "column_lines", "lines", "blank", "quarantined")
 _QUESTIONS = """
 select benchmark, question_set, question_id, position, upstream_id, category, question, reference, criteria
 from lake.questions

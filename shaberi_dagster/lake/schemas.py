@@ -176,6 +176,15 @@ RUNS = Table(
             "Who first stored the spec, or imported the run; null is unknown",
             source="SHABERI_USER or login name",
         ),
+        Column("import_tag", _TEXT, "Tag under which the run was imported; null for one of our own", source="import"),
+        Column("source", _TEXT, "Name of the tree that it was imported from", source="import"),
+        Column(
+            "superseded_by",
+            _TEXT,
+            "The run with the answers that took the place of this one's in its tree; such a run is in no leaderboard",
+            "run_id",
+            "import",
+        ),
     ),
 )
 
@@ -522,6 +531,7 @@ LEGACY_FILES = Table(
             "JSON",
             "legacy tree",
         ),
+        Column("modified_ns", _INT, "When it was last written", "ns since 1970", "legacy tree"),
     ),
 )
 
@@ -553,6 +563,7 @@ LEGACY_REPEATS = Table(
         Column("sample_index", _INT, "Its sample", "from 0", "import", required=True),
         Column("judge", _TEXT, "Its judge; null for an answer", source="import"),
         Column("legacy_fields", _TEXT, "Other columns of the row", "JSON", "legacy tree"),
+        Column("judge_round", _INT, "Which of the judge's scores of the sample it repeats", "from 0", "import"),
     ),
 )
 

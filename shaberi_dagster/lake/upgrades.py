@@ -18,10 +18,11 @@ from shaberi_dagster.errors import ConfigurationError
 if TYPE_CHECKING:
     from shaberi_dagster.lake.store import Lake
 
-FORMAT = 3
+FORMAT = 4
 """The format that this program writes. 1: all lakes before there was a number. 2: the table `prompts`,
 `judgements.superseded_at` with replaced failures kept, `runs.created_by`. 3: `judge_config_hash` without the address of
-the endpoint, the table `judge_configs`, endpoints with earlier addresses in specs."""
+the endpoint, the table `judge_configs`, endpoints with earlier addresses in specs. 4: an imported run is of one tree
+(`runs.source`), and `runs.superseded_by`."""
 FORMAT_NAME = "_format.json"
 LOCKS_FOLDER = "_locks"
 _FIRST = 1
@@ -126,6 +127,22 @@ def to_format_3(fill_judge_configs: Step) -> Step:
     def step(lake: "Lake") -> None:
         lake.widen("judge_configs")
         fill_judge_configs(lake)
+
+    return step
+
+
+def to_format_4(regroup_imports: Step) -> Step:
+    """From format 3: `runs.source`, `runs.superseded_by`, and a run for each tree that a model was imported from.
+
+    Args:
+        regroup_imports: Puts imported answers together anew; only asked when some are there.
+    """
+
+    def step(lake: "Lake") -> None:
+        for table in ("runs", "legacy_files", "legacy_repeats"):
+            lake.widen(table)
+        if not lake.read("legacy_files", {"kind": ["answers", "judgements"]}, ["kind"]).is_empty():
+            regroup_imports(lake)
 
     return step
 

@@ -1,20 +1,19 @@
 """Legacy trees into the lake: listed, read, committed in large steps, derived by the SQL of the stages.
 
 An import can be stopped at any moment and goes on with the models that are not in the lake yet. The unit is a model:
-its rows are all there once `legacy_files` says so, which is written last.
+its rows are all there once `legacy_files` says so, which is written last. What is new of a model is put together with
+what the lake has of it; rows are written only where they differ, and never those that an import did not make.
 """
 
 import fcntl
-import fnmatch
 import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import orjson
@@ -22,17 +21,24 @@ import polars as pl
 
 from shaberi_dagster import __version__
 from shaberi_dagster.benchmarks.questions import QuestionSet, known_sets, parts_of
+from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError
 from shaberi_dagster.identity import check_run_tag, run_id_of
-from shaberi_dagster.lake.schemas import CONSENSUS, METRICS, RUNS, SCORES
+from shaberi_dagster.lake.schemas import CONSENSUS, METRICS, RUNS, SCORES, TABLES
 from shaberi_dagster.lake.store import Lake, conform
-from shaberi_dagster.legacy.assemble import NOT_RECORDED, Batch, ImportPlan, concatenated, plan_import, unread_files
+from shaberi_dagster.legacy.assemble import NOT_RECORDED, Batch, assemble
+from shaberi_dagster.legacy.files import Listing, find_files, read_file_rows, unread_file_rows, updated
 from shaberi_dagster.legacy.judges import legacy_judge
+from shaberi_dagster.legacy.lines import Lines
+from shaberi_dagster.legacy.merging import Change, counts_of, standing, superseding, with_superseded
+from shaberi_dagster.legacy.placing import Placing, groups_of
 from shaberi_dagster.legacy.questions import question_sets_in
-from shaberi_dagster.legacy.reading import Part, Reading, read_models
+from shaberi_dagster.legacy.reading import Part, read_models
 from shaberi_dagster.legacy.reconcile import Reconciliation
+from shaberi_dagster.legacy.reprocess import reprocess_imported
 from shaberi_dagster.legacy.spec import LegacyBenchmark, LegacyJudgeSpec, LegacyRunSpec
-from shaberi_dagster.legacy.tree import LegacyFile, display_name, sha256_of_file
+from shaberi_dagster.legacy.stored import earlier_runs, stored_lines, stored_rows
+from shaberi_dagster.legacy.tree import display_name
 from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.runs.planning import LEGACY_KIND, code_version, store_question_set, stored_question_set
 from shaberi_dagster.runs.workspace import JOURNAL_FOLDER, Workspace
@@ -42,6 +48,8 @@ from shaberi_dagster.stages.scores import derive
 DEFAULT_TAG = "legacy"
 STAGE = "import"
 _COMMIT_BYTES = 256_000_000
+_MODELS_AT_ONCE = 40
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -49,8 +57,9 @@ class ImportRequest:
     """What to import.
 
     Attributes:
-        trees: Folders by the names they are known by; where they contradict each other, the first one stands.
-        tag: Tag of the runs: a model's first answers are the run `tag`, others `{tag}-gen2`, ….
+        trees: Folders by the names they are known by.
+        tag: Tag of the runs: `tag` for the first tree that has a model, `{tag}-{tree}` for others; further answers in
+            the same tree are `…-gen2`, ….
         models: Only the models whose file names match this pattern (`*` any text, `?` any character).
     """
 
@@ -101,6 +110,27 @@ def named_trees(arguments: Sequence[str]) -> dict[str, Path]:
     return trees
 
 
+def tree_folders(names: Sequence[str], given: Mapping[str, Path], lake: Lake, tag: str) -> dict[str, Path]:
+    """Where trees are: as given, else where they were at their last import.
+
+    Raises:
+        ConfigurationError: It is not known, or there is no such folder any more.
+    """
+    roots = dict(
+        lake.read("legacy_files", {"import_tag": tag}).sort("imported_at").select("source", "root").iter_rows()
+    )
+    folders = {}
+    for name in names:
+        if name not in given and name not in roots:
+            raise ConfigurationError(f"where the legacy tree {name!r} is is not known yet: give trees as {name}=FOLDER")
+        folders[name] = given.get(name) or Path(roots[name])
+        if not folders[name].is_dir():
+            raise ConfigurationError(
+                f"legacy tree {name!r} is not in {folders[name]} any more: give trees as {name}=FOLDER"
+            )
+    return folders
+
+
 def import_trees(request: ImportRequest, workspace: Workspace) -> ImportResult:
     """Bring everything of some trees into the lake that is not there yet.
 
@@ -117,101 +147,99 @@ def import_trees(request: ImportRequest, workspace: Workspace) -> ImportResult:
         return _Import(request, workspace).run()
 
 
-def reconcile_lake(lake: Lake, tag: str = DEFAULT_TAG) -> Reconciliation:
+def reconcile_lake(lake: Lake, tag: str = DEFAULT_TAG, source: str | None = None) -> Reconciliation:
     """Count what the lake has under an import's tag against what its files had; no texts are read.
+
+    Args:
+        lake: Where the rows are.
+        tag: Tag of the runs.
+        source: Only what is of this tree.
 
     Raises:
         ConfigurationError: Nothing was imported under that tag.
     """
-    files = lake.read("legacy_files", {"import_tag": tag})
+    keys = {"import_tag": tag} | ({"source": source} if source else {})
+    files = lake.read("legacy_files", keys)
     if files.is_empty():
         raise ConfigurationError(f"nothing was imported under the tag {tag!r}: run shaberi import-legacy PATH first")
-    run_ids = imported_runs(lake, tag)["run_id"].implode()
-    rows = {
-        "answers": ["run_id", "benchmark", "status", "error_class", "answer_origin"],
-        "judgements": [
-            *("run_id", "judge", "benchmark", "status", "error_class"),
-            *("answer_link", "superseded", "out_of_scale"),
-        ],
-        "legacy_repeats": ["run_id"],
+    runs = imported_runs(lake, tag).select("run_id", run_source="source", run_model="model")
+    line = ["run_id", "source_sha256", "source_line", "benchmark"]
+    columns = {
+        "answers": [*line, "status", "error_class", "answer_origin"],
+        "judgements": [*line, "judge", "status", "error_class", "answer_link", "superseded", "out_of_scale"],
+        "legacy_repeats": ["run_id", "source_sha256", "source_line", "judge"],
     }
-    own = {
-        name: lake.read(name, columns=columns).filter(pl.col("run_id").is_in(run_ids)) for name, columns in rows.items()
-    }
-    quarantine = lake.read("legacy_quarantine", {"import_tag": tag}, ["source", "path", "source_line", "reason"])
-    return Reconciliation(Batch(own["answers"], own["judgements"], files, quarantine, own["legacy_repeats"]))
+    rows = Batch(*(lake.read(name, columns=wanted).join(runs, on="run_id") for name, wanted in columns.items()))
+    quarantine = lake.read("legacy_quarantine", keys, ["source", "path", "source_line", "reason"])
+    return Reconciliation(rows, files, quarantine)
+
+
+def regroup_imports(workspace: Workspace) -> None:
+    """Give a lake in which an imported run could have answers of several trees a run for each tree; no file is read.
+
+    Args:
+        workspace: With the lake as it is.
+    """
+    files = workspace.lake.read("legacy_files", {"kind": ["answers", "judgements"]}, ["import_tag"])
+    for tag in files["import_tag"].unique().sort():
+        _Import(ImportRequest({}, tag), workspace).regroup()
 
 
 class _Import:
-    """One import at work."""
+    """One import at work.
+
+    Args:
+        request: What to import.
+        workspace: Where to write, and whom to tell.
+    """
 
     def __init__(self, request: ImportRequest, workspace: Workspace) -> None:
         self._request, self._workspace, self._lake = request, workspace, workspace.lake
         self._now = datetime.now(UTC)
         self._files = self._lake.read("legacy_files", {"import_tag": request.tag})
         self._runs = imported_runs(self._lake, request.tag)
-        self._stored_sets: set[str] = set()
+        self._listing = Listing(find_files(request.trees, request.models, self._files), self._files)
+        self._sets: dict[str, QuestionSet] = {}
+        self._fresh: dict[str, pl.DataFrame] = {}
         self._progress = StageProgress(STAGE, request.tag)
 
     def run(self) -> ImportResult:
         """Import what is not there yet."""
-        started, tag = time.monotonic(), self._request.tag
-        everything = plan_import(self._request.trees)
-        plan = _restricted(everything, self._request.models)
-        if not plan.models:
+        started, tag, found = time.monotonic(), self._request.tag, self._listing.found
+        models = {file.model for file in found if file.reason is None}
+        if not models:
             raise ConfigurationError(
                 f"no legacy files in {', '.join(map(str, self._request.trees.values()))}: a tree has "
                 "model_answers/DATASET/MODEL.json and judgements/judge_NAME/DATASET/MODEL.json"
             )
-        to_read, again = self._to_read(plan)
+        to_read = self._listing.to_read()
         self._refuse_other_runs(to_read)
-        sets = question_sets_in(everything.files, _stored_sets(self._lake)).sets.values()
         size = sum(file.size or 0 for files in to_read.values() for file in files)
         self._workspace.reporter.note(
-            f"{len(plan.models):,} models: {len(plan.models) - len(to_read):,} already there, "
+            f"{len(models):,} models: {len(models) - len(to_read):,} already there, "
             f"{len(to_read):,} to read ({size / 1e6:,.0f} MB)"
         )
+        self._tell_of_changes()
         self._progress.total = len(to_read)
-        made = [self._commit(parts) for parts in self._steps(read_models(to_read, Reading(list(sets), tag, self._now)))]
-        unread = replace(plan, duplicates=[*plan.duplicates, *again])
-        self._store_files(unread_files(unread, tag=tag, imported_at=self._now))
+        unread = [file for files in to_read.values() for file in files]
+        sets = list(question_sets_in(unread, _stored_sets(self._lake)).sets.values())
+        made = [self._commit_parts(parts) for parts in self._steps(read_models(to_read, sets))]
+        self._store_files(unread_file_rows(found, self._listing.current))
         return ImportResult(
             tag=tag,
             runs=pl.concat(made) if made else self._runs.clear(),
             models_read=len(to_read),
-            models_there=len(plan.models) - len(to_read),
+            models_there=len(models) - len(to_read),
             bytes_read=size,
             seconds=time.monotonic() - started,
             reconciliation=reconcile_lake(self._lake, tag),
         )
 
-    def _to_read(self, plan: ImportPlan) -> tuple[dict[str, list[LegacyFile]], list[tuple[LegacyFile, LegacyFile]]]:
-        """The files of each model with something new: all of them, for only together they say what belongs together.
-
-        Returns:
-            The files by model, and those that are not read since their content is another file's, with that one.
-        """
-        stored: dict[str, list[LegacyFile]] = defaultdict(list)
-        for row in self._files.filter(status="imported").iter_rows(named=True):
-            stored[row["model"]].append(_stored_file(row))
-        asked = {_place(file) for file in [*plan.files, *(file for file, _ in plan.duplicates)]}
-        to_read, again = {}, []
-        for model, current in plan.models.items():
-            earlier = {file.import_key: file for file in stored[model]}
-            contents = {_place(file): file.import_key for file in stored[model]}
-            if all(
-                file.import_key in earlier and contents.get(_place(file), file.import_key) == file.import_key
-                for file in current
-            ):
-                pairs = [(file, earlier[file.import_key]) for file in current]
-                again += [(file, original) for file, original in pairs if _place(file) != _place(original)]
-                continue
-            own = {file.import_key: file for file in current}
-            elsewhere = [file for file in stored[model] if _place(file) not in asked]
-            again += [(file, own[file.import_key]) for file in elsewhere if file.import_key in own]
-            # What was imported first stands.
-            to_read[model] = [*map(_still_there, (file for file in elsewhere if file.import_key not in own)), *current]
-        return to_read, again
+    def regroup(self) -> None:
+        """Put together anew what the lake has, without any file."""
+        models = self._listing.current["model"].unique().sort().to_list()
+        for start in range(0, len(models), _MODELS_AT_ONCE):
+            self._commit(models[start : start + _MODELS_AT_ONCE], Lines.together([]), [])
 
     def _refuse_other_runs(self, models: Iterable[str]) -> None:
         run_ids = [run_id_of(model, self._request.tag) for model in models]
@@ -219,13 +247,22 @@ class _Import:
         if others := sorted(there - set(self._runs["run_id"])):
             raise ConfigurationError(f"run {others[0]} is there and was not imported: give another --tag")
 
+    def _tell_of_changes(self) -> None:
+        changed = self._listing.replaced.select(pl.format("{}:{}", "source", "path")).to_series().sort()
+        if len(changed):
+            self._workspace.reporter.note(
+                f"{len(changed):,} files have changed since they were imported, their rows of before are superseded: "
+                + ", ".join(changed.head(_MOST_NAMED))
+                + (", …" if len(changed) > _MOST_NAMED else "")
+            )
+
     def _steps(self, parts: Iterable[Part]) -> Iterator[list[Part]]:
         """The parts that are committed together: each commit costs every reader."""
         step: list[Part] = []
         for part in parts:
             step.append(part)
             self._progress.done += len(part.models)
-            self._progress.failed += part.batch.quarantine.height
+            self._progress.failed += part.read.quarantine.height
             self._workspace.reporter.changed(self._progress)
             if sum(one.size for one in step) >= _COMMIT_BYTES:
                 yield step
@@ -233,103 +270,212 @@ class _Import:
         if step:
             yield step
 
-    def _commit(self, parts: Sequence[Part]) -> pl.DataFrame:
-        """Write all rows of some models; those of an earlier or interrupted import of them give way.
+    def _commit_parts(self, parts: Sequence[Part]) -> pl.DataFrame:
+        return self._commit(
+            [model for part in parts for model in part.models],
+            Lines.together([part.read for part in parts]),
+            [one for part in parts for one in part.sets],
+        )
+
+    def _commit(self, models: Sequence[str], read: Lines, sets: Iterable[QuestionSet]) -> pl.DataFrame:
+        """Write what is new of some models.
+
+        Args:
+            models: All files of these models are put together, those that are in the lake already too.
+            read: What was read of them.
+            sets: The question sets of that.
 
         Returns:
-            Their rows of `runs`.
+            The rows of `runs` that were written.
         """
-        lake, tag = self._lake, self._request.tag
-        models = [model for part in parts for model in part.models]
-        sets = {questions.name: questions for part in parts for questions in part.sets}
-        batch = concatenated([part.batch for part in parts])
-        plan = _plan_of(batch, sets)
-        scores, metrics = self._derived(batch, plan)
-        runs = _run_rows(batch, plan, metrics, sets, self._now).with_columns(
-            created_by=pl.lit(self._workspace.settings.user, dtype=pl.String)
-        )
-        for questions in sets.values():
-            for one in (questions, *parts_of(questions)):
-                if one.name not in self._stored_sets:
-                    store_question_set(lake, one)
-                    self._stored_sets.add(one.name)
-        old = self._runs.filter(pl.col("model").is_in(models))["run_id"].to_list()
-        keys = {"run_id": sorted({*old, *runs["run_id"]})}
-        frames = {
-            "answers": batch.answers,
-            "judgements": batch.judgements,
-            "scores": scores,
-            "metrics": metrics,
-            "legacy_repeats": batch.repeats,
-        }
-        if keys["run_id"]:
-            lake.replace("runs", runs, keys)
-        for table, frame in frames.items():
-            if old:
-                lake.replace(table, frame, keys)
-            elif not frame.is_empty():
-                lake.append(table, frame)
-        lake.replace("legacy_quarantine", batch.quarantine, {"import_tag": tag, "model": models})
-        self._store_files(batch.files)
-        return runs
+        lake, of_models = self._lake, pl.col("model").is_in(list(models))
+        runs = self._runs.filter(of_models)
+        earlier = stored_rows(lake, runs["run_id"].to_list())
+        known = self._files.filter(of_models, status="imported")
+        lines = Lines.together([read, stored_lines(earlier, known)])
+        current = self._listing.current.filter(of_models)
+        self._store_questions(sets)
+        placing = Placing(self._request.tag)
+        before = earlier_runs(earlier, runs)
+        found = groups_of(lines, current.filter(status="imported"), self._sources, self._questions_of(lines))
+        for model, groups, forms in found:
+            placing.place(model, groups, before.get(model, []), forms)
+        placed = placing.placed
+        fresh = assemble(lines, placed, self._now)
+        rows = with_superseded(fresh, earlier, placed, runs, self._now)
+        superseded = superseding(placed, placing.unmatched, earlier, runs, self._listing.replaced)
+        made = self._run_rows(rows, placed, runs, superseded, standing(placed, earlier))
+        emptied = [run_id for run_id in placing.unmatched if run_id not in superseded]
+        self._write(made, rows, earlier, emptied)
+        self._store_quarantine(models, read, current)
+        self._store_files(read_file_rows(current, lines.contents, counts_of(fresh, placed)))
+        return made
 
-    def _derived(self, batch: Batch, plan: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    @property
+    def _sources(self) -> list[str]:
+        """The trees in the order in which their runs get names."""
+        named = list(self._request.trees)
+        # Of those that are not named: first the one that most was imported from.
+        others = self._files.filter(~pl.col("source").is_in(named))
+        counted = others.group_by("source").agg(files=(pl.col("status") == "imported").sum())
+        return [*named, *counted.sort("files", "source", descending=[True, False])["source"]]
+
+    def _store_questions(self, sets: Iterable[QuestionSet]) -> None:
+        for questions in sets:
+            for one in (questions, *parts_of(questions)):
+                if one.name not in self._sets:
+                    store_question_set(self._lake, one)
+                    self._sets[one.name] = one
+
+    def _set(self, benchmark: str, name: str) -> QuestionSet:
+        if name not in self._sets:
+            found = stored_question_set(self._lake, benchmark, name=name)
+            if found is None:
+                raise ConfigurationError(f"question set {name} is gone from the lake: import under another --tag")
+            self._sets[name] = found
+        return self._sets[name]
+
+    def _questions_of(self, lines: Lines) -> dict[str, frozenset[str]]:
+        """The ids of the questions of all sets that the lines name."""
+        names = lines.lines.select("benchmark", "question_set").unique()
+        return {
+            name: frozenset(one.question_id for one in self._set(benchmark, name).questions)
+            for benchmark, name in names.iter_rows()
+        }
+
+    def _run_rows(
+        self,
+        rows: Batch,
+        placed: pl.DataFrame,
+        runs: pl.DataFrame,
+        superseded: Mapping[str, str],
+        standing_runs: Iterable[str],
+    ) -> pl.DataFrame:
+        """Rows of `runs`: of those in `placed`, and of others that are superseded."""
+        plan = _plan_of(rows, {name: len(one.questions) for name, one in self._sets.items()})
+        scores, metrics = self._derived(rows, plan)
+        self._fresh = {"scores": scores, "metrics": metrics}
+        sources = placed.select("run_id", "source").unique()
+        specs = _specs(rows, plan, metrics, dict(sources.iter_rows()), self._sets)
+        made = _spec_rows(specs, metrics, self._now).with_columns(
+            created_by=pl.lit(self._workspace.settings.user, dtype=pl.String), import_tag=pl.lit(self._request.tag)
+        )
+        kept = runs.select("run_id", first="created_at", by="created_by", before="superseded_by")
+        now = pl.col("run_id").replace_strict(superseded, default=None, return_dtype=pl.String)
+        stands = pl.col("run_id").is_in(list(standing_runs))
+        made = made.join(kept, on="run_id", how="left").with_columns(
+            created_at=pl.coalesce("first", "created_at"),
+            created_by=pl.when(pl.col("first").is_null()).then("created_by").otherwise("by"),
+            superseded_by=pl.when(~stands).then(pl.coalesce(now, "before")),
+        )
+        others = runs.filter(
+            pl.col("run_id").is_in(list(superseded)), ~pl.col("run_id").is_in(made["run_id"].implode())
+        )
+        return pl.concat(
+            [made.select(runs.columns), others.with_columns(superseded_by=now, updated_at=pl.lit(self._now))]
+        )
+
+    def _write(self, runs: pl.DataFrame, rows: Batch, earlier: Batch, emptied: Sequence[str]) -> None:
+        """Bring the lake's rows to these; those of `emptied` runs go.
+
+        Args:
+            runs: Their rows of `runs`.
+            rows: All rows that an import makes of them.
+            earlier: Those that the lake has.
+            emptied: Runs whose rows are others' now.
+        """
+        lake, old = self._lake, set(self._runs["run_id"])
+        if touched := [*runs["run_id"], *emptied]:
+            lake.replace("runs", runs, {"run_id": touched})
+        for table, fresh in rows.tables.items():
+            of_before = earlier.tables[table]
+            gone = of_before.filter(
+                pl.col("run_id").is_in(rows.answers["run_id"].unique().implode()) | pl.col("run_id").is_in(emptied)
+            )
+            change = Change.between(gone, fresh)
+            if change.replaced:
+                lake.replace(table, change.rows, change.replaced)
+            if change.added.height:
+                lake.append(table, change.added)
+        for table, frame in self._fresh.items():
+            if (of_new := frame.filter(~pl.col("run_id").is_in(list(old)))).height:
+                lake.append(table, of_new)
+        if emptied:
+            for table in ("scores", "metrics", "pass_outputs"):
+                lake.replace(table, TABLES[table].schema.to_frame(), {"run_id": emptied})
+        if again := sorted(set(rows.answers["run_id"]) & old):
+            self._derive_anew(again)
+
+    def _derive_anew(self, run_ids: Sequence[str]) -> None:
+        """Scores and metrics of runs that the lake had, with whatever others have added to them."""
+        for table in self._fresh:
+            self._drop_unjudged(table, run_ids)
+        for stage in ("scores", "metrics"):
+            reprocess_imported(stage, run_ids, list(BENCHMARKS), self._workspace)
+
+    def _drop_unjudged(self, table: str, run_ids: Sequence[str]) -> None:
+        """Let no scores or metrics be there whose judgements are in another run now."""
+        keys = ["run_id", "benchmark", "judge"]
+        judged = self._lake.read("judgements", {"run_id": run_ids}, keys).unique()
+        stored = self._lake.read(table, {"run_id": run_ids})
+        if (gone := stored.join(judged, on=keys, how="anti")).height:
+            runs = pl.col("run_id").is_in(gone["run_id"].implode())
+            stays = stored.filter(runs).join(judged, on=keys, how="semi")
+            self._lake.replace(table, stays, {"run_id": gone["run_id"].unique().to_list()})
+
+    def _derived(self, rows: Batch, plan: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Scores and metrics, by the SQL that derives them for every other run."""
         settings = self._workspace.settings
-        judges = batch.judgements.select("run_id", "benchmark", "judge").unique()
+        judges = rows.judgements.select("run_id", "benchmark", "judge").unique()
         if judges.is_empty():
-            return pl.DataFrame(schema=SCORES.schema), pl.DataFrame(schema=METRICS.schema)
+            return SCORES.schema.to_frame(), METRICS.schema.to_frame()
         with duckdb.connect() as connection:
             connection.execute("create schema lake")
-            _define(connection, "answers", batch.answers)
-            _define(connection, "judgements", batch.judgements)
-            _define(connection, "consensus", pl.DataFrame(schema=CONSENSUS.schema))
+            _define(connection, "answers", rows.answers)
+            _define(connection, "judgements", rows.judgements)
+            _define(connection, "consensus", CONSENSUS.schema.to_frame())
             scores = derive("scores", connection, {"run_judges": judges}, settings)
             _define(connection, "scores", scores)
             metrics = derive("metrics", connection, {"plan": with_scales(plan)}, settings)
         return scores, metrics
 
-    def _store_files(self, rows: pl.DataFrame) -> None:
-        """Say what became of these files; the last word on a path counts."""
-        self._files = pl.concat([self._files, rows]).unique(["source", "path"], keep="last", maintain_order=True)
-        self._lake.replace("legacy_files", self._files, {"import_tag": self._request.tag})
-
-
-def _restricted(plan: ImportPlan, pattern: str) -> ImportPlan:
-    """The plan for the models that match."""
-
-    def matches(model: str | None) -> bool:
-        return model is None or fnmatch.fnmatchcase(model, pattern)
-
-    return ImportPlan(
-        {model: files for model, files in plan.models.items() if matches(model)},
-        [pair for pair in plan.duplicates if matches(pair[0].model)],
-        [file for file in plan.rest if matches(file.model)],
-    )
-
-
-def _place(file: LegacyFile) -> tuple[str, str]:
-    return file.source, file.path
-
-
-def _stored_file(row: Mapping[str, Any]) -> LegacyFile:
-    """A file as `legacy_files` has it."""
-    names = ("source", "path", "kind", "dataset", "judge", "model", "size", "sha256")
-    return LegacyFile(location=Path(row["root"]) / row["path"], **{name: row[name] for name in names})
-
-
-def _still_there(file: LegacyFile) -> LegacyFile:
-    """The file itself, if it has the bytes that were imported."""
-    try:
-        same = sha256_of_file(file.location) == file.sha256
-    except OSError:
-        same = False
-    if not same:
-        raise ConfigurationError(
-            f"model {file.model} was imported from {file.source}:{file.path} as well, and {file.location} is gone or "
-            "has changed: name that tree again, or give another --tag"
+    def _store_quarantine(self, models: Sequence[str], read: Lines, current: pl.DataFrame) -> None:
+        """Say what could not be read, for each tree that has it."""
+        keys = {"import_tag": self._request.tag, "model": list(models)}
+        before = self._lake.read("legacy_quarantine", keys)
+        known = before.rename({"source_sha256": "sha256", "source_line": "line", "sha256": "line_sha256"})
+        said = pl.concat(
+            [
+                read.quarantine,
+                known.select(
+                    pl.lit(None, pl.String).alias(name) if name in {"kind", "judge"} else name
+                    for name in read.quarantine.columns
+                ),
+            ]
         )
-    return file
+        main = current.filter(status="imported").select("source", "path", "model", "sha256")
+        rows = (
+            said.unique(["model", "sha256", "line"], keep="first", maintain_order=True)
+            .drop("kind", "judge")
+            .join(main, on=["model", "sha256"])
+            .select(
+                *("source", "path", "model", "line", "reason", "raw", "raw_encoding", "size"),
+                import_tag=pl.lit(self._request.tag),
+                source_sha256="sha256",
+                source_line="line",
+                sha256="line_sha256",
+            )
+            .drop("line")
+        )
+        if rows.hash_rows().sort().to_list() != before.select(rows.columns).hash_rows().sort().to_list():
+            self._lake.replace("legacy_quarantine", rows, keys)
+
+    def _store_files(self, rows: pl.DataFrame) -> None:
+        """Say what became of these files."""
+        files = updated(self._files, rows, self._request.tag, self._now)
+        if not files.equals(self._files):
+            self._files = files
+            self._lake.replace("legacy_files", files, {"import_tag": self._request.tag})
 
 
 def _stored_sets(lake: Lake) -> list[QuestionSet]:
@@ -340,28 +486,28 @@ def _stored_sets(lake: Lake) -> list[QuestionSet]:
 
 def imported_runs(lake: Lake, tag: str) -> pl.DataFrame:
     """The rows of `runs` that imports under this tag have made."""
-    own = pl.col("run_tag").str.contains(rf"^{re.escape(tag)}(-gen\d+)?$")
-    legacy = pl.col("spec").str.json_path_match("$.kind") == LEGACY_KIND
-    return lake.read("runs").filter(own, legacy)
+    kind, system = (pl.col("spec").str.json_path_match(f"$.{name}") for name in ("kind", "system"))
+    # Until there was a run for each tree they did not say it.
+    of_before = pl.col("import_tag").is_null() & pl.col("run_tag").str.contains(rf"^{re.escape(tag)}(-gen\d+)?$")
+    return lake.read("runs").filter(kind == LEGACY_KIND, system.is_null(), of_before | (pl.col("import_tag") == tag))
 
 
-def _plan_of(batch: Batch, sets: Mapping[str, QuestionSet]) -> pl.DataFrame:
+def _plan_of(rows: Batch, sizes: Mapping[str, int]) -> pl.DataFrame:
     """What each run has planned.
 
     A question that a file repeats is one more sample, as in the published means.
 
+    Args:
+        rows: Of the runs.
+        sizes: Number of questions by question set.
+
     Returns:
         Columns run_id, base_tag, run_number, benchmark, question_set, n_planned, n_questions.
     """
-    sizes = pl.DataFrame(
-        [(name, len(one.questions)) for name, one in sets.items()],
-        schema={"question_set": pl.String, "n_questions": pl.Int64},
-        orient="row",
-    )
     return (
-        batch.answers.group_by("run_id", "run_tag", "benchmark", "question_set")
+        rows.answers.group_by("run_id", "run_tag", "benchmark", "question_set")
         .agg((pl.col("sample_index") > 0).sum().cast(pl.Int64).alias("n_repeated"))
-        .join(sizes, on="question_set")
+        .with_columns(n_questions=pl.col("question_set").replace_strict(sizes, default=None, return_dtype=pl.Int64))
         .select(
             "run_id",
             pl.col("run_tag").alias("base_tag"),
@@ -374,20 +520,23 @@ def _plan_of(batch: Batch, sets: Mapping[str, QuestionSet]) -> pl.DataFrame:
     )
 
 
-def _run_rows(
-    batch: Batch, plan: pl.DataFrame, metrics: pl.DataFrame, sets: Mapping[str, QuestionSet], now: datetime
-) -> pl.DataFrame:
-    """The rows of `runs`: what was planned, who judged, and whether everything has a score."""
-    judged = metrics.filter(null_policy="legacy").select("run_id", "benchmark", "judge", "n_failed")
-    failed: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    for run_id, benchmark, judge, n_failed in judged.sort("judge").iter_rows():
-        failed[run_id, benchmark][judge] = n_failed
-    keys = ["run_id", "model", "run_tag"]
-    sources = dict(
-        batch.files.filter(status="imported").group_by("model").agg(pl.col("source").unique().sort()).iter_rows()
-    )
-    runs = batch.answers.group_by(keys).agg(pl.col("generation").first()).sort("run_id")
-    rows = []
+def _specs(
+    rows: Batch,
+    plan: pl.DataFrame,
+    metrics: pl.DataFrame,
+    sources: Mapping[str, str],
+    sets: Mapping[str, QuestionSet],
+) -> list[LegacyRunSpec]:
+    """What is known of each run."""
+    planned: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
+    columns = ("run_id", "benchmark", "question_set", "n_planned")
+    for run_id, *benchmark in plan.sort("run_id", "benchmark").select(columns).iter_rows():
+        planned[run_id].append(tuple(benchmark))
+    judged: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for run_id, benchmark, judge in metrics.select("run_id", "benchmark", "judge").unique().sort("judge").iter_rows():
+        judged[run_id, benchmark].append(judge)
+    specs = []
+    runs = rows.answers.select("run_id", "model", "run_tag", "generation").unique().sort("run_id")
     for run_id, model, run_tag, generation in runs.iter_rows():
         benchmarks = {
             benchmark: LegacyBenchmark(
@@ -395,34 +544,42 @@ def _run_rows(
                 question_set_sha256=sets[name].sha256,
                 n_questions=len(sets[name].questions),
                 n_planned=n_planned,
-                judges=tuple(failed[run_id, benchmark]),
+                judges=tuple(judged[run_id, benchmark]),
             )
-            for benchmark, name, n_planned in plan.filter(run_id=run_id)
-            .sort("benchmark")
-            .select("benchmark", "question_set", "n_planned")
-            .iter_rows()
+            for benchmark, name, n_planned in planned[run_id]
         }
         judges = [legacy_judge(name) for name in sorted({name for one in benchmarks.values() for name in one.judges})]
-        spec = LegacyRunSpec(
-            model=model,
-            run_tag=run_tag,
-            display_name=display_name(model),
-            generation=generation,
-            sources=tuple(sources.get(model, ())),
-            benchmarks=benchmarks,
-            judges=tuple(LegacyJudgeSpec(**asdict(judge), config_hash=judge.config_hash) for judge in judges),
-            not_recorded=NOT_RECORDED,
+        specs.append(
+            LegacyRunSpec(
+                model=model,
+                run_tag=run_tag,
+                display_name=display_name(model),
+                generation=generation,
+                sources=(sources[run_id],),
+                benchmarks=benchmarks,
+                judges=tuple(LegacyJudgeSpec(**asdict(judge), config_hash=judge.config_hash) for judge in judges),
+                not_recorded=NOT_RECORDED,
+            )
         )
+    return specs
+
+
+def _spec_rows(specs: Sequence[LegacyRunSpec], metrics: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """Rows of `runs`: the specs, and whether everything has a score."""
+    failed = set(metrics.filter(pl.col("n_failed") > 0, null_policy="legacy").select("run_id", "benchmark").iter_rows())
+    rows = []
+    for spec in specs:
         states = {
-            name: "complete" if one.judges and not any(failed[run_id, name].values()) else "partial"
-            for name, one in benchmarks.items()
+            name: "complete" if one.judges and (spec.run_id, name) not in failed else "partial"
+            for name, one in spec.benchmarks.items()
         }
         rows.append(
             {
-                "run_id": run_id,
-                "model": model,
-                "run_tag": run_tag,
-                "base_tag": run_tag,
+                "run_id": spec.run_id,
+                "model": spec.model,
+                "run_tag": spec.run_tag,
+                "base_tag": spec.run_tag,
+                "source": spec.sources[0],
                 "spec": spec.model_dump_json(),
                 "spec_hash": spec.spec_hash,
                 "status": "complete" if set(states.values()) == {"complete"} else "partial",
@@ -433,7 +590,7 @@ def _run_rows(
                 **code_version(),
             }
         )
-    return conform(RUNS, pl.DataFrame(rows, schema_overrides=RUNS.schema) if rows else pl.DataFrame(schema=RUNS.schema))
+    return conform(RUNS, pl.DataFrame(rows, schema_overrides=RUNS.schema) if rows else RUNS.schema.to_frame())
 
 
 def _define(connection: duckdb.DuckDBPyConnection, table: str, frame: pl.DataFrame) -> None:

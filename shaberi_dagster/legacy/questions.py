@@ -6,13 +6,14 @@ some questions is taken for a part of the smallest registered set that has all o
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet, content_sha256, known_sets, set_name_of
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, Benchmark, Field
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.legacy.rows import Row, read_rows
-from shaberi_dagster.legacy.tree import LegacyFile
+from shaberi_dagster.legacy.tree import UNREADABLE, LegacyFile, opened
 
 
 @dataclass(frozen=True)
@@ -135,11 +136,14 @@ def question_from(row: Row, benchmark: Benchmark, position: int) -> Question:
 
 def other_fields(row: Row, benchmark: str, question: Question) -> dict[str, Any]:
     """The columns of a row that its question does not already say."""
-    said: dict[str, str | None] = {}
-    for field in _FIELDS:
-        for name in _names(BENCHMARKS[benchmark], field):
-            said[name] = getattr(question, field)
+    said = _said(benchmark, question)
     return {name: value for name, value in row.fields.items() if name not in said or not _agrees(value, said[name])}
+
+
+@cache
+def _said(benchmark: str, question: Question) -> Mapping[str, str | None]:
+    """What a question says, by the columns that may repeat it."""
+    return {name: getattr(question, field) for field in _FIELDS for name in _names(BENCHMARKS[benchmark], field)}
 
 
 def question_sets_in(files: Iterable[LegacyFile], given: Iterable[QuestionSet] = ()) -> QuestionIndex:
@@ -165,11 +169,11 @@ def question_sets_in(files: Iterable[LegacyFile], given: Iterable[QuestionSet] =
 def _set_in(file: LegacyFile, benchmark: Benchmark) -> QuestionSet | None:
     questions: dict[str, Question] = {}
     try:
-        with file.location.open("rb") as stream:
+        with opened(file) as stream:
             for row in read_rows(stream, file.kind):
                 if isinstance(row, Row) and row.question not in questions:
                     questions[row.question] = question_from(row, benchmark, position=len(questions) + 1)
-    except OSError:
+    except UNREADABLE:
         return None  # said when its rows are read
     return question_set_of(benchmark.name, list(questions.values())) if questions else None
 

@@ -5,35 +5,28 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
 
-from shaberi_dagster.benchmarks.questions import QuestionSet
-from shaberi_dagster.legacy.assemble import Batch, concatenated, read_model
-from shaberi_dagster.legacy.questions import QuestionIndex
-from shaberi_dagster.legacy.tree import LegacyFile
+import orjson
+import polars as pl
+
+from shaberi_dagster.benchmarks.questions import Question, QuestionSet
+from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.judges.parse import parse_score
+from shaberi_dagster.legacy.lines import CONTENT, CONTENTS, LINES, QUARANTINE, TEXTS, Lines
+from shaberi_dagster.legacy.questions import QuestionIndex, other_fields
+from shaberi_dagster.legacy.rows import Blank, Quarantined, Row, read_rows
+from shaberi_dagster.legacy.tree import UNREADABLE, LegacyFile, opened
 
 _PART_BYTES = 24_000_000
 _WORTH_A_PROCESS = 96_000_000  # starting one takes as long as reading half of that
 _MOST_PROCESSES = 2  # one reads while the other one commits; each takes half a gigabyte
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What is the same for all models of an import.
-
-    Attributes:
-        sets: The question sets known beforehand.
-        tag: Tag of the runs.
-        imported_at: `created_at` of the rows.
-    """
-
-    sets: Sequence[QuestionSet]
-    tag: str
-    imported_at: datetime
 
 
 @dataclass(frozen=True)
@@ -43,24 +36,24 @@ class Part:
     Attributes:
         models: Their file names.
         size: Of their files, in bytes.
-        batch: All their rows.
+        read: What their lines say.
         sets: The question sets of the rows.
     """
 
     models: Sequence[str]
     size: int
-    batch: Batch
+    read: Lines
     sets: Sequence[QuestionSet]
 
 
 def read_models(
-    models: Mapping[str, Sequence[LegacyFile]], reading: Reading, *, processes: int | None = None
+    models: Mapping[str, Sequence[LegacyFile]], sets: Sequence[QuestionSet], *, processes: int | None = None
 ) -> Iterator[Part]:
     """Read models, nearly in their order.
 
     Args:
-        models: Their files in the order of precedence.
-        reading: What is the same for all of them.
+        models: Their files, each content once.
+        sets: The question sets known beforehand.
         processes: How many, this one included; None: as many as are worth it.
     """
     parts = list(_parts(models))
@@ -68,7 +61,7 @@ def read_models(
     if processes is None:
         processes = min(_MOST_PROCESSES, os.cpu_count() or 1, size // _WORTH_A_PROCESS)
     if processes <= 1:
-        yield from (_read(part, reading) for part in parts)
+        yield from (_read(part, sets) for part in parts)
         return
     helpers = processes - 1
     # Not forked: the engine and Dagster have threads.
@@ -77,13 +70,33 @@ def read_models(
     try:
         while waiting or pending:
             while waiting and len(pending) < 2 * helpers:  # what is read waits in memory
-                pending.append(pool.submit(_read, waiting.popleft(), reading))
+                pending.append(pool.submit(_read, waiting.popleft(), sets))
             if waiting and not pending[0].done():
-                yield _read(waiting.popleft(), reading)
+                yield _read(waiting.popleft(), sets)
             else:
                 yield pending.popleft().result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def read_files(files: Sequence[LegacyFile], index: QuestionIndex) -> Lines:
+    """What the lines of some files say.
+
+    Nothing is lost: each line is a row of `lines`, a row of `quarantine`, or blank.
+
+    Args:
+        files: Each content once.
+        index: The question sets known so far; sets that are met for the first time become known.
+    """
+    # Rows are made by the ten thousands and freed by their count; looking for cycles among them costs a tenth.
+    gc.disable()
+    try:
+        reader = _Reader(index)
+        for file in files:
+            reader.read(file)
+        return reader.lines()
+    finally:
+        gc.enable()
 
 
 def _parts(models: Mapping[str, Sequence[LegacyFile]]) -> Iterator[dict[str, Sequence[LegacyFile]]]:
@@ -103,21 +116,168 @@ def _size(files: Sequence[LegacyFile]) -> int:
     return sum(file.size or 0 for file in files)
 
 
-def _read(part: Mapping[str, Sequence[LegacyFile]], reading: Reading) -> Part:
-    index = QuestionIndex(reading.sets)
-    # Rows are made by the ten thousands and freed by their count; looking for cycles among them costs a tenth.
-    gc.disable()
-    try:
-        batches = [
-            read_model(model, files, index, tag=reading.tag, imported_at=reading.imported_at)
-            for model, files in part.items()
+def _read(part: Mapping[str, Sequence[LegacyFile]], sets: Sequence[QuestionSet]) -> Part:
+    index = QuestionIndex(sets)
+    files = [file for of_model in part.values() for file in of_model]
+    read = read_files(files, index)
+    names = set(read.lines["question_set"])
+    return Part(list(part), _size(files), read, [one for name, one in index.sets.items() if name in names])
+
+
+@dataclass
+class _Reader:
+    """The lines of files, as columns."""
+
+    index: QuestionIndex
+    columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in LINES})
+    hashes: dict[str, str] = field(default_factory=dict)  # by text
+    contents: list[dict[str, Any]] = field(default_factory=list)
+    quarantine: list[dict[str, Any]] = field(default_factory=list)
+
+    def lines(self) -> Lines:
+        """Everything that was read."""
+        return Lines(
+            pl.DataFrame(self.columns, schema=LINES),
+            pl.DataFrame({"text_hash": self.hashes.values(), "text": self.hashes.keys()}, schema=TEXTS),
+            pl.DataFrame(self.contents, schema=CONTENTS),
+            pl.DataFrame(self.quarantine, schema=QUARANTINE),
+        )
+
+    def read(self, file: LegacyFile) -> None:
+        """Read one file; where that fails, what was read before stands."""
+        content = {name: getattr(file, name) for name in CONTENT}
+        rows: dict[str, list[tuple[Row, Question]]] = defaultdict(list)
+        columns: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        lines = blank = quarantined = 0
+        reason = None
+
+        def place(row: Row) -> str | None:
+            found = self.index.question_of(row, file.dataset)
+            if found is None:
+                return f"neither its question nor the folder {file.dataset!r} is of a known benchmark"
+            rows[found[0]].append((row, found[1]))
+            return None
+
+        try:
+            with opened(file) as stream:
+                for line in read_rows(stream, file.kind, objection=place):
+                    lines += 1
+                    if isinstance(line, Blank):
+                        blank += 1
+                    elif isinstance(line, Quarantined):
+                        quarantined += 1
+                        self._set_aside(content, line)
+                    else:
+                        columns[line.columns].append(line.line)
+        except UNREADABLE as error:
+            reason = f"cannot be read after line {lines}: {getattr(error, 'strerror', None) or error}"
+        sets = {benchmark: self._add(content, benchmark, of_it) for benchmark, of_it in rows.items()}
+        main = max(rows, key=lambda benchmark: len(rows[benchmark]), default=None)
+        counts = {"lines": lines, "blank": blank, "quarantined": quarantined, "reason": reason}
+        own = {"benchmark": main, "question_set": sets.get(main or "")} | _column_facts(columns)
+        self.contents.append(content | counts | own)
+
+    def _set_aside(self, content: dict[str, Any], line: Quarantined) -> None:
+        names = ("line", "reason", "raw", "raw_encoding", "size")
+        self.quarantine.append(content | {name: getattr(line, name) for name in names} | {"line_sha256": line.sha256})
+
+    def _add(self, content: dict[str, Any], benchmark: str, rows: Sequence[tuple[Row, Question]]) -> str:
+        """Add a file's rows of one benchmark.
+
+        Returns:
+            The question set that they are, or are a part of.
+        """
+        questions: dict[str, Question] = {}
+        counts: Counter[str] = Counter()
+        samples = []
+        for _, question in rows:
+            questions.setdefault(question.question_id, question)
+            samples.append(counts[question.question_id])
+            counts[question.question_id] += 1
+        known = self.index.set_of(benchmark, list(questions.values()))
+        members = self.index.members_of(known.name)
+        same = content | {"benchmark": benchmark, "question_set": known.name}
+        own: dict[str, list[Any]] = {name: [value] * len(rows) for name, value in same.items()}
+        own["sample_index"] = samples
+        own["question_id"] = [question.question_id for _, question in rows]
+        own["line"] = [row.line for row, _ in rows]
+        own["text_hash"] = [self._hash(row.answer) for row, _ in rows]
+        own["answered_at"] = [_time(row.fields.get("UpdatedAt")) for row, _ in rows]
+        own["legacy_fields"] = [
+            _json(other_fields(row, benchmark, members[question.question_id])) for row, question in rows
         ]
-    finally:
-        gc.enable()
-    batch = concatenated(batches)
-    names = set(batch.answers["question_set"])
-    sets = [questions for name, questions in index.sets.items() if name in names]
-    return Part(list(part), sum(_size(files) for files in part.values()), batch, sets)
+        scores = [_score(row, benchmark) for row, _ in rows] if content["kind"] == "judgements" else None
+        for place, name in enumerate(("recorded_score", "recovered_score", "judge_output", "score_source")):
+            own[name] = [score[place] for score in scores] if scores else [None] * len(rows)
+        for name, values in own.items():
+            self.columns[name] += values
+        return known.name
+
+    def _hash(self, text: str | None) -> str | None:
+        if text is None:
+            return None
+        if (known := self.hashes.get(text)) is None:
+            known = self.hashes[text] = sha256_text(text)
+        return known
+
+
+def _column_facts(lines_by_columns: Mapping[tuple[str, ...], list[int]]) -> dict[str, str | None]:
+    """`row_columns` and `column_lines` of a file."""
+    lines = {",".join(names): lines for names, lines in lines_by_columns.items()}
+    usual = max(lines, key=lambda names: len(lines[names]), default=None)
+    return {
+        "row_columns": orjson.dumps({names: len(each) for names, each in lines.items()}).decode(),
+        "column_lines": _json({names: lines[names] for names in lines if names != usual}),
+    }
+
+
+def _score(row: Row, benchmark: str) -> tuple[str, float | None, str | None, str | None]:
+    """The score as recorded, the number inside of an object, the judge's text, and where the score came from.
+
+    An object in place of a score counts as no score, as in the published tables; the number inside is beside it.
+    """
+    score, output = row.score, row.judge_output
+    recorded = orjson.dumps(score).decode()
+    if isinstance(score, dict):
+        inner = score.get("judge_output")
+        output = inner if output is None and isinstance(inner, str) else output
+        return recorded, _number(score.get("score")), output, None
+    if score is None:
+        return recorded, None, output, None
+    return recorded, None, output, _score_source(float(score), output, row.answer, benchmark)
+
+
+def _score_source(score: float, output: str | None, answer: str | None, benchmark: str) -> str:
+    """Where the score came from: `recorded` when the judge's text is not kept or says another score."""
+    if output is None:
+        return "recorded"
+    parsed = parse_score(
+        output,
+        legacy_forms=BENCHMARKS[benchmark].judging.legacy_score_forms,
+        answer=answer or "",
+        finish_reason=None,
+        rounding="legacy",
+    )
+    if parsed is None:
+        return "fallback"  # by elimination: the suite's second call read it
+    return parsed.source if parsed.score == score else "recorded"
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _json(fields: Mapping[str, Any]) -> str | None:
+    return orjson.dumps(fields).decode() if fields else None
+
+
+def _time(value: Any) -> datetime | None:
+    """A time with its offset; anything else stays where it is, in `legacy_fields`."""
+    try:
+        time = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return time.astimezone(UTC) if time is not None and time.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def _begin() -> None:

@@ -62,7 +62,7 @@ def reprocess_imported(
             f"run {run_ids[0]} was imported and cannot be continued: only its {', '.join(STAGES)} can be made anew"
         )
     runs = runs_of_trees(workspace.lake).filter(pl.col("run_id").is_in(list(run_ids)))
-    planned = _planned(runs, benchmarks)
+    planned = _planned(runs, benchmarks, workspace.lake)
     everything = _all_pipelines(workspace.lake, planned["run_id"].unique().to_list(), pipelines)
     for name in planned["benchmark"].unique().sort():
         own = planned.filter(benchmark=name)
@@ -81,8 +81,11 @@ def reprocess_imported(
     ]
 
 
-def _planned(runs: pl.DataFrame, benchmarks: Sequence[str]) -> pl.DataFrame:
-    """run_id, base_tag, run_number, benchmark, n_planned and judges, where there is a judge."""
+def _planned(runs: pl.DataFrame, benchmarks: Sequence[str], lake: Lake) -> pl.DataFrame:
+    """run_id, base_tag, run_number, benchmark, n_planned and judges, where there is a judge.
+
+    Those of the import count, and whoever has judged the run since.
+    """
     rows: list[dict[str, Any]] = []
     for row in runs.iter_rows(named=True):
         spec = LegacyRunSpec.model_validate_json(row["spec"])
@@ -93,14 +96,21 @@ def _planned(runs: pl.DataFrame, benchmarks: Sequence[str]) -> pl.DataFrame:
                 "run_number": row["run_number"],
                 "benchmark": name,
                 "n_planned": own.n_planned,
-                "judges": list(own.judges),
             }
             for name, own in spec.benchmarks.items()
-            if name in benchmarks and name in BENCHMARKS and own.judges
+            if name in benchmarks and name in BENCHMARKS
         ]
     texts = dict.fromkeys(("run_id", "base_tag", "benchmark"), pl.String())
     numbers = dict.fromkeys(("run_number", "n_planned"), pl.Int64())
-    return pl.DataFrame(rows, schema={**texts, **numbers, "judges": pl.List(pl.String())})
+    planned = pl.DataFrame(rows, schema={**texts, **numbers})
+    judged = (
+        lake.scan("judgements", {"run_id": runs["run_id"].to_list()}, ["run_id", "benchmark", "judge", "superseded"])
+        .filter(~pl.col("superseded"))
+        .group_by("run_id", "benchmark")
+        .agg(judges=pl.col("judge").unique().sort())
+        .collect()
+    )
+    return planned.join(judged, on=["run_id", "benchmark"], maintain_order="left")
 
 
 def _all_pipelines(lake: Lake, run_ids: Sequence[str], pipelines: Sequence[Passes]) -> list[Passes]:

@@ -49,10 +49,10 @@ class LegacyRunSpec(_Frozen):
     Attributes:
         kind: Tells it from a RunSpec.
         model: Name of its files.
-        run_tag: `{tag}`, or `{tag}-genN` for other answers of the same model.
+        run_tag: `{tag}` or `{tag}-{tree}`, with `-genN` for further answers in the same tree.
         display_name: The model's likely name.
-        generation: Which of the model's answers.
-        sources: The trees it was read from.
+        generation: Which of the runs that the tree has of the model.
+        sources: The tree it was read from; in runs of before there was a run for each tree, all that had the model.
         benchmarks: What was asked.
         judges: Who judged.
         not_recorded: What the files do not say.

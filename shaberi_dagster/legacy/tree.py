@@ -1,29 +1,45 @@
 """Which files a legacy Shaberi tree has, and what each of them is by its place.
 
-`…/model_answers/{dataset}/{model}.json` holds answers, `…/judgements/judge_{judge}/{dataset}/{model}.json` judgements.
-Everything else is listed as `unknown` with a reason and is never opened.
+`…/model_answers/{dataset}/{model}.json` holds answers, `…/judgements/judge_{judge}/{dataset}/{model}.json` judgements;
+both may be compressed (`.json.gz`). Everything else is listed as `unknown` with a reason and is never opened.
 """
 
+import gzip
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal, NamedTuple, cast
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import check_model_name
 
 Kind = Literal["answers", "judgements", "unknown"]
 
-_SUFFIX = ".json"
+_SUFFIXES = (".json", ".json.gz")
 _JUDGE_PREFIX = "judge_"
 _ANSWERS_DEPTH = 2  # model_answers/{dataset}/{model}.json
 _JUDGEMENTS_DEPTH = 3  # judgements/{judge}/{dataset}/{model}.json
 _NOT_READ = frozenset({".git"})
+VERSION_CONTROL = "version control, not read"
+"""The reason of what is left out on purpose."""
+
+
+UNREADABLE = (OSError, EOFError, zlib.error)
+"""What reading a file can raise."""
+
+
+class KnownFile(NamedTuple):
+    """What a file was when its bytes were last read."""
+
+    size: int
+    modified_ns: int
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,7 @@ class LegacyFile:
         model: Its name without the final `.json`, as written. It cannot be turned back into the model's own name with
             certainty; see `display_name`.
         size: In bytes.
+        modified_ns: When it was last written, in nanoseconds since 1970.
         sha256: Of its bytes; None when it was not read.
     """
 
@@ -53,12 +70,13 @@ class LegacyFile:
     judge: str | None = None
     model: str | None = None
     size: int | None = None
+    modified_ns: int | None = None
     sha256: str | None = None
 
     @property
-    def import_key(self) -> tuple[str | None, str, str | None, str | None]:
-        """Files that agree in it are one import, wherever they lie: bytes, kind, judge and model."""
-        return self.sha256, self.kind, self.judge, self.model
+    def content(self) -> tuple[str | None, str, str | None, str | None]:
+        """Files that agree in it say the same, wherever they lie: model, kind, judge and bytes."""
+        return self.model, self.kind, self.judge, self.sha256
 
     @property
     def root(self) -> str:
@@ -75,14 +93,29 @@ def display_name(model: str) -> str:
     return model.replace("__", "/")
 
 
-def scan(root: Path, source: str, *, most_entries: int = 1_000_000) -> Iterator[LegacyFile]:
+def opened(file: LegacyFile) -> BinaryIO:
+    """The file for reading the bytes of its lines.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    if file.location.suffix == ".gz":
+        return cast("BinaryIO", gzip.open(file.location))
+    return file.location.open("rb")
+
+
+def scan(
+    root: Path, source: str, known: Mapping[str, KnownFile] | None = None, *, most_entries: int = 1_000_000
+) -> Iterator[LegacyFile]:
     """All files of a tree in the order of their paths, with the sha256 of those that are to be read.
 
+    A file that has the size and the time of a known one is taken to be that one, without being opened.
     Symbolic links are listed and not followed, so loops are harmless and nothing outside of the tree is read.
 
     Args:
         root: The tree's folder.
         source: The name it is known by.
+        known: Files that were read before, by their paths.
         most_entries: A tree with more files than that is none.
 
     Raises:
@@ -94,7 +127,9 @@ def scan(root: Path, source: str, *, most_entries: int = 1_000_000) -> Iterator[
     if len(files) > most_entries:
         raise ConfigurationError(f"legacy tree {root} has more than {most_entries:,} files: name the tree itself")
     with ThreadPoolExecutor() as threads:  # hashing does not hold the interpreter
-        yield from threads.map(lambda file: file if file.reason else _with_hash(file), files)
+        yield from threads.map(
+            lambda file: file if file.reason else _with_hash(file, (known or {}).get(file.path)), files
+        )
 
 
 def _walk(root: Path, source: str) -> Iterator[LegacyFile]:
@@ -114,7 +149,7 @@ def _walk(root: Path, source: str) -> Iterator[LegacyFile]:
                 yield _unknown(root, source, location, "symbolic link, not followed")
             elif entry.is_dir(follow_symlinks=False):
                 if entry.name in _NOT_READ:
-                    yield _unknown(root, source, location, "version control, not read")
+                    yield _unknown(root, source, location, VERSION_CONTROL)
                 else:
                     below.append(location)
             else:
@@ -142,8 +177,9 @@ def _classified(root: Path, source: str, location: Path, entry: os.DirEntry[str]
         kind,
         dataset=parts[-2],
         judge=judge,
-        model=parts[-1].removesuffix(_SUFFIX),
+        model=_model_of(parts[-1]),
         size=status.st_size,
+        modified_ns=status.st_mtime_ns,
     )
 
 
@@ -157,10 +193,10 @@ def _place(parts: list[str]) -> tuple[Kind, str | None] | str:
         kind, judge = "judgements", folders[-2].removeprefix(_JUDGE_PREFIX)
     else:
         return "not at a place of answers or judgements"
-    if not parts[-1].endswith(_SUFFIX):
-        return f"not a {_SUFFIX} file"
+    if not parts[-1].endswith(_SUFFIXES):
+        return f"not a {' or '.join(_SUFFIXES)} file"
     try:
-        check_model_name(parts[-1].removesuffix(_SUFFIX))
+        check_model_name(_model_of(parts[-1]))
         if judge is not None:
             check_model_name(judge, "judge")
     except ConfigurationError as error:
@@ -168,7 +204,13 @@ def _place(parts: list[str]) -> tuple[Kind, str | None] | str:
     return kind, judge
 
 
-def _with_hash(file: LegacyFile) -> LegacyFile:
+def _model_of(name: str) -> str:
+    return name.removesuffix(".gz").removesuffix(".json")
+
+
+def _with_hash(file: LegacyFile, known: KnownFile | None) -> LegacyFile:
+    if known and (file.size, file.modified_ns) == known[:2]:
+        return replace(file, sha256=known.sha256)
     try:
         return replace(file, sha256=sha256_of_file(file.location))
     except OSError as error:

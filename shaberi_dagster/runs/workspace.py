@@ -8,9 +8,10 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.judges.former import record_former_configs
 from shaberi_dagster.lake.schemas import PRICES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import bring_up_to_date, to_format_2, to_format_3
+from shaberi_dagster.lake.upgrades import bring_up_to_date, to_format_2, to_format_3, to_format_4
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.embedded import start_embedded
 from shaberi_dagster.llm.prices import PriceList
@@ -139,9 +140,21 @@ class Workspace:
         steps = {
             1: to_format_2(lambda older: record_known_prompts(older, self.prompts)),
             2: to_format_3(record_former_configs),
+            3: to_format_4(self._regroup_imports),
         }
         for number in bring_up_to_date(lake.folder, steps):
             self.reporter.note(f"the lake in {lake.folder} now has format {number}")
+
+    def _regroup_imports(self, lake: Lake) -> None:
+        # Whoever writes first upgrades; the one call from here to what is built on workspaces.
+        importing = import_module("shaberi_dagster.legacy.importing")
+        importing.regroup_imports(self.with_lake(lake))
+
+    def with_lake(self, lake: Lake) -> "Workspace":
+        """The same installation, at work on a lake as it is."""
+        other = replace(self)
+        other.__dict__["lake"] = lake
+        return other
 
     @cached_property
     def prices(self) -> PriceList:

@@ -8,7 +8,7 @@ with own as (
     select distinct
         run_id, model, run_tag, base_tag, run_number, benchmark, question_set as own_set, judge, strategy, pipeline,
         judge_config_hash, n_planned as own_planned, scale_minimum, reported_multiplier
-    from lake.metrics
+    from current_metrics
     where null_policy = 'legacy'
 ),
 asked as (

@@ -6,6 +6,6 @@ select
     model, run_tag, judge, benchmark, question_set, pipeline, strategy,
     score, sd_questions, n_planned, n_scored, n_failed, n_excluded, null_policy, run_id, base_tag, run_number,
     judge_prompt_hash, pipeline_hash, judge_config_hash
-from lake.metrics
+from current_metrics
 where null_policy = policy
 order by benchmark, judge, score desc nulls last, model, run_tag;

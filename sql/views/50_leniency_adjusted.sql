@@ -70,11 +70,11 @@ leniencies as (
     group by benchmark, rater
 )
 select
-    model, run_tag, judge, judge_prompt_hash, metrics.benchmark, question_set, pipeline, pipeline_hash, null_policy,
+    model, run_tag, judge, judge_prompt_hash, current_metrics.benchmark, question_set, pipeline, pipeline_hash, null_policy,
     score, leniency, score - leniency as adjusted_score, n_shared_answers, connected_judges,
     n_planned, n_scored, n_failed, n_excluded, run_id
-from lake.metrics
+from current_metrics
 left join (from leniencies join raters using (benchmark, rater)) as effects
-  on metrics.benchmark = effects.benchmark
+  on current_metrics.benchmark = effects.benchmark
  and {judge: judge, prompt: judge_prompt_hash} = rater
 where strategy is null;

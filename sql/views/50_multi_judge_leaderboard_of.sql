@@ -6,7 +6,7 @@
 create macro multi_judge_leaderboard_of(models, tags := null, policy := 'legacy', only_judges := null) as table
 with asked as (
     select *, count(*) over (partition by run_id, pipeline, strategy) as n_cells
-    from lake.metrics
+    from current_metrics
     where null_policy = policy
       and score is not null
       and list_contains(models, model)

@@ -5,7 +5,7 @@
 create view multi_judge_leaderboard as
 with own as (
     select *, count(distinct question_set) over (partition by run_id, pipeline, strategy) as n_question_sets
-    from lake.metrics
+    from current_metrics
     where null_policy = 'legacy'
       and score is not null
 ),

@@ -8,6 +8,7 @@ import pytest
 
 from shaberi_dagster.definitions import defs, run_job
 from shaberi_dagster.defs.jobs import EVALUATE
+from shaberi_dagster.defs.legacy import TREES_NAME
 from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.errors import ConfigurationError
@@ -35,7 +36,8 @@ def run_import(tree: LegacyTree, instance: dg.DagsterInstance) -> Import:
 
     def run(**config: object) -> dg.ExecuteInProcessResult:
         values = {"trees": [f"tree={tree.root}"]} | config
-        return run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": values}})
+        instance.add_dynamic_partitions(TREES_NAME, ["tree"])
+        return run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": values}}, partition_key="tree")
 
     return run
 
@@ -103,9 +105,41 @@ def test_quarantined_lines_are_a_warning_with_their_place(run_import: Import, tr
     assert result.success
     check = next(one for one in result.get_asset_check_evaluations() if one.check_name == "nothing_quarantined")
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert check.description == "1 lines quarantined, 0 files unreadable"
+    assert check.description == "1 lines quarantined, 0 files not read"
     (event,) = [one for one in result.get_asset_materialization_events() if one.asset_key == dg.AssetKey(IMPORT)]
     assert "third" in str(event.materialization.metadata["quarantine"].value)
+
+
+def test_a_tree_is_where_it_was_unless_its_folder_is_named(
+    run_import: Import, instance: dg.DagsterInstance, tree: LegacyTree, workspace: Workspace
+) -> None:
+    with pytest.raises(ConfigurationError, match="where the legacy tree 'tree' is is not known yet"):
+        run_import(trees=[])
+    run_import()
+    tree.judgements("rakuda", rows_of("rakuda", ["一", "二"], [5, 6]), "b")
+    run_import(trees=[])
+    assert set(workspace.lake.read("judgements")["judge"]) == {"a", "b"}
+    assert instance.get_materialized_partitions(dg.AssetKey(IMPORT)) == {"tree"}
+
+
+def test_several_trees_are_one_backfill_with_the_sums_of_each(
+    instance: dg.DagsterInstance, tree: LegacyTree, tmp_path: Path
+) -> None:
+    other = LegacyTree(tmp_path / "other")
+    other.answers("rakuda", rows_of("rakuda", ["別"]))
+    instance.add_dynamic_partitions(TREES_NAME, ["other", "tree"])
+    config = {"trees": [f"tree={tree.root}", f"other={other.root}"]}
+    ends = {f"dagster/asset_partition_range_{end}": name for end, name in (("start", "other"), ("end", "tree"))}
+    run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, tags=ends)
+    events = instance.fetch_materializations(dg.AssetKey(IMPORT), limit=10).records
+    lines = {one.partition_key: one.asset_materialization.metadata["lines"].value for one in events}
+    assert lines == {"tree": 5, "other": 1}
+
+
+def test_without_a_partition_all_named_trees_are_imported(instance: dg.DagsterInstance, tree: LegacyTree) -> None:
+    run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": {"trees": [f"tree={tree.root}"]}}})
+    assert instance.get_materialized_partitions(dg.AssetKey(IMPORT)) == {"tree"}
+    assert list(instance.get_dynamic_partitions(TREES_NAME)) == ["tree"]
 
 
 def test_a_tree_that_is_not_there_is_refused(run_import: Import) -> None:

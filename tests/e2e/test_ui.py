@@ -21,12 +21,12 @@ from urllib.parse import urlencode
 
 import pytest
 import yaml
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.defs.jobs import register
-from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
+from shaberi_dagster.defs.options import IMPORT
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.runs.workspace import JOURNAL_FOLDER, Workspace
@@ -260,7 +260,9 @@ def test_a_new_run_is_started_from_the_launchpad_alone(ui: Ui) -> None:
     asked = ui.request(model="launched", tag="july", benchmarks=["elyza", "rakuda"], judge_models=["judge", "second"])
 
     with ui.page(f"/locations/{_LOCATION}/jobs/new_run/playground") as page:
-        _enter_config(page, "evaluate_new_run", asked)
+        # A search field is a CodeMirror too.
+        editor = page.locator(".CodeMirror").filter(has_text="evaluate_new_run")
+        _enter_config(editor, "evaluate_new_run", asked)
         page.get_by_role("button", name="Launch Run").click()
         ui.wait_for_status("SUCCESS", dagster__partition="launched@@july")
 
@@ -318,23 +320,27 @@ def test_a_terminated_run_is_canceled_and_its_finished_calls_are_kept(ui: Ui) ->
     assert journal.read_text(encoding="utf-8").count('"request_hash"') == 1
 
 
-def test_a_legacy_tree_is_imported_from_the_launchpad(ui: Ui, tmp_path: Path) -> None:
+def test_a_legacy_tree_is_a_partition_that_is_added_and_imported_by_clicking(ui: Ui, tmp_path: Path) -> None:
     tree = LegacyTree(tmp_path / "attic")
     tree.answers("elyza", rows_of("elyza", ["一", "二"]), model="old__model")
     tree.judgements("elyza", rows_of("elyza", ["一", "二"], [3, 4]), "a", model="old__model")
     tree.answers("tengu", b'{"Answer": "no question"}\n', model="old__model")
     run_id = "old%5F%5Fmodel@@legacy"
 
-    with ui.page(f"/locations/{_LOCATION}/jobs/{IMPORT_JOB}") as page:
-        page.get_by_role("button", name="Materialize").click()
-        launchpad = page.get_by_role("dialog")
-        expect(launchpad.get_by_text('Missing required config entry "trees"')).to_be_visible()
-        _enter_config(page, IMPORT, {"trees": [str(tree.root)]})
-        launchpad.get_by_role("button", name="Materialize").click()
-        ui.wait_for_status("SUCCESS", job=IMPORT_JOB)
+    with ui.page(f"/assets/{IMPORT}") as page:
+        page.get_by_role("button", name="Materialize").first.click()
+        page.get_by_text("Add a partition").click()
+        page.get_by_role("dialog").last.get_by_role("textbox").last.fill("attic")
+        page.get_by_role("button", name="Save").click()
+        page.get_by_text("Config", exact=True).click()
+        page.get_by_text("Add config").click()
+        _enter_config(page.locator(".CodeMirror"), IMPORT, {"trees": [f"attic={tree.root}"]})
+        page.get_by_role("button", name="Save config").click()
+        page.get_by_role("button", name="Launch 1 run").click()
+        ui.wait_for_status("SUCCESS", dagster__partition="attic")
 
-    with ui.page(f"/assets/{IMPORT}?view=events") as page:
-        for name, value in (("runs imported", "1"), ("files", "3"), ("lines", "5"), ("quarantined lines", "1")):
+    with ui.page(f"/assets/{IMPORT}?{urlencode({'view': 'partitions', 'partition': 'attic'})}") as page:
+        for name, value in (("files", "3"), ("lines", "5"), ("quarantined lines", "1")):
             named = page.get_by_role("cell", name=name, exact=True)
             expect(named.locator("xpath=following-sibling::td[1]")).to_have_text(value)
         files = page.locator("table table").filter(has_text="repeated")
@@ -346,20 +352,19 @@ def test_a_legacy_tree_is_imported_from_the_launchpad(ui: Ui, tmp_path: Path) ->
             # The name stands there twice: what is visible of it, and all of it.
             listed = page.locator("div").filter(has_text=re.compile(rf"^({check})+{result}$"))
             expect(listed.first).to_be_visible()
-        expect(page.get_by_text("1 lines quarantined, 0 files unreadable")).to_be_visible()
+        expect(page.get_by_text("1 lines quarantined, 0 files not read")).to_be_visible()
     with ui.page(f"/assets/answers/elyza?{urlencode({'view': 'partitions', 'partition': run_id})}") as page:
         expect(page.get_by_text(run_id, exact=True).filter(visible=True).first).to_be_visible()
         expect(page.get_by_text("Materialized", exact=True)).to_be_visible()
         expect(page.get_by_text("imported by", exact=True)).to_be_visible()
 
 
-def _enter_config(page: Page, op: str, config: dict[str, Any]) -> None:
-    """Type the config of an op into the launchpad, over what stands there."""
+def _enter_config(editor: Locator, op: str, config: dict[str, Any]) -> None:
+    """Type the config of an op into an editor, over what stands there."""
     text = yaml.safe_dump({"ops": {op: {"config": config}}}, default_flow_style=None, width=1000)
-    editor = page.locator(".CodeMirror").filter(has_text=op)  # a search field is one too
     editor.click()
-    page.keyboard.press("Control+A")
-    page.keyboard.insert_text(text)
+    editor.page.keyboard.press("Control+A")
+    editor.page.keyboard.insert_text(text)
     expect(editor).to_contain_text(text.splitlines()[-1].strip())
 
 

@@ -164,20 +164,6 @@ def test_one_tree_alone_comes_out_as_it_was_whatever_the_others_say(workspace, t
     assert f"sources/second/{path_of('tengu', judge=GPT_4)}" not in files_in(output / "all")
 
 
-def test_a_repeated_score_that_cannot_be_told_from_another_one_is_said(workspace, tmp_path, output):
-    trees = {name: LegacyTree(tmp_path / name) for name in ("first", "second", "third")}
-    for name, score in (("first", 3), ("second", 4)):
-        trees[name].judgements("elyza", rows_of("elyza", ["a"], [score]))
-    trees["third"].judgements("elyza", b" " + lines_of(rows_of("elyza", ["a"], [4])))
-    imported(workspace, **trees)
-
-    done = export(workspace.lake, output, Selection(sources=["third"]))
-
-    assert [(note.what, note.lines) for note in done.oddities] == [
-        ("score may be another one that the same judge gave", (1,))
-    ]
-
-
 def test_imported_caches_of_the_ensemble_evaluation_are_no_part_of_a_tree(workspace, tmp_path, output):
     import_ensemble([write(tmp_path / "cache.json", ensemble({"gsm8k-1": [response()]}))], workspace)
 

@@ -136,7 +136,9 @@ def test_compacting_upgrades_and_so_does_a_command(older: Lake) -> None:
 
 def test_a_lake_that_is_only_for_reading_refuses_to_write_an_older_one(older: Lake) -> None:
     before = _files(older.folder)
-    with pytest.raises(ConfigurationError, match=r"has format 1, today's is 3: `shaberi compact` brings it up to date"):
+    with pytest.raises(
+        ConfigurationError, match=rf"has format 1, today's is {FORMAT}: `shaberi compact` brings it up to date"
+    ):
         older.append("judgements", _judgements("b"))
     with pytest.raises(ConfigurationError, match="has format 1"):
         older.compact()
@@ -180,15 +182,17 @@ def test_of_several_at_once_one_upgrades_and_the_others_wait(older: Lake) -> Non
 
     done: list[list[int]] = []
     threads = [
-        threading.Thread(target=lambda: done.append(bring_up_to_date(older.folder, dict.fromkeys((1, 2), step))))
+        threading.Thread(
+            target=lambda: done.append(bring_up_to_date(older.folder, dict.fromkeys(range(1, FORMAT), step)))
+        )
         for _ in range(6)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (most, taken) == (1, 2)
-    assert sorted(done) == [[], [], [], [], [], [2, 3]]
+    assert (most, taken) == (1, FORMAT - 1)
+    assert sorted(done) == [[], [], [], [], [], list(range(2, FORMAT + 1))]
 
 
 _WRITER = """

@@ -7,11 +7,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS
-from shaberi_dagster.legacy.assemble import plan_import, read_model
-from shaberi_dagster.legacy.questions import question_sets_in
+from shaberi_dagster.legacy.questions import QuestionIndex
+from shaberi_dagster.legacy.reading import read_files
+from shaberi_dagster.legacy.tree import scan
 from tests.legacy.trees import NOON, LegacyTree, import_trees, lines_of, rows_of
 
 pytestmark = pytest.mark.unit
+
+OTHER_FOLDER = "lightblue__japanes-mt-bench-oneshot"
 
 
 def judged(tree, benchmark, score, answer="答え", **more):
@@ -177,14 +180,17 @@ def test_mixed_columns_in_one_file_are_fine(tree):
     assert sorted(orjson.loads(imported.files["row_columns"].item()).values()) == [1, 1, 1]
 
 
-def test_the_same_tree_twice_is_one_import(tree):
+def test_the_same_tree_twice_is_a_run_of_each(tree):
     tree.answers("rakuda", rows_of("rakuda", ["一", "二"]))
     tree.judgements("rakuda", rows_of("rakuda", ["一", "二"], [7, 8]))
     once, twice = import_trees(tree), import_trees({"tree": tree.root, "again": tree.root})
-    assert once.answers.equals(twice.answers)
-    assert once.judgements.equals(twice.judgements)
-    assert twice.files.filter(source="again")["status"].to_list() == ["duplicate"] * 2
-    assert set(twice.files.filter(source="again")["duplicate_of"].str.split(":").list.first()) == {"tree"}
+    of_runs = ["run_id", "run_tag"]
+    for name in ("answers", "judgements"):
+        rows = {tag: frame.drop(of_runs) for (tag,), frame in getattr(twice, name).group_by("run_tag")}
+        assert set(rows) == {"legacy", "legacy-again"}
+        assert rows["legacy"].equals(rows["legacy-again"])
+        assert rows["legacy"].equals(getattr(once, name).drop(of_runs))
+    assert set(twice.files["status"]) == {"imported"}
 
 
 def test_the_same_bytes_of_another_model_are_not_the_same_import(tree):
@@ -197,27 +203,25 @@ def test_the_same_bytes_of_another_model_are_not_the_same_import(tree):
 def test_the_same_bytes_in_two_dataset_folders_are_one_import(tree):
     content = lines_of(rows_of("mt_bench", ["一"]))
     tree.answers("mt_bench", content)
-    tree.answers("mt_bench", content, folder="lightblue__japanes-mt-bench-oneshot")
+    tree.answers("mt_bench", content, folder=OTHER_FOLDER)
     imported = import_trees(tree)
     assert imported.answers.height == 1
-    assert imported.status_of("lightblue__japanes-mt-bench-oneshot/org__model.json") == "duplicate"
+    assert imported.status_of(f"{OTHER_FOLDER}/org__model.json") == "duplicate"
 
 
-def test_the_same_rows_in_another_serialisation_are_repeats(tree, tmp_path):
-    other = LegacyTree(tmp_path / "other")
-    rows = rows_of("rakuda", ["一", "二"], [7, 8])
-    tree.judgements("rakuda", rows)
-    other.judgements("rakuda", lines_of([row | {"ErrorCount": 0} for row in rows]))
-    imported = import_trees({"tree": tree.root, "other": other.root})
+def test_the_same_rows_in_another_folder_of_the_tree_are_repeats(tree):
+    rows = rows_of("mt_bench", ["一", "二"], [7, 8])
+    tree.judgements("mt_bench", rows)
+    tree.judgements("mt_bench", lines_of([row | {"ErrorCount": 0} for row in rows]), folder=OTHER_FOLDER)
+    imported = import_trees(tree)
     assert imported.judgements.height == imported.repeats.height == 2
     assert set(imported.repeats["legacy_fields"]) == {'{"ErrorCount":0}'}
 
 
-def test_other_scores_of_the_same_judge_are_superseded_by_the_first_tree(tree, tmp_path):
-    other = LegacyTree(tmp_path / "other")
-    tree.judgements("rakuda", rows_of("rakuda", ["一", "二"], [7, 8]))
-    other.judgements("rakuda", rows_of("rakuda", ["一", "二"], [None, 8]))
-    found = import_trees({"tree": tree.root, "other": other.root}).judgements
+def test_other_scores_of_the_same_judge_in_another_folder_are_superseded(tree):
+    tree.judgements("mt_bench", rows_of("mt_bench", ["一", "二"], [7, 8]))
+    tree.judgements("mt_bench", rows_of("mt_bench", ["一", "二"], [None, 8]), folder=OTHER_FOLDER)
+    found = import_trees(tree).judgements
     rows = found.select("score", "superseded", "judge_round").rows()
     assert rows == [(7.0, False, 0), (8.0, False, 0), (None, True, 1)]
 
@@ -240,16 +244,14 @@ def test_files_without_a_place_are_listed(tree):
 def test_a_file_that_vanishes_is_said(tree):
     file = tree.answers("rakuda", rows_of("rakuda", ["一"]))
     tree.answers("rakuda", rows_of("rakuda", ["一"]), model="stays")
-    plan = plan_import({"tree": tree.root})
+    files = list(scan(tree.root, "tree"))
     file.unlink()
-    index = question_sets_in(plan.files)
-    batches = [read_model(*model, index, tag="legacy", imported_at=NOON) for model in plan.models.items()]
-    files = pl.concat([batch.files for batch in batches])
-    assert files.select("model", "status", "imported").rows() == [
-        ("org__model", "unreadable", 0),
-        ("stays", "imported", 1),
+    read = read_files(files, QuestionIndex())
+    assert read.contents.select("model", "lines", "reason").rows() == [
+        ("org__model", 0, "cannot be read after line 0: No such file or directory"),
+        ("stays", 1, None),
     ]
-    assert files["reason"].to_list() == ["cannot be read after line 0: No such file or directory", None]
+    assert read.lines["model"].to_list() == ["stays"]
 
 
 def test_binary_files_and_empty_files_are_accounted_for(tree):

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.corpus
 
 TREES = ("shisa", "umiyuki", "lightblue")
 KEYS = ["run_id", "benchmark", "question_id", "sample_index"]
-CELL = ["judge", "model", "benchmark"]
+CELL = ["source", "judge", "model", "benchmark"]
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +54,14 @@ def reported(column: str = "score") -> pl.Expr:
     return pl.col(column) * pl.when(pl.col("benchmark") == "elyza").then(2.0).otherwise(1.0)
 
 
+def published(corpus: Path, name: str, source: str) -> pl.DataFrame:
+    """A published table of a tree."""
+    table = pl.read_csv(corpus / "golden" / f"{name}.csv", schema_overrides={"score": pl.Float64})
+    return table.with_columns(source=pl.lit(source))
+
+
 def in_force(imported: Imported) -> pl.DataFrame:
-    return imported.judgements.filter(~pl.col("superseded"))
+    return imported.rows.judgements.filter(~pl.col("superseded")).with_columns(source="run_source")
 
 
 def test_the_sample_is_complete(mini, subset):
@@ -85,7 +91,7 @@ def test_real_rows_are_exactly_those_of_the_files(corpus, mini):
     judged = mini.judgements.join(texts, on=[*KEYS, "answer_hash"]).select(*places, "answer", score="recorded_score")
     frames = {"answers": stored, "judgements": judged}
     found = {(kind, *row[:2]): row[2:] for kind, frame in frames.items() for row in frame.iter_rows()}
-    assert len(found) == stored.height + mini.judgements.height
+    assert len(found) == len({row[:3] for row in expected})
     for sha256, number, kind, answer, score in expected:
         text, recorded = found[kind, sha256, number]
         assert text == answer
@@ -129,7 +135,8 @@ def test_known_oddities_of_the_sample_are_where_they_were(subset):
 
 def test_judgements_are_linked_as_their_texts_say(subset):
     """`differs` is said of a text that is not the stored one, also where the rest of its file has other texts."""
-    other = subset.judgements.filter(pl.col("answer_link") == "differs")
+    shisa = in_force(subset).filter(source="shisa")
+    other = shisa.filter(pl.col("answer_link") == "differs")
     assert dict(other.group_by("judge").len().iter_rows()) == {
         "gpt-4-turbo-preview": 624,  # of 640 rows: some short answers agree by chance
         "llmjudge-athenev2": 119,  # of 120
@@ -137,9 +144,9 @@ def test_judgements_are_linked_as_their_texts_say(subset):
         "llmjudge-tulu405": 119,
     }
     assert set(other["model"]) == {"microsoft__phi-4", "unsloth__phi-4"}
-    stripped = subset.judgements.filter(answer_link="stored_stripped")
+    stripped = shisa.filter(answer_link="stored_stripped")
     assert dict(stripped.group_by("judge").len().iter_rows()) == {"gpt-4.1-2025-04-14": 320}
-    assert subset.judgements.filter(answer_link="stored_null").height == 2
+    assert shisa.filter(answer_link="stored_null").height == 2
 
 
 def test_every_judgement_has_its_answer_and_every_sample_one_row(subset):
@@ -149,7 +156,9 @@ def test_every_judgement_has_its_answer_and_every_sample_one_row(subset):
 
 
 def test_all_recomputed_means_come_out_under_every_policy(corpus, subset, tengu_left_out):
-    golden = pl.read_csv(corpus / "golden" / "shaberi_recomputed.csv").rename({"jd": "judge", "bm": "benchmark"})
+    golden = pl.read_csv(corpus / "golden" / "shaberi_recomputed.csv").rename(
+        {"repo": "source", "jd": "judge", "bm": "benchmark"}
+    )
     kept = ~pl.col("question_id").is_in(tengu_left_out)
     rows = in_force(subset).with_columns(
         reported().alias("own_score"),
@@ -180,6 +189,7 @@ def test_all_published_cells_with_raw_data_come_out(corpus, subset, tengu_left_o
     )
     found = (
         in_force(subset)
+        .filter(source="shisa")
         .filter(~pl.col("question_id").is_in(tengu_left_out))
         .group_by("judge", "benchmark", model_key="model")
         .agg(own=reported().mean())
@@ -200,7 +210,9 @@ def test_the_means_over_all_judges_come_out_as_pooled_rows(corpus, subset, tengu
         pl.col("benchmark").is_in(["elyza", "tengu", "mt_bench", "rakuda"]), judge="ALL"
     )
     pooled = in_force(subset).filter(
-        ~pl.col("question_id").is_in(tengu_left_out), ~pl.col("judge").str.ends_with("oldjudgeprompt")
+        pl.col("source") == "shisa",
+        ~pl.col("question_id").is_in(tengu_left_out),
+        ~pl.col("judge").str.ends_with("oldjudgeprompt"),
     )
     found = pooled.group_by("benchmark", model_key="model").agg(own=reported().mean())
     joined = published.join(found, on=["model_key", "benchmark"], how="left")
@@ -211,9 +223,9 @@ def test_the_means_over_all_judges_come_out_as_pooled_rows(corpus, subset, tengu
 def test_the_tables_of_the_other_trees_come_out(corpus, subset):
     """They keep all 120 Tengu questions."""
     found = in_force(subset).group_by(*CELL, "question_set").agg(own=reported().mean())
-    umiyuki = pl.read_csv(corpus / "golden" / "umiyuki_output.csv").join(found, on=CELL, how="left")
+    umiyuki = published(corpus, "umiyuki_output", "umiyuki").join(found, on=CELL, how="left")
     assert umiyuki.filter(((pl.col("own") - pl.col("score")).abs() > 1e-9) | pl.col("own").is_null()).is_empty()
-    lightblue = pl.read_csv(corpus / "golden" / "lightblue_readme.csv").join(found, on=CELL, how="left")
+    lightblue = published(corpus, "lightblue_readme", "lightblue").join(found, on=CELL, how="left")
     cells = lightblue.filter(pl.col("benchmark").is_in(["elyza", "tengu", "mt_bench", "rakuda"]))
     assert cells.height > 0
     assert cells.filter(((pl.col("own") - pl.col("score")).abs() > 0.005001) | pl.col("own").is_null()).is_empty()
@@ -226,9 +238,8 @@ def test_the_table_of_categories_comes_out(corpus, subset):
         [(row["question_sha256"], row["category"]) for row in rows], ["question_id", "category"], orient="row"
     )
     found = in_force(subset).join(categories, on="question_id").group_by(*CELL, "category").agg(own=reported().mean())
-    published = pl.read_csv(
-        corpus / "golden" / "lightblue_readme_categories.csv", schema_overrides={"score": pl.Float64}
+    joined = published(corpus, "lightblue_readme_categories", "lightblue").join(
+        found, on=[*CELL, "category"], how="left"
     )
-    joined = published.join(found, on=[*CELL, "category"], how="left")
     assert joined.height == 93
     assert joined.filter(((pl.col("own") - pl.col("score")).abs() > 0.005001) | pl.col("own").is_null()).is_empty()

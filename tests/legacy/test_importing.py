@@ -1,6 +1,7 @@
 import fcntl
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -12,17 +13,21 @@ import pytest
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.upgrades import FORMAT_NAME
 from shaberi_dagster.legacy import importing, reading
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees, named_trees, reconcile_lake
-from shaberi_dagster.legacy.reading import Reading, read_models
+from shaberi_dagster.legacy.reading import read_models
+from shaberi_dagster.legacy.tree import scan
+from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.runs.planning import load_run, plan_run
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from tests.legacy.trees import NOON, LegacyTree, questions_of, rows_of
+from tests.legacy.trees import LegacyTree, questions_of, rows_of
 
 pytestmark = pytest.mark.integration
 
+RUN_ROWS = ("answers", "judgements", "scores", "metrics", "legacy_repeats", "runs")
 ROWS = ("answers", "judgements", "scores", "metrics", "legacy_quarantine", "legacy_repeats")
 KEYS = ["run_id", "benchmark", "question_id", "sample_index"]
 
@@ -37,6 +42,14 @@ def full(tree):
     tree.judgements("elyza", rows_of("elyza", ["一", "二"], [4, 5]), "a", model="second")
     tree.judgements("elyza", rows_of("elyza", ["other", "二"], [1, 2]), "b", model="second")
     return tree
+
+
+@pytest.fixture
+def reports(workspace):
+    """What was said."""
+    lines: list[str] = []
+    workspace.default_reporter = LogReporter(lines.append)
+    return lines
 
 
 def run(workspace, tree, **values):
@@ -135,19 +148,19 @@ def test_an_import_that_was_stopped_goes_on_and_doubles_nothing(workspace, full,
     assert_same(contents(workspace.lake), contents(whole.lake))
 
 
-def test_a_file_in_two_trees_is_one_import(workspace, full, tmp_path):
+def test_bytes_that_two_trees_share_are_read_once_and_are_a_run_of_each(workspace, full, tmp_path):
     other = LegacyTree(tmp_path / "other")
     other.answers("elyza", rows_of("elyza", ["一", "二"]), model="second")
     run(workspace, full)
     before = contents(workspace.lake)
     result = run(workspace, None, trees={"other": other.root})
-    assert (result.models_read, result.models_there) == (0, 1)
+    assert (result.models_read, result.bytes_read) == (1, 0)
     after = contents(workspace.lake)
-    assert_same({name: before[name] for name in ROWS}, after)
-    duplicate = after["legacy_files"].filter(source="other")
-    assert duplicate.select("status", "duplicate_of").rows() == [
-        ("duplicate", "tree:data/model_answers/elyza__ELYZA-tasks-100/second.json")
-    ]
+    of_before = pl.col("run_id").is_in(before["runs"]["run_id"].implode())
+    assert_same({name: before[name] for name in RUN_ROWS}, {name: after[name].filter(of_before) for name in RUN_ROWS})
+    assert after["runs"].filter(~of_before).select("run_id", "source").rows() == [("second@@legacy-other", "other")]
+    assert after["answers"].filter(~of_before)["answer"].to_list() == ["一", "二"]
+    assert reconcile_lake(workspace.lake).discrepancies() == []
 
 
 def test_a_second_tree_adds_to_the_first_as_if_both_had_been_named(workspace, full, tmp_path):
@@ -163,22 +176,161 @@ def test_a_second_tree_adds_to_the_first_as_if_both_had_been_named(workspace, fu
     assert reconcile_lake(workspace.lake).discrepancies() == []
 
 
-def test_a_tree_that_is_needed_again_and_gone_is_named(workspace, full, tmp_path):
+def test_the_numbers_of_a_tree_do_not_depend_on_the_order_of_trees(workspace, full, tmp_path):
     other = LegacyTree(tmp_path / "other")
-    other.answers("elyza", rows_of("elyza", ["neu"]), model="second")
+    other.answers("rakuda", rows_of("rakuda", ["older"]))
+    other.judgements("rakuda", rows_of("rakuda", ["一", "", "", "四", "五"], [3, 3, 3, 3, 3]), "a")
+    trees = {"tree": full.root, "other": other.root}
+    numbers = []
+    for place, names in ((workspace, ("tree", "other")), (elsewhere(tmp_path), ("other", "tree"))):
+        run(place, None, trees={name: trees[name] for name in names})
+        with open_catalog(place.settings.warehouse) as catalog:
+            sql = "select source, model, judge, benchmark, round(score, 9), n_planned, n_scored from scores_by_source"
+            numbers.append(sorted(run_query(catalog, sql).fetchall()))
+    assert numbers[0] == numbers[1]
+    assert len(numbers[0]) == 5
+
+
+def test_a_judges_files_are_in_one_run_with_the_answers_that_others_share(workspace, tree):
+    """Rakuda was judged as it is stored, ELYZA was not: the judge's average needs both."""
+    tree.answers("rakuda", rows_of("rakuda", ["一", "二"]))
+    tree.answers("elyza", rows_of("elyza", ["一", "二"]))
+    for judge, elyza in (("a", ["一", "二"]), ("b", ["older", "二"])):
+        tree.judgements("rakuda", rows_of("rakuda", ["一", "二"], [7, 8]), judge)
+        tree.judgements("elyza", rows_of("elyza", elyza, [4, 5]), judge)
+    run(workspace, tree)
+    judged = workspace.lake.read("judgements").group_by("run_tag", "judge").agg(pl.col("benchmark").unique().sort())
+    assert set(judged.select("run_tag", "judge").rows()) == {("legacy", "a"), ("legacy-gen2", "b")}
+    assert set(judged["benchmark"].list.join(" ")) == {"elyza rakuda"}
+
+
+def test_more_judgements_join_the_run_and_read_nothing_else(workspace, full):
+    run(workspace, full)
+    before = contents(workspace.lake)
+    file = full.judgements("rakuda", rows_of("rakuda", ["一", "", "", "四", "五"], [1, 2, 3, 4, 5]), "c")
+    result = run(workspace, full)
+    assert (result.models_read, result.bytes_read) == (1, file.stat().st_size)
+    after = contents(workspace.lake)
+    assert set(after["runs"]["run_id"]) == set(before["runs"]["run_id"])
+    of_judges = ("judgements", "scores", "metrics")
+    assert_same(
+        {name: before[name] for name in of_judges}, {n: after[n].filter(pl.col("judge") != "c") for n in of_judges}
+    )
+    assert_same({"answers": before["answers"]}, after)
+    assert after["metrics"].filter(judge="c", null_policy="legacy")["score"].to_list() == [3.0]
+    assert reconcile_lake(workspace.lake).discrepancies() == []
+
+
+def test_files_of_before_may_be_gone_when_something_new_comes(workspace, full, tmp_path):
+    other = LegacyTree(tmp_path / "more")
+    other.judgements("elyza", rows_of("elyza", ["一", "二"], [1, 2]), "c", model="second")
     run(workspace, full)
     full.root.rename(tmp_path / "moved")
-    with pytest.raises(ConfigurationError, match=r"model second was imported from tree:.* is gone or has changed"):
-        run(workspace, None, trees={"other": other.root})
+    run(workspace, None, trees={"tree": other.root})
+    judges = workspace.lake.read("judgements", {"run_id": "second@@legacy"})["judge"].unique().sort().to_list()
+    assert judges == ["a", "c"]
 
 
-def test_a_file_that_was_changed_takes_the_place_of_its_earlier_content(workspace, full):
+def test_a_file_that_was_changed_supersedes_its_earlier_rows(workspace, full, reports):
     run(workspace, full)
     full.judgements("rakuda", rows_of("rakuda", ["一"], [3]), "b")
     assert run(workspace, full).models_read == 1
     judged = workspace.lake.read("judgements", {"judge": "b", "benchmark": "rakuda"})
-    assert judged["score"].to_list() == [3.0]
+    assert judged.filter(~pl.col("superseded"))["score"].to_list() == [3.0]
+    old = judged.filter("superseded")
+    assert sorted(old["score"].to_list()) == [1.0, 1.0, 6.0, 8.0, 10.0]
+    assert old["superseded_at"].null_count() == 0
+    assert workspace.lake.read("metrics", {"judge": "b", "benchmark": "rakuda"})["n_scored"].to_list() == [1, 1, 1]
     assert reconcile_lake(workspace.lake).discrepancies() == []
+    assert any("1 files have changed since they were imported" in line for line in reports)
+    before = workspace.lake.versions()
+    run(workspace, full)
+    assert workspace.lake.versions() == before
+
+
+def test_changed_answers_are_another_run_and_the_old_one_stands_outside_of_leaderboards(workspace, full):
+    run(workspace, full)
+    before = contents(workspace.lake)
+    full.answers("elyza", rows_of("elyza", ["new", "二"]), model="second")
+    full.judgements("elyza", rows_of("elyza", ["new", "二"], [2, 2]), "a", model="second")
+    run(workspace, full)
+    runs = workspace.lake.read("runs", {"model": "second"}).sort("run_id")
+    assert runs.select("run_tag", "superseded_by").rows() == [
+        ("legacy", "second@@legacy-gen3"),
+        ("legacy-gen2", None),
+        ("legacy-gen3", None),
+    ]
+    assert_same(
+        {"answers": before["answers"].filter(run_tag="legacy", model="second")},
+        {"answers": contents(workspace.lake)["answers"].filter(run_tag="legacy", model="second")},
+    )
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        sql = "select run_tag, judge, score from leaderboard where model = 'second' order by all"
+        assert run_query(catalog, sql).fetchall() == [("legacy-gen2", "b", 3.0), ("legacy-gen3", "a", 4.0)]
+    assert reconcile_lake(workspace.lake).discrepancies() == []
+    versions = workspace.lake.versions()
+    run(workspace, full)
+    assert workspace.lake.versions() == versions
+
+
+def test_answers_that_come_back_are_their_run_again(workspace, full):
+    run(workspace, full)
+    before = contents(workspace.lake)["runs"]
+    full.answers("elyza", rows_of("elyza", ["new", "二"]), model="second")
+    run(workspace, full)
+    assert workspace.lake.read("runs", {"run_id": "second@@legacy"})["superseded_by"].to_list() == [
+        "second@@legacy-gen3"
+    ]
+    full.answers("elyza", rows_of("elyza", ["一", "二"]), model="second")
+    run(workspace, full)
+    after = contents(workspace.lake)["runs"]
+    assert_same({"runs": before}, {"runs": after.filter(pl.col("run_id").is_in(before["run_id"].implode()))})
+    assert after.filter(run_id="second@@legacy-gen3")["superseded_by"].to_list() == ["second@@legacy"]
+
+
+def test_what_others_added_to_an_imported_run_survives(workspace, full):
+    run(workspace, full)
+    lake = workspace.lake
+    own = lake.read("judgements", {"run_id": "second@@legacy"}).with_columns(
+        judge=pl.lit("mine"), source_sha256=pl.lit(None, pl.String), source_line=pl.lit(None, pl.Int64)
+    )
+    lake.append("judgements", own)
+    full.judgements("elyza", rows_of("elyza", ["一", "二"], [1, 1]), "a", model="second")
+    full.judgements("elyza", rows_of("elyza", ["一", "二"], [2, 2]), "c", model="second")
+    run(workspace, full)
+    assert_same({"own": own}, {"own": lake.read("judgements", {"judge": "mine"})})
+    scores = lake.read("metrics", {"run_id": "second@@legacy"}).filter(null_policy="legacy").sort("judge")
+    assert scores.select("judge", "score").rows() == [("a", 2.0), ("c", 4.0), ("mine", 9.0)]
+
+
+def test_a_lake_of_before_gets_a_run_for_each_tree_without_any_file(workspace, full, tmp_path):
+    """Until format 3, bytes that two trees shared were a run of the first one only."""
+    other = LegacyTree(tmp_path / "other")
+    shutil.copytree(full.root, other.root)
+    run(workspace, None, trees={"tree": full.root, "other": other.root})
+    lake, expected = workspace.lake, contents(workspace.lake)
+    of_tree = pl.col("run_id").str.ends_with("-other") | pl.col("run_id").str.contains("-other-gen")
+    for table in RUN_ROWS:
+        rows = lake.read(table).filter(~of_tree)
+        if table == "runs":
+            nothing = pl.lit(None, pl.String)
+            rows = rows.with_columns(source=nothing, import_tag=nothing)
+        if rows.height:
+            lake.replace(table, rows, {"run_id": lake.read(table)["run_id"].unique().to_list()})
+    files = lake.read("legacy_files").with_columns(
+        status=pl.when(source="other").then(pl.lit("duplicate")).otherwise("status"),
+        lines=pl.when(source="tree").then("lines"),
+    )
+    lake.replace("legacy_files", files, {"import_tag": "legacy"})
+    (lake.folder / FORMAT_NAME).write_text('{"format": 2}', encoding="utf-8")
+    shutil.rmtree(full.root)
+    shutil.rmtree(other.root)
+
+    later = Workspace(workspace.settings, environment={})
+    later.lake.widen("runs")
+
+    assert_same({name: expected[name] for name in RUN_ROWS}, contents(later.lake))
+    assert reconcile_lake(later.lake).discrepancies() == []
 
 
 def test_another_tag_is_another_import(workspace, full):
@@ -311,9 +463,11 @@ def test_several_steps_and_processes_make_the_same_lake(workspace, full, tmp_pat
 
 
 def _read_for_ever(root, started):
-    plan = importing.plan_import({"tree": root})
+    models = {}
+    for file in scan(root, "tree"):
+        models.setdefault(file.model, []).append(file)
     reading._PART_BYTES = 1
-    parts = read_models(plan.models, Reading([], "legacy", NOON), processes=2)
+    parts = read_models(models, [], processes=2)
     next(parts)
     started.put([child.pid for child in multiprocessing.active_children()])
     signal.pause()

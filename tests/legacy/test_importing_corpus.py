@@ -17,7 +17,7 @@ from shaberi_dagster.settings import Settings, project_folder
 pytestmark = pytest.mark.corpus
 
 TREES = ("shisa", "umiyuki", "lightblue")
-CELL = ["judge", "model", "benchmark"]
+CELL = ["source", "judge", "model", "benchmark"]
 BENCHMARKS = ["elyza", "tengu", "mt_bench", "rakuda"]
 MOST_OF_THE_JSON = 0.06
 
@@ -56,7 +56,8 @@ def over(subset):
             values = {"question_set": question_set, "policy": policy, "object_scores": object_scores}
             result = run_query(catalog, sql, values)
             names = [column[0] for column in result.description]
-            return pl.DataFrame(result.fetchall(), names, orient="row", infer_schema_length=None)
+            rows = pl.DataFrame(result.fetchall(), names, orient="row", infer_schema_length=None)
+            return rows.join(subset[1].lake.read("runs", columns=["run_id", "source"]), on="run_id")
 
         yield asked
 
@@ -64,7 +65,9 @@ def over(subset):
 @pytest.fixture(scope="module")
 def golden(corpus) -> pl.DataFrame:
     """The recomputed means."""
-    cells = pl.read_csv(corpus / "golden" / "shaberi_recomputed.csv").rename({"jd": "judge", "bm": "benchmark"})
+    cells = pl.read_csv(corpus / "golden" / "shaberi_recomputed.csv").rename(
+        {"repo": "source", "jd": "judge", "bm": "benchmark"}
+    )
     return cells.with_columns(multiplier=pl.when(pl.col("benchmark") == "elyza").then(2.0).otherwise(1.0))
 
 
@@ -98,7 +101,7 @@ def test_over_the_runs_own_sets_the_query_is_the_leaderboard(subset, over):
     for policy in ("legacy", "zero", "strict"):
         metrics = subset[1].lake.read("metrics").filter(null_policy=policy)
         joined = metrics.join(over(policy=policy), on=keys, how="full", suffix="_over")
-        assert joined.height == metrics.height == 383
+        assert joined.height == metrics.height == 403
         for name in ("score", "sd_questions", "n_planned", "n_scored", "n_failed", "n_excluded"):
             same = (pl.col(name) - pl.col(f"{name}_over")).abs() < 1e-9
             both_null = pl.col(name).is_null() & pl.col(f"{name}_over").is_null()
@@ -109,7 +112,7 @@ def test_all_published_cells_with_raw_data_come_out_of_sql(corpus, over):
     published = pl.read_csv(corpus / "golden" / "shaberi_published.csv").filter(
         pl.col("benchmark").is_in(BENCHMARKS), ~pl.col("judge").is_in(["ALL", "EX-GPT4"])
     )
-    own = over("tengu@115").select("judge", "benchmark", model_key="model", own="score")
+    own = over("tengu@115").filter(source="shisa").select("judge", "benchmark", model_key="model", own="score")
     joined = published.join(own, on=["judge", "model_key", "benchmark"], how="left")
     assert joined.height == 383
     assert joined.filter((pl.col("own") - pl.col("score")).abs() > 1e-9).is_empty()
@@ -118,11 +121,25 @@ def test_all_published_cells_with_raw_data_come_out_of_sql(corpus, over):
     assert joined["own"].null_count() == 4
 
 
+def test_every_published_average_is_the_average_of_one_run(corpus, over):
+    """All of a judge's files are of the same run."""
+    published = pl.read_csv(corpus / "golden" / "shaberi_published.csv").filter(
+        ~pl.col("judge").is_in(["ALL", "EX-GPT4"]), benchmark="average"
+    )
+    own = over("tengu@115").filter(source="shisa").group_by("judge", "run_id", model_key="model")
+    averages = own.agg(pl.col("score").mean().alias("own"))
+    joined = published.join(averages, on=["judge", "model_key"], how="left")
+    found = joined.filter((pl.col("own") - pl.col("score")).abs() <= 1e-9)
+    assert joined.height == published.height > 90
+    assert set(joined.filter(pl.col("own").is_null())["model"]) == {"meta-llama/Llama-3.1-8B-Instruct"}
+    assert found.height == published.height - 1
+
+
 def test_the_whole_published_table_comes_out_of_its_query(corpus, subset):
     """Averages, pooled rows and the average without GPT-4 too."""
     sql = (project_folder("sql") / "queries" / "published_table.sql").read_text(encoding="utf-8")
     with open_catalog(subset[1].settings.warehouse) as catalog:
-        values = {"question_set": "tengu@115", "tag": "legacy", "not_judges": "oldjudgeprompt"}
+        values = {"question_set": "tengu@115", "source": "shisa", "tag": "legacy", "not_judges": "oldjudgeprompt"}
         result = run_query(catalog, sql, values)
         own = pl.DataFrame(
             result.fetchall(), [name for name, *_ in result.description], orient="row", infer_schema_length=None
@@ -177,14 +194,15 @@ def test_strict_has_a_mean_exactly_where_every_planned_sample_has_a_score(over):
     complete = pl.col("n_scored") == pl.col("n_planned")
     assert strict.filter(complete != pl.col("score").is_not_null()).is_empty()
     assert strict.filter(complete & ((pl.col("score") - pl.col("score_right")).abs() > 1e-12)).is_empty()
-    assert 0 < strict.filter(complete).height < 383
+    assert 0 < strict.filter(complete).height < 403
 
 
 def test_the_tables_of_the_other_trees_come_out_of_sql(corpus, over):
     """They keep all 120 Tengu questions."""
     found = over().select(*CELL, own="score")
     for name, precision in (("umiyuki_output", 1e-9), ("lightblue_readme", 0.005001)):
-        published = pl.read_csv(corpus / "golden" / f"{name}.csv").filter(pl.col("benchmark").is_in(BENCHMARKS))
+        table = pl.read_csv(corpus / "golden" / f"{name}.csv").filter(pl.col("benchmark").is_in(BENCHMARKS))
+        published = table.with_columns(source=pl.lit(name.partition("_")[0]))
         joined = published.join(found, on=CELL, how="left")
         assert joined.height == published.height > 0
         off = (pl.col("own") - pl.col("score")).abs() > precision

@@ -12,11 +12,11 @@ pytestmark = pytest.mark.unit
 def rows(tree):
     tree.answers("rakuda", rows_of("rakuda", ["一", "", None]))
     tree.judgements("rakuda", lines_of(rows_of("rakuda", ["一", ""], [7, None])) + b"\n{\n", "a")
-    return rows_in({"tree": tree.root})[0]
+    return rows_in({"tree": tree.root})
 
 
 def test_files_and_lines_are_summed_by_what_they_are(rows):
-    files = Reconciliation(rows).files
+    files = rows.reconciliation.files
     assert files.select("kind", "judge", "status", "files", "lines", "blank", "imported", "quarantined").rows() == [
         ("answers", None, "imported", 1, 3, 0, 3, 0),
         ("judgements", "a", "imported", 1, 4, 1, 2, 1),
@@ -24,7 +24,7 @@ def test_files_and_lines_are_summed_by_what_they_are(rows):
 
 
 def test_rows_are_summed_by_outcome(rows):
-    outcomes = Reconciliation(rows).outcomes
+    outcomes = rows.reconciliation.outcomes
     assert set(outcomes.select("kind", "judge", "benchmark", "status", "error_class", "link", "rows").rows()) == {
         ("answers", None, "rakuda", "ok", None, "stored", 1),
         ("answers", None, "rakuda", "error", "empty_answer", "stored", 1),
@@ -35,7 +35,7 @@ def test_rows_are_summed_by_outcome(rows):
 
 
 def test_judgements_are_summed_by_judge_and_benchmark(rows):
-    cells = Reconciliation(rows).cells
+    cells = rows.reconciliation.cells
     assert cells.columns == [
         *("judge", "benchmark", "rows", "scored", "without_score", "superseded", "of_other_answers", "out_of_scale")
     ]
@@ -43,7 +43,7 @@ def test_judgements_are_summed_by_judge_and_benchmark(rows):
 
 
 def test_all_sums_agree(rows):
-    assert Reconciliation(rows).discrepancies() == []
+    assert rows.reconciliation.discrepancies() == []
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,9 @@ def test_all_sums_agree(rows):
     ],
 )
 def test_a_row_that_is_missing_is_seen(rows, frame, sentence):
-    short = replace(rows, **{frame: getattr(rows, frame).head(-1)})
-    assert Reconciliation(short).discrepancies() == [sentence]
+    quarantine = rows.quarantine.head(-1) if frame == "quarantine" else rows.quarantine
+    short = rows.rows if frame == "quarantine" else replace(rows.rows, **{frame: getattr(rows.rows, frame).head(-1)})
+    assert Reconciliation(short, rows.files, quarantine).discrepancies() == [sentence]
 
 
 def test_an_empty_tree_has_sums_too(tree):

@@ -1,10 +1,11 @@
+import gzip
 import os
 from hashlib import sha256
 
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.legacy.tree import display_name, scan
+from shaberi_dagster.legacy.tree import KnownFile, display_name, opened, scan
 from tests.legacy.trees import FOLDERS
 
 pytestmark = pytest.mark.unit
@@ -54,7 +55,7 @@ def test_a_part_of_a_tree_can_be_scanned(tmp_path):
         ("output.json", "not at a place"),
         ("model_answers/m.json", "not at a place"),
         ("model_answers/d/nested/m.json", "not at a place"),
-        ("model_answers/d/m.json.bak", "not a .json file"),
+        ("model_answers/d/m.json.bak", "not a .json or .json.gz file"),
         ("model_answers/d/.json", "model name"),
         ("judgements/judge_/d/m.json", "judge name"),
         ("model_answers/d/a\nb.json", "control characters"),
@@ -103,6 +104,41 @@ def test_what_may_not_be_read_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr("hashlib.file_digest", lambda *_: (_ for _ in ()).throw(PermissionError(13, "no permission")))
     file = only(tmp_path)
     assert (file.kind, file.reason) == ("answers", "cannot be read: no permission")
+
+
+def test_a_compressed_file_is_one_of_its_model(tmp_path):
+    write(tmp_path, f"data/model_answers/{FOLDERS['elyza']}/a__b.fp0.5.json.gz", gzip.compress(b"text\n"))
+    file = only(tmp_path)
+    assert (file.kind, file.model, file.reason) == ("answers", "a__b.fp0.5", None)
+    with opened(file) as stream:
+        assert stream.read() == b"text\n"
+
+
+def test_a_folder_that_cannot_be_listed_is_said(tmp_path, monkeypatch):
+    write(tmp_path, "model_answers/d/m.json")
+    scandir = os.scandir
+
+    def refused(folder):
+        if str(folder).endswith("/d"):
+            raise PermissionError(13, "Permission denied")
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    file = only(tmp_path)
+    assert (file.path, file.reason) == ("model_answers/d", "folder cannot be read: Permission denied")
+
+
+def test_a_file_with_the_size_and_time_of_a_known_one_is_not_opened(tmp_path, monkeypatch):
+    place = write(tmp_path, "model_answers/d/m.json", b"{}\n")
+    first = only(tmp_path)
+    known = {first.path: KnownFile(first.size, first.modified_ns, first.sha256)}
+    with monkeypatch.context() as patch:
+        patch.setattr("hashlib.file_digest", lambda *_: pytest.fail("opened"))
+        assert list(scan(tmp_path, "s", known)) == [first]
+    place.write_bytes(b"[]\n")
+    os.utime(place, ns=(first.modified_ns + 1, first.modified_ns + 1))
+    (changed,) = scan(tmp_path, "s", known)
+    assert changed.sha256 == sha256(b"[]\n").hexdigest()
 
 
 def test_version_control_is_one_entry(tmp_path):

@@ -12,9 +12,13 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.questions import Question, load_question_set
 from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_QUARANTINE, LEGACY_REPEATS
-from shaberi_dagster.legacy.assemble import Batch, concatenated, plan_import, read_model, unread_files
+from shaberi_dagster.lake.schemas import LEGACY_FILES
+from shaberi_dagster.legacy.assemble import Batch, assemble
+from shaberi_dagster.legacy.files import Listing, find_files, read_file_rows, unread_file_rows
+from shaberi_dagster.legacy.merging import counts_of
+from shaberi_dagster.legacy.placing import Placing, groups_of
 from shaberi_dagster.legacy.questions import question_sets_in
+from shaberi_dagster.legacy.reading import read_files
 from shaberi_dagster.legacy.reconcile import Reconciliation
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -76,9 +80,14 @@ class LegacyTree:
         return self._write(f"data/model_answers/{folder or FOLDERS[benchmark]}/{model}.json", content)
 
     def judgements(
-        self, benchmark: str, content: Rows | bytes, judge: str = "gpt-4-turbo-preview", model: str = "org__model"
+        self,
+        benchmark: str,
+        content: Rows | bytes,
+        judge: str = "gpt-4-turbo-preview",
+        model: str = "org__model",
+        folder: str = "",
     ) -> Path:
-        return self._write(f"data/judgements/judge_{judge}/{FOLDERS[benchmark]}/{model}.json", content)
+        return self._write(f"data/judgements/judge_{judge}/{folder or FOLDERS[benchmark]}/{model}.json", content)
 
     def _write(self, path: str, content: Rows | bytes) -> Path:
         file = self.root / path
@@ -96,6 +105,7 @@ class Imported:
     repeats: pl.DataFrame
     reconciliation: Reconciliation
     question_sets: list[str]
+    rows: Batch
 
     def status_of(self, path: str, source: str = "tree") -> str:
         return self.files.filter(pl.col("path").str.ends_with(path), source=source)["status"].item()
@@ -104,42 +114,57 @@ class Imported:
 def import_trees(trees: Mapping[str, Path] | LegacyTree) -> Imported:
     """All rows of some trees; the sums agree and no line is missing."""
     roots = {"tree": trees.root} if isinstance(trees, LegacyTree) else trees
-    rows, question_sets = rows_in(roots)
-    counted = Reconciliation(rows)
-    assert counted.discrepancies() == []
-    imported = Imported(
-        rows.answers, rows.judgements, rows.files, rows.quarantine, rows.repeats, counted, question_sets
-    )
+    imported = rows_in(roots)
+    assert imported.reconciliation.discrepancies() == []
     assert_every_line_is_somewhere(imported)
     return imported
 
 
-def rows_in(roots: Mapping[str, Path]) -> tuple[Batch, list[str]]:
-    """All rows of some trees, and the names of the question sets that became known."""
-    plan = plan_import(roots)
-    index = question_sets_in(plan.files)
-    unread = unread_files(plan, tag="legacy", imported_at=NOON)
-    tables = (ANSWERS, JUDGEMENTS, None, LEGACY_QUARANTINE, LEGACY_REPEATS)
-    batches = [Batch(*(table.schema.to_frame() if table else unread for table in tables))]
-    batches += [read_model(model, files, index, tag="legacy", imported_at=NOON) for model, files in plan.models.items()]
-    return concatenated(batches), list(index.sets)
+def rows_in(roots: Mapping[str, Path]) -> Imported:
+    """All rows of some trees, without a lake."""
+    nothing = LEGACY_FILES.schema.to_frame()
+    listing = Listing(find_files(roots, "*", nothing), nothing)
+    files = [file for of_model in listing.to_read().values() for file in of_model]
+    index = question_sets_in(files)
+    read = read_files(files, index)
+    questions = {name: frozenset(index.members_of(name)) for name in index.sets}
+    placing = Placing("legacy")
+    main = listing.current.filter(status="imported")
+    for model, groups, forms in groups_of(read, main, list(roots), questions):
+        placing.place(model, groups, [], forms)
+    batch = assemble(read, placing.placed, NOON)
+    runs = placing.placed.select("run_id", run_source="source", run_model="model").unique()
+    unread = unread_file_rows(listing.found, listing.current)
+    rows = pl.concat([read_file_rows(listing.current, read.contents, counts_of(batch, placing.placed)), unread])
+    contents = ["model", "kind", "judge", "sha256"]
+    quarantine = read.quarantine.join(main.select("source", "path", *contents), on=contents, nulls_equal=True).rename(
+        {"sha256": "source_sha256", "line": "source_line"}
+    )
+    of_runs = Batch(*(frame.join(runs, on="run_id", maintain_order="left") for frame in batch.tables.values()))
+    counted = Reconciliation(of_runs, rows, quarantine)
+    return Imported(
+        batch.answers, batch.judgements, rows, quarantine, batch.repeats, counted, list(index.sets), of_runs
+    )
 
 
 def assert_every_line_is_somewhere(imported: Imported) -> None:
-    """Each line that is not blank is in exactly one frame."""
-    places = ["source_sha256", "source_line"]
-    parts = (
-        imported.answers.filter(answer_origin="stored").select(places),
-        imported.judgements.select(places),
-        imported.repeats.select(places),
-        imported.quarantine.select(places),
-    )
-    found = pl.concat(parts).group_by(places[:1]).agg(rows=pl.len(), lines=pl.col("source_line").n_unique())
+    """Each line that is not blank is in exactly one of the tables, in whatever runs."""
+    places = ["source_sha256", "source_line", "judge"]
+    nobody = pl.lit(None, pl.String).alias("judge")
+    parts = {
+        "answers": imported.answers.filter(answer_origin="stored").select(*places[:2], nobody),
+        "judgements": imported.judgements.select(places),
+        "repeats": imported.repeats.select(places),
+        "quarantine": imported.quarantine.select(places),
+    }
+    found = pl.concat([frame.unique() for frame in parts.values()])
+    counted = found.group_by("source_sha256", "judge").agg(rows=pl.len(), lines=pl.col("source_line").n_unique())
     read = (
-        imported.files.filter(pl.col("lines") > pl.col("blank"))
-        .group_by(source_sha256="sha256")
-        .agg(expected=(pl.col("lines") - pl.col("blank")).sum(), files=pl.len())
+        imported.files.filter(pl.col("lines") > pl.col("blank"), status="imported")
+        .select(pl.col("sha256").alias("source_sha256"), "judge", "model", expected=pl.col("lines") - pl.col("blank"))
+        .unique()
+        .group_by("source_sha256", "judge")
+        .agg(pl.col("expected").first())
     )
-    joined = read.join(found, on="source_sha256", how="full", coalesce=True)
-    assert joined.filter(pl.col("rows").ne_missing(pl.col("expected"))).is_empty()
-    assert joined.filter(pl.col("lines") * pl.col("files") != pl.col("rows")).is_empty()
+    joined = read.join(counted, on=["source_sha256", "judge"], how="full", coalesce=True, nulls_equal=True)
+    assert joined.filter(pl.col("lines").ne_missing(pl.col("expected"))).is_empty()

@@ -1,7 +1,7 @@
 import polars as pl
 import pytest
 
-from shaberi_dagster.legacy.generations import form_of
+from shaberi_dagster.legacy.grouping import judged_texts
 from tests.legacy.trees import LegacyTree, import_trees, rows_of
 
 pytestmark = pytest.mark.unit
@@ -10,31 +10,29 @@ OPEN_JUDGES = ["llmjudge-athenev2", "llmjudge-llama33", "llmjudge-tulu405"]
 
 
 @pytest.mark.parametrize(
-    ("raw", "judged", "form"),
+    ("raw", "judged"),
     [
-        ("答え", "答え", "as_stored"),
-        ("", "", "as_stored"),
-        (None, "", "null_as_empty"),
-        (None, "答え", None),
-        ("", None, None),
-        ("<think>うん</think>", None, None),
-        ("答え", "別の答え", None),
-        ("答え ", "答え", None),
-        ("<think>うん</think>答え", "答え", "thinking_stripped"),
-        ("<think>うん</think>\n\n答え", "\n\n答え", "thinking_stripped"),
-        ("<THINK>うん</thinking>\n\n答え", "答え", "thinking_stripped"),
-        ("<think>閉じない", "<think>閉じない", "as_stored"),
-        ("うん</think>答え", "答え", "thinking_stripped"),
-        ("<b>答え</b>", "答え", None),
+        ("答え", "答え"),
+        ("", ""),
+        ("<think>うん</think>答え", "答え"),
+        ("<think>うん</think>\n\n答え", "\n\n答え"),
+        ("<THINK>うん</thinking>\n\n答え", "答え"),
+        ("<think>閉じない", "<think>閉じない"),
+        ("うん</think>答え", "答え"),
     ],
 )
-def test_how_a_judged_text_was_made_from_the_stored_one(raw, judged, form):
-    assert form_of(raw, judged) == form
+def test_a_judge_can_have_got_the_stored_text_or_one_without_thinking(raw, judged):
+    assert judged in judged_texts(raw)
+
+
+@pytest.mark.parametrize(("raw", "judged"), [("答え", "別の答え"), ("答え ", "答え"), ("<b>答え</b>", "答え")])
+def test_other_texts_are_other_answers(raw, judged):
+    assert judged not in judged_texts(raw)
 
 
 @pytest.mark.parametrize("text", ["<think>", "</think>", "<think></think>", "<think><reason>"])
 def test_many_tags_are_read_in_time(text):
-    assert form_of(text * 200_000, "答え") is None  # quadratic would run into the test's timeout
+    assert "答え" not in judged_texts(text * 200_000)  # quadratic would run into the test's timeout
 
 
 def test_judgements_of_the_stored_answers_are_of_generation_one(tree):
@@ -79,14 +77,15 @@ def test_three_generations_stay_apart(tree):
     assert sorted(imported.answers["generation"]) == [1, 1, 2, 2, 3, 3]
 
 
-def test_older_answers_stored_in_another_tree_are_those_that_were_judged(tree, tmp_path):
+def test_answers_of_another_tree_are_never_those_that_were_judged(tree, tmp_path):
     other = LegacyTree(tmp_path / "other")
     tree.answers("rakuda", rows_of("rakuda", ["一", "二"]))
     tree.judgements("rakuda", rows_of("rakuda", ["古い一", "古い二"], [7, 8]))
     other.answers("rakuda", rows_of("rakuda", ["古い一", "古い二"]))
     imported = import_trees({"new": tree.root, "old": other.root})
-    assert imported.answers.filter(generation=2)["answer_origin"].to_list() == ["stored"] * 2
-    assert imported.judgements.select("generation", "answer_link").unique().rows() == [(2, "stored")]
+    origins = imported.answers.group_by("run_tag").agg(pl.col("answer_origin").unique()).sort("run_tag").rows()
+    assert origins == [("legacy", ["stored"]), ("legacy-gen2", ["judgement"]), ("legacy-old", ["stored"])]
+    assert imported.judgements.select("run_tag", "answer_link").unique().rows() == [("legacy-gen2", "differs")]
 
 
 def test_judgements_reach_further_than_an_incomplete_answer_file(tree):
