@@ -12,6 +12,7 @@ import duckdb
 import orjson
 import polars as pl
 
+from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.verdicts import baseline_of, listed, run_of, verdicts_of
@@ -76,6 +77,7 @@ class GateReport:
         n_compared: How many of them were compared, by all strategies of the run that the baseline has.
         n_answers: Answers of the run that were compared: of each question one by each strategy.
         n_reused: How many of them rest on replies alone that other runs have paid for.
+        unlike_rules: Datasets that rules of other versions or settings graded than in the baseline.
     """
 
     gate: Gate
@@ -93,6 +95,7 @@ class GateReport:
     n_compared: int
     n_answers: int
     n_reused: int
+    unlike_rules: tuple[str, ...] = ()
 
     @property
     def result(self) -> Result:
@@ -115,6 +118,11 @@ class GateReport:
         if self.n_compared / self.n_questions < LEAST_COMPARED:
             share = f"{self.n_compared / self.n_questions:.0%} of the baseline's questions"
             doubts.append(f"only {share} were compared ({self.n_compared} of {self.n_questions})")
+        if self.unlike_rules:
+            doubts.append(
+                f"another version of their rule graded {listed(self.unlike_rules)} of the baseline (`shaberi reprocess` "
+                "grades its run anew; then promote it again)"
+            )
         if self.baseline_run_id == self.run_id:
             doubts.append("a run is never worse than itself")
         elif self.n_reused == self.n_answers:
@@ -218,6 +226,7 @@ def check_regression(
         **_coverage(before.join(now, on="strategy", how="semi"), compared),
         n_answers=answers.height,
         n_reused=n_reused,
+        unlike_rules=_unlike_rules(pairs),
     )
 
 
@@ -325,13 +334,20 @@ def _without_verdict(name: str, frame: pl.DataFrame) -> Iterator[str]:
         )
 
 
+def _unlike_rules(pairs: pl.DataFrame) -> tuple[str, ...]:
+    """The datasets that one rule graded on both sides, but not as one and the same."""
+    same = pl.col("judge").str.starts_with(RULE) & (pl.col("judge") == pl.col("judge_now"))
+    unlike = pairs.filter(same, pl.col("judge_config_hash") != pl.col("judge_config_hash_now"))
+    return tuple(unlike["benchmark"].unique(maintain_order=True))
+
+
 def _unlike_judges(pairs: pl.DataFrame) -> Iterator[str]:
     columns = ["benchmark", "judge", "judge_now", "judge_config_hash", "judge_config_hash_now"]
     for benchmark, first, second, *hashes in pairs.select(columns).drop_nulls().unique(maintain_order=True).iter_rows():
         if first != second:
             yield f"{benchmark}: judges differ: baseline {first}, this run {second}"
         elif hashes[0] != hashes[1]:
-            yield f"{benchmark}: settings of the judge {first} differ"
+            yield f"{benchmark}: version or settings of the judge {first} differ"
 
 
 def _unlike_questions(before: pl.DataFrame, now: pl.DataFrame) -> Iterator[str]:

@@ -298,6 +298,21 @@ def test_nine_tenths_of_the_baselines_questions_must_be_compared(workspace, chec
 
 
 @integration
+def test_a_baseline_that_an_earlier_version_of_the_rule_graded_lets_nothing_pass(workspace, check):
+    promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": same(12)}, tag="base").run_id, "base")
+    judged_ensemble(workspace, {"gsm8k": same(12)}, tag="now")
+    stored = workspace.lake.read("baselines")
+    earlier = stored.with_columns(judge_config_hash=pl.lit("the first version"))
+    workspace.lake.replace("baselines", earlier, {"name": "base"})
+
+    report = check()
+
+    assert (report.result, report.unlike_rules) == ("inconclusive", ("gsm8k",))
+    assert "another version of their rule graded gsm8k of the baseline" in report.verdict
+    assert "gsm8k: version or settings of the judge rule:numeric differ" in report.warnings
+
+
+@integration
 def test_strategies_that_were_not_asked_for_are_not_missing(workspace, check):
     promote(workspace.lake, judged_ensemble(workspace, {"gsm8k": same(18)}, tag="base").run_id, "base")
     judged_ensemble(workspace, {"gsm8k": same(18)}, tag="now")
