@@ -120,8 +120,8 @@ class GateReport:
             doubts.append(f"only {share} were compared ({self.n_compared} of {self.n_questions})")
         if self.unlike_rules:
             doubts.append(
-                f"another version of their rule graded {listed(self.unlike_rules)} of the baseline (`shaberi reprocess` "
-                "grades its run anew; then promote it again)"
+                f"another version of their rule graded {listed(self.unlike_rules)} of the baseline: "
+                "`shaberi reprocess` grades its run anew, then promote it again"
             )
         if self.baseline_run_id == self.run_id:
             doubts.append("a run is never worse than itself")

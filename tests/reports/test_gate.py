@@ -1,4 +1,5 @@
 import dagster as dg
+import polars as pl
 import pytest
 
 from shaberi_dagster.baselines import promote
