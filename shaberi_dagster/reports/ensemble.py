@@ -22,7 +22,6 @@ from shaberi_dagster.statistics.intervals import (
     clustered_mean_interval,
     mean_interval,
     mean_of_estimates,
-    paired_mean_interval,
     paired_proportions_interval,
     wilson_interval,
 )
@@ -607,37 +606,32 @@ def _sum_of_known(values: Iterable[float | None]) -> float | None:
 def _mean(strategy: str, reports: Sequence[BenchmarkReport], reader: _Reader) -> MeanResult:
     own = [(report, one) for report in reports for one in report.results if one.strategy == strategy]
     if strategy == SAMPLES:
-        estimates = [
-            mean_interval([correct / n for correct, n in reader.shares(report.benchmark or "")]) for report, _ in own
-        ]
+        values = [[correct / n for correct, n in reader.shares(report.benchmark or "")] for report, _ in own]
     else:
-        estimates = [mean_interval(_zeros_and_ones(one.n_correct, one.n_planned)) for _, one in own]
+        values = [_zeros_and_ones(one.n_correct, one.n_planned) for _, one in own]
+    accuracies = [mean_interval(of_benchmark, (0, 1)) for of_benchmark in values]
     deltas = [_delta_estimate(one) for _, one in own]
     known = [one.delta for _, one in own if one.delta is not None]
     return MeanResult(
         strategy=strategy,
         accuracy=fmean(one.accuracy for _, one in own),
-        interval=_mean_interval(estimates, (0, 1)),
+        interval=_mean_interval(accuracies),
         delta=fmean(known) if len(known) == len(own) else None,
-        delta_interval=_mean_interval(deltas, (-1, 1)),
+        delta_interval=_mean_interval(deltas),
     )
 
 
-def _mean_interval(estimates: Sequence[Estimate | None], bounds: tuple[float, float]) -> Interval | None:
+def _mean_interval(estimates: Sequence[Estimate | None]) -> Interval | None:
     known = [one for one in estimates if one is not None]
-    if len(known) < len(estimates) or not any(one.standard_error for one in known):
-        return None
-    interval = mean_of_estimates(known).interval
-    return Interval(max(interval.lower, bounds[0]), min(interval.upper, bounds[1]))
+    return mean_of_estimates(known).interval if known and len(known) == len(estimates) else None
 
 
 def _delta_estimate(result: StrategyResult) -> Estimate | None:
     """From what is gained and lost: which questions they are makes no difference."""
     if result.n_gained is None or result.n_lost is None:
         return None
-    return paired_mean_interval(
-        _zeros_and_ones(result.n_gained, result.n_planned), _zeros_and_ones(result.n_lost, result.n_planned)[::-1]
-    )
+    gained, lost = (_zeros_and_ones(n, result.n_planned) for n in (result.n_gained, result.n_lost))
+    return mean_interval([one - other for one, other in zip(gained, reversed(lost), strict=True)], (-1, 1))
 
 
 def _zeros_and_ones(ones: int, n: int) -> list[float]:

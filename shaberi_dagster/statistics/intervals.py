@@ -126,19 +126,6 @@ def clustered_mean_interval(
     return Estimate(mean, interval, n, standard_error, n - 1, ends)
 
 
-def paired_mean_interval(
-    first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE
-) -> Estimate | None:
-    """The mean difference first - second of scores of the same questions: the t interval of the differences.
-
-    Differences are far less skewed than scores, and the t interval keeps its coverage from 40 questions on.
-
-    Returns:
-        None for fewer than two questions.
-    """
-    return mean_interval([a - b for a, b in zip(first, second, strict=True)], confidence=confidence)
-
-
 def mean_of_estimates(estimates: Sequence[Estimate], confidence: float = CONFIDENCE) -> Estimate:
     """The unweighted mean of independent estimates, such as of benchmarks.
 

@@ -47,6 +47,16 @@ def shown(report, width=80):
     return out.getvalue()
 
 
+def test_means_of_datasets_without_a_wrong_answer_have_intervals_within_the_scale(read):
+    all_right = {"single": right(SIZE), "plurality": right(SIZE)}
+    report = read({"gsm8k": all_right, "math500": all_right})
+
+    mean = next(one for one in report.means if one.strategy == "plurality")
+    assert (mean.accuracy, mean.interval.upper, mean.delta) == (1.0, 1.0, 0.0)
+    assert 0.8 < mean.interval.lower < 0.99
+    assert -0.2 < mean.delta_interval.lower < 0 < mean.delta_interval.upper < 0.2
+
+
 def test_a_strategy_is_compared_with_the_mean_of_the_samples_of_each_question(read):
     report = read({"gsm8k": {"single": right(10), "plurality": right(17), "samples": MIXED}})
 

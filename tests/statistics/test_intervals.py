@@ -16,7 +16,6 @@ from shaberi_dagster.statistics.intervals import (
     margin_of_error,
     mean_interval,
     mean_of_estimates,
-    paired_mean_interval,
     paired_proportions_interval,
     wilson_interval,
 )
@@ -136,7 +135,7 @@ def test_the_paired_interval_is_that_of_the_paired_t_test():
     first, second = generator.normal(size=(2, 40))
     expected = stats.ttest_rel(first, second).confidence_interval()
 
-    estimate = paired_mean_interval(first.tolist(), second.tolist())
+    estimate = mean_interval((first - second).tolist())
 
     assert ends(estimate.interval) == pytest.approx((expected.low, expected.high))
 
