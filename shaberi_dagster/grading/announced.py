@@ -8,7 +8,7 @@ _EMPHASIS = re.compile(r"(?<![\w)])\*\*(?=\S)|(?<=\S)\*\*(?![\w(])|`{1,3}|^\s*(?
 _TAG = re.compile(r"<(final_?answer|answer|result)>\s*(.{1,2000}?)\s*</\1>", re.IGNORECASE | re.DOTALL)
 _KEYS = ("final_answer", "finalAnswer", "answer", "result")
 _FENCE = re.compile(r"```(?:\w*\n)?(.{1,2000}?)```", re.DOTALL)
-_LEAD_IN = r"(?:^|(?<=[.!?。]\s)|(?<=。))[^\d$\\=\n.:]{0,80}?"
+_LEAD_IN = r"(?:^|(?<=[.!?。:]\s)|(?<=。))[^\d$\\=\n.:]{0,80}?"
 _NOUN = (
     rf"(?:{_LEAD_IN}(?i:\b(?:answers?|final result|correct (?:result|value|solution|number|expression))\b"
     r"|答え|解答|回答|正解|答案|最終結果)"
