@@ -107,11 +107,19 @@ def _text(content: Any) -> str:
 
 
 def _usage(usage: dict[str, Any]) -> Usage:
+    prompt, completion = _tokens(usage.get("prompt_tokens")), _tokens(usage.get("completion_tokens"))
+    reasoning = _tokens(_object(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    if reasoning and completion is not None:
+        # Most count reasoning among the completion tokens. Some (xAI) count it beside them: then the total says so, or
+        # there is more reasoning than completion. Either way it is paid for as completion.
+        total = _tokens(usage.get("total_tokens"))
+        if reasoning > completion or total == (prompt or 0) + completion + reasoning:
+            completion += reasoning
     return Usage(
-        prompt_tokens=_tokens(usage.get("prompt_tokens")),
-        completion_tokens=_tokens(usage.get("completion_tokens")),
+        prompt_tokens=prompt,
+        completion_tokens=completion,
         cached_tokens=_tokens(_object(usage.get("prompt_tokens_details")).get("cached_tokens")),
-        reasoning_tokens=_tokens(_object(usage.get("completion_tokens_details")).get("reasoning_tokens")),
+        reasoning_tokens=reasoning,
     )
 
 

@@ -43,6 +43,29 @@ def test_usage_is_as_reported():
     assert parsed(document(usage=usage)).usage == Usage(10, 20, 4, 5)
 
 
+@pytest.mark.parametrize(
+    ("completion", "reasoning", "total", "paid"),
+    [
+        (20, 15, 30, 20),  # among them, as most count
+        (20, 15, 45, 35),  # beside them, as xAI counts
+        (20, 15, None, 20),
+        (20, 150, None, 170),  # more than there are cannot be among them
+        (0, 150, 160, 150),
+        (20, 0, 30, 20),
+        (20, None, 45, 20),
+        (None, 15, 45, None),
+    ],
+)
+def test_reasoning_that_is_counted_beside_the_completion_is_completion(completion, reasoning, total, paid):
+    usage = {
+        "prompt_tokens": 10,
+        "completion_tokens": completion,
+        "total_tokens": total,
+        "completion_tokens_details": {"reasoning_tokens": reasoning},
+    }
+    assert parsed(document(usage=usage)).usage == Usage(10, paid, None, reasoning)
+
+
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens_details": None}])
 def test_usage_that_is_not_reported_is_unknown(usage):
     assert parsed(document(usage=usage)).usage == Usage()
