@@ -28,6 +28,43 @@ def test_text_in_parts_is_joined():
     assert parsed(document({"content": parts})).content == "答え"
 
 
+def test_parts_of_the_responses_form_are_text():
+    assert parsed(document({"content": [{"type": "output_text", "text": "答え", "annotations": []}]})).content == "答え"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": None, "refusal": "お答えできません。"},
+        {"content": "", "refusal": "お答えできません。"},
+        {"content": [{"type": "refusal", "refusal": "お答えできません。"}]},
+    ],
+)
+def test_a_refusal_is_the_text_where_there_is_no_other(message):
+    reply = parsed(document(message))
+    assert (reply.content, reply.refusal) == ("お答えできません。", "お答えできません。")
+
+
+def test_a_refusal_beside_a_text_leaves_the_text_as_it_is():
+    parts = [{"type": "output_text", "text": "途中まで"}, {"type": "refusal", "refusal": "やめます。"}]
+    for message in ({"content": parts}, {"content": "途中まで", "refusal": "やめます。"}):
+        reply = parsed(document(message))
+        assert (reply.content, reply.refusal) == ("途中まで", "やめます。")
+
+
+@pytest.mark.parametrize("refusal", [None, "", 5, {}])
+def test_what_is_no_text_is_no_refusal(refusal):
+    reply = parsed(document({"content": "答え", "refusal": refusal}))
+    assert (reply.content, reply.refusal, reply.tool_calls) == ("答え", None, None)
+
+
+@pytest.mark.parametrize("name", ["tool_calls", "function_call"])
+def test_tool_calls_are_kept(name):
+    called = [{"id": "1", "type": "function", "function": {"name": "検索", "arguments": "{}"}}]
+    reply = parsed(document({"content": None, name: called}))
+    assert (reply.content, orjson.loads(reply.tool_calls)) == ("", called)
+
+
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
 def test_reasoning_is_found_under_both_names(name):
     assert parsed(document({"content": "x", name: "why"})).reasoning == "why"
