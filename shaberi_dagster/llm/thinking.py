@@ -3,6 +3,10 @@
 Models mark their thinking with `<think>`, `<thinking>`, `<reason>` or `<reasoning>`. The four are one family here:
 a block opened by one may be closed by another, as models do. Texts that merely *write about* such tags (in a code
 fence or in inline code) keep them. All of it takes time linear in the length of the text.
+
+Models that write Harmony (gpt-oss) put messages into channels instead; servers that do not know it pass them on, with
+their markers (`<|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…`) or, where special
+tokens are dropped, without (`analysis…assistantfinal…`). The last final message is the answer.
 """
 
 import re
@@ -12,6 +16,9 @@ from typing import Literal
 
 TagState = Literal["none", "closed", "unclosed", "close_only"]
 AnswerState = Literal["text", "empty", "whitespace"]
+
+MARKS = r"<|\A\s*(?:assistant|analysis|commentary)"
+"""Matches every text that has thinking in it, and some others: a quick look at many, for Python and polars."""
 
 # Attributes need `name=value`, so that a placeholder such as `<reason for refusal>` is text. Possessive
 # quantifiers: nothing to backtrack into.
@@ -29,6 +36,19 @@ _IN_ANSWER = re.compile(f"{_FENCE_PATTERN}|{_TICKS_PATTERN}|{_TAG_PATTERN}", _FL
 _IN_THINKING = re.compile(f"{_TICKS_PATTERN}|{_TAG_PATTERN}", _FLAGS)
 _TICKS = re.compile(_TICKS_PATTERN)
 
+_HARMONY_BEGINNING = re.compile(r"\s*+(?:<\|start\|>assistant)?<\|channel\|>")
+_HARMONY_HEADER = re.compile(
+    r"(?:<\|start\|>assistant)?<\|channel\|>(?P<channel>analysis|commentary|final)"
+    r"[^<\n]{0,100}(?:<\|constrain\|>[^<\n]{0,40})?<\|message\|>"
+)
+_HARMONY_END = re.compile(r"<\|(?:end|call|return)\|>")
+_HARMONY_LAST = "<|return|>"  # what a server generates behind it is no part of the reply
+# Where the tokens were dropped, the words stand directly between the texts. A text that only begins with "analysis" and
+# has no answer is one of these when a sentence begins right behind the word.
+_BARE_HEADER = re.compile(r"(?<!`)assistant(?P<channel>analysis|commentary|final)")
+_BARE_BEGINNING = re.compile(r"\s*+(?:(?:assistant)?(?P<channel>analysis|commentary)|(?=assistantfinal))")
+_BARE_SENTENCE = re.compile(r"\s*+analysis(?=[A-Z\u3041-\u30ff\u4e00-\u9fff])")
+
 # Drawn as nothing although Unicode calls them letters, symbols or marks: the Hangul fillers, the blank braille
 # pattern, the grapheme joiner and the variation selectors.
 _BLANK_GLYPHS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f") | {chr(code) for code in range(0xFE00, 0xFE10)}
@@ -41,9 +61,10 @@ class Split:
     Attributes:
         answer: What is judged. Byte-identical to the text when nothing was removed, else without outer whitespace.
         thinking: The blocks' texts joined by blank lines; None when there is none or it is blank.
-        tag_state: `none`: no thinking tags. `closed`: complete blocks only. `unclosed`: a block was opened and never
-            closed, everything behind its tag is thinking. `close_only`: the text began inside a block (the opening
-            tag was part of the prompt); everything before the closing tag is thinking.
+        tag_state: `none`: no thinking tags or channels. `closed`: complete blocks only. `unclosed`: a block was opened
+            and never closed, everything behind its tag is thinking. `close_only`: the text began inside a block (the
+            opening tag was part of the prompt); everything before the closing tag is thinking. Harmony is `closed` with
+            a final message, else `unclosed`.
     """
 
     answer: str
@@ -78,6 +99,8 @@ def split_thinking(text: str) -> Split:
     Returns:
         Answer and thinking. Together they hold every non-blank character outside the tags.
     """
+    if (harmony := _split_harmony(text)) is not None:
+        return harmony
     if _TAG.search(text) is None:
         return Split(text, None, "none")
     scan = _Scan(text)
@@ -89,6 +112,30 @@ def split_thinking(text: str) -> Split:
     thinking = (piece.text.strip() for piece in scan.pieces if piece.hidden or piece.start < cut)
     state: TagState = "unclosed" if scan.unclosed else "close_only" if cut else "closed"
     return Split(answer.strip(), "\n\n".join(part for part in thinking if part) or None, state)
+
+
+def _split_harmony(text: str) -> Split | None:
+    """The last final message and all else; None when the text is not in channels."""
+    said, _, behind = text.partition(_HARMONY_LAST)
+    if _HARMONY_BEGINNING.match(said):
+        headers = list(_HARMONY_HEADER.finditer(said))
+    elif beginning := _BARE_BEGINNING.match(said):
+        following = list(_BARE_HEADER.finditer(said, beginning.end()))
+        if not _BARE_SENTENCE.match(said) and all(header["channel"] != "final" for header in following):
+            return None
+        headers = [beginning, *following]
+    else:
+        return None
+    if not headers or said[: headers[0].start()].strip():
+        return None
+    answer, thinking = "", []
+    for header, end in zip(headers, [*(header.start() for header in headers[1:]), len(said)], strict=True):
+        message = _HARMONY_END.sub("", said[header.end() : end]).strip()
+        if header["channel"] == "final" and message:
+            answer, message = message, answer
+        thinking.append(message)
+    parts = [part for part in (*thinking, behind.strip()) if part]
+    return Split(answer, "\n\n".join(parts) or None, "closed" if answer else "unclosed")
 
 
 def answer_state(answer: str) -> AnswerState:
