@@ -56,6 +56,17 @@ def test_the_last_final_message_of_harmony_is_the_answer(text, answer, thinking)
 @pytest.mark.parametrize(
     "text",
     [
+        "We need the height.assistantfinal答え",
+        "We need the height.<|end|><|start|>assistant<|channel|>final<|message|>答え",
+    ],
+)
+def test_harmony_may_begin_within_its_first_message(text):
+    assert split_thinking(text) == Split("答え", "We need the height.", "close_only")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "analysisWe need the height",
         "analysis高さを聞かれた",
         "<|channel|>analysis<|message|>We need",
@@ -79,6 +90,9 @@ def test_harmony_without_a_final_message_has_no_answer(text):
         "<|channel|> は区切りです。",
         "<|channel|> は区切りです。<|channel|>final<|message|>答え",
         "final answer: 42",
+        "印は「assistantfinal」です。assistantfinal と書かれます。",
+        "順に `<|end|><|start|>assistant<|channel|>final<|message|>` と並びます。",
+        "順に <|start|>assistant<|channel|>final<|message|> と並びます。",
     ],
 )
 def test_a_text_about_harmony_is_text(text):
@@ -177,7 +191,7 @@ def test_backticks_on_different_lines_do_not_make_inline_code():
     [
         "<think>", "</think>", "<think></think>", "</think><think>", "<think ", "<think a=", "`", "`<think>", "``` ` `` ",
         "```a\n</think>\n", "~~~\n```\n", "<think>`</think>`", "\n", " ", "> ", "<", "```\n<think>\n", "- ", "<think a='",
-        "` x `<think><think></think>`\n",
+        "` x `<think><think></think>`\n", "assistantfinal", "。assistantfinal ", "<|channel|>final<|message|>",
     ],
 )  # fmt: skip
 def test_long_hostile_text_is_split(unit):
