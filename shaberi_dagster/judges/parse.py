@@ -141,7 +141,8 @@ _IN_BRACKETS = rf"[ \t]{{0,4}}({_PLAIN_NUMBER})[ \t]{{0,4}}点?[ \t]{{0,4}}"
 _RATING = r"評価[ \t*]{0,8}:[ \t*]{0,8}"
 
 _FINAL_SCORE = re.compile(_MARKER, re.IGNORECASE)
-_BESIDE = re.compile(rf"{_VALUE}{_POINTS}(?:(?:/|out[ \t]of|\((?=[ \t0-9]{{1,8}}点満点)){_MAXIMUM})?", re.IGNORECASE)
+_NAMED_MAXIMUM = rf"{_CLOSE}(?:</score>)?[ \t(]{{0,4}}(?:/|out[ \t]of|(?=[ \t0-9]{{1,8}}点満点)){_MAXIMUM}"
+_BESIDE = re.compile(rf"{_VALUE}{_POINTS}(?:{_NAMED_MAXIMUM})?", re.IGNORECASE)
 _BELOW = re.compile(rf"[ \t*_`\"]{{0,16}}\n\s{{0,8}}{_LONE}$", re.IGNORECASE | re.MULTILINE)
 _NUMBERISH = re.compile(rf"{_OPEN}(?:<score>)?\s?(?:[-+.]\s?)?(?:[0-9]|nan\b|inf\b|infinity\b)", re.IGNORECASE)
 _FINAL_LINE = re.compile(rf"{_OPEN}{_MARKER}{_VALUE}(?:</score>)?{_UNIT}{_CLOSE}", re.IGNORECASE)
