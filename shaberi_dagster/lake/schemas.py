@@ -227,7 +227,7 @@ ANSWERS = Table(
         Column(
             "answer_ending",
             _TEXT,
-            "How the answer ended; null without a reply, or in a row that is older than this column",
+            "How the answer ended; null where that is not known",
             "complete, refused, filtered, truncated or empty",
             "endpoint",
         ),
