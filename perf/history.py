@@ -24,10 +24,10 @@ import duckdb
 import numpy as np
 import polars as pl
 
-from shaberi_dagster.cli.named_queries import named_queries
 from shaberi_dagster.lake.catalog import open_catalog, run_query, view_files, view_name, write_catalog
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.named_queries import named_queries
 from shaberi_dagster.settings import Settings
 
 _CREATED = datetime(2026, 1, 1, tzinfo=UTC)

@@ -76,8 +76,8 @@ class ComparisonDocument(Document):
                 )
         for benchmark, (n, n_shared) in self.report.shared_replies.items():
             yield (
-                f"{n_shared:,} of the {counted(n, 'answer')} to {benchmark} are the reply to another one's call: "
-                "paid for once, they are no evidence of their own."
+                f"{n_shared:,} of the {n:,} replies (answers and judgements) of {benchmark} are the reply to another "
+                "one's call: paid for once, they are no evidence of their own."
             )
 
     def data(self) -> Mapping[str, Any]:
@@ -94,7 +94,7 @@ class ComparisonDocument(Document):
                 for section in report.sections
             ],
             "shared_replies": {
-                name: {"n_answers": n, "n_shared": n_shared} for name, (n, n_shared) in report.shared_replies.items()
+                name: {"n_replies": n, "n_shared": n_shared} for name, (n, n_shared) in report.shared_replies.items()
             },
             "warnings": list(report.warnings),
             "notes": list(self._notes()),

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from statistics import median
 from typing import Any
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
@@ -71,7 +72,7 @@ class ScoreDocument(Document):
         *("state", "text"),
         *("stage", "calls", *_TOKENS, *_RARE_TOKENS),
         *("calls_without_usage", "cost_usd", "calls_without_price", "price_sources", "first_day", "last_day"),
-        *("n_out_of_scale", "n_asked", "n_categories", "over_categories", "n_answers", "n_shared"),
+        *("n_out_of_scale", "n_asked", "n_categories", "over_categories", "n_answers", "n_replies", "n_shared"),
         *("n_refused", "n_filtered", "n_truncated", "n_empty", "n_retried", "legacy", "zero", "strict"),
     )
 
@@ -226,12 +227,13 @@ class ScoreDocument(Document):
     def _judges(self) -> Iterator[Block]:
         report = self.report
         place = {row.question_set: benchmark_order(row) for row in report.rows}
-        for _, means in grouped(report.judge_means, lambda one: one.asked):
+        groups = grouped(report.judge_means, lambda one: one.asked)
+        for asked, means in groups:
             own = [one for one in means if one.benchmark != OVERALL]
             sets = sorted({one.question_sets[0] for one in own}, key=lambda name: (place[name], name))
             by_run = {(one.model, one.run_tag, one.question_sets[0]): one for one in own}
 
-            yield Heading(_judges_title(own))
+            yield Heading(_judges_title(own), f"asked {'; '.join(asked)}" if len(groups) > 1 else "")
             columns = [
                 _model(folds=True),
                 _tag("run tag"),
@@ -278,11 +280,12 @@ class ScoreDocument(Document):
                 "within the scale."
             )
         if report.over == "questions":
-            wider = {row.benchmark: row for row in report.rows if row.over_categories}
-            for name, row in wider.items():
+            wider = [row for row in report.rows if row.over_categories]
+            for name, rows in grouped(wider, lambda row: row.benchmark):
+                ratio = median(row.over_categories or 1 for row in rows)
                 yield (
-                    f"{name} has {row.n_categories} categories: if they are a sample as well, the interval is "
-                    f"{decimals(row.over_categories)} times as wide (--over categories)."
+                    f"{name} has {rows[0].n_categories} categories: if they are a sample as well, the interval is "
+                    f"{decimals(ratio)} times as wide{' in the median' if len(rows) > 1 else ''} (--over categories)."
                 )
         if any(_margin(row) != NOTHING for row in report.statistics):
             yield "95 % CI between runs (±): how stable a score is when the same is asked again."
@@ -433,8 +436,8 @@ def _statistics_table(
     named = [Column(one.title, benchmarks, left=True) if one.title == "benchmark" else one for one in table.columns]
     shared = {row.benchmark: row for row in rows if row.n_shared}
     notes = [
-        f"{row.n_shared:,} of the {counted(row.n_answers, 'answer')} to {name} are the reply to another one's call: "
-        "between them nothing can differ, and the sd is too small."
+        f"{row.n_shared:,} of the {row.n_replies:,} replies (answers and judgements) of {name} are the reply to "
+        "another one's call: between them nothing can differ, and the sd is too small."
         for name, row in shared.items()
     ]
     return Table(named, table.bold, notes)
@@ -496,11 +499,13 @@ def _replies_table(replies: Sequence[Replies]) -> Table:
         return cell
 
     several = len({own[0].run_id for own in runs}) > 1
-    names = ("answers", "refused", "filtered", "truncated", "empty", "out_of_scale", "retried")
+    names = ("answers", "refused", "filtered", "truncated", "empty")
     columns = [
         *([text("run", lambda own: f"{own[0].model} {own[0].run_tag}", folds=True)] if several else []),
         text("judge", lambda own: own[0].judge, folds=True),
-        *(number(tuple(name.split("_", 1)), total(f"n_{name}")) for name in names),
+        *(number(name, total(f"n_{name}")) for name in names),
+        number(("out of", "scale"), total("n_out_of_scale")),
+        number("retried", total("n_retried")),
         number(("mean", "under", "zero"), moved("zero")),
         number(("mean", "under", "strict"), moved("strict")),
     ]

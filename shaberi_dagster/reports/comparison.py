@@ -121,8 +121,8 @@ class ComparisonReport:
         a: One side.
         b: The other.
         sections: The mean of the judges first, if there are several.
-        shared_replies: By benchmark, how many answers of all the compared runs there are, and how many of them are the
-            reply to another one's call; only benchmarks that have such.
+        shared_replies: By benchmark, how many replies (answers and judgements) the compared runs rest on, and how many
+            of them are the reply to another one's call; only benchmarks that have such.
         warnings: What is not the same on both sides.
     """
 
@@ -178,7 +178,7 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
         *_left_out(catalog, a, b, sections, request.pipeline),
         *_missing(sections),
     )
-    return ComparisonReport(request, a, b, sections, _shared_replies(catalog, a, b, names), warnings)
+    return ComparisonReport(request, a, b, sections, _shared_replies(catalog, a, b, names, judges), warnings)
 
 
 # --- what is compared ------------------------------------------------------------------------------------------------
@@ -413,11 +413,11 @@ def _missing(sections: Sequence[Section]) -> Iterator[str]:
 
 
 def _shared_replies(
-    catalog: duckdb.DuckDBPyConnection, a: Side, b: Side, benchmarks: Iterable[str]
+    catalog: duckdb.DuckDBPyConnection, a: Side, b: Side, benchmarks: Iterable[str], judges: Iterable[str]
 ) -> dict[str, tuple[int, int]]:
-    found = fetch(catalog, "shared_replies", run_ids=[*a.run_ids, *b.run_ids])
+    found = fetch(catalog, "shared_replies", run_ids=[*a.run_ids, *b.run_ids], judges=list(judges))
     return {
-        row["benchmark"]: (row["n_answers"], row["n_shared"])
+        row["benchmark"]: (row["n_replies"], row["n_shared"])
         for row in found
         if row["n_shared"] and row["benchmark"] in benchmarks
     }

@@ -112,7 +112,7 @@ class GateReport:
         doubts = []
         if not self.could_fail:
             doubts.append("there are so few questions that no test could have failed")
-        if self.n_compared < LEAST_COMPARED * self.n_questions:
+        if self.n_compared / self.n_questions < LEAST_COMPARED:
             share = f"{self.n_compared / self.n_questions:.0%} of the baseline's questions"
             doubts.append(f"only {share} were compared ({self.n_compared} of {self.n_questions})")
         if self.baseline_run_id == self.run_id:

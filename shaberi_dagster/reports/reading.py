@@ -1,6 +1,7 @@
 """The SQL of reports: statements of `sql/reports/`, run on the public views."""
 
 import re
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,9 @@ def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
     """The result of a statement as a frame."""
     import polars as pl  # noqa: PLC0415  (only for those who want it)
 
-    return pl.DataFrame(result.to_arrow_table())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that the rows are copied once more
+        return pl.DataFrame(result.to_arrow_table())
 
 
 def reported_scales() -> list[dict[str, object]]:

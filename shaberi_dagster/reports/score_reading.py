@@ -222,10 +222,10 @@ def _with_statistics(
             del groups[model, base_tag]
     run_ids = {key: sorted({row.run_id for row in own}) for key, own in groups.items()}
     shared = {
-        (*key, row["benchmark"]): {"n_answers": row["n_answers"], "n_shared": row["n_shared"]}
+        (*key, row["benchmark"]): {"n_replies": row["n_replies"], "n_shared": row["n_shared"]}
         for key, own in run_ids.items()
         if len(own) > 1
-        for row in fetch(catalog, "shared_replies", run_ids=own)
+        for row in fetch(catalog, "shared_replies", run_ids=own, judges=list(selection.judges) or None)
     }
     statistics = [
         RunStatistic(

@@ -152,7 +152,7 @@ class RunStatistic:
         maximum: Highest score of a run.
         values: The runs' scores in the order of the runs.
         over_questions: The mean of all runs' samples with its 95 % interval over questions; None when not known.
-        n_answers: Answers of these runs.
+        n_replies: Replies (answers and judgements) that these runs rest on.
         n_shared: Those of them that are the reply to another one's call, which no spread between runs comes from.
     """
 
@@ -168,7 +168,7 @@ class RunStatistic:
     maximum: float
     values: Sequence[float]
     over_questions: Estimate | None = None
-    n_answers: int = 0
+    n_replies: int = 0
     n_shared: int = 0
 
 

@@ -250,6 +250,8 @@ def read_judge_means(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow
     whole = {run for run, own in cells.items() if sum(own < other for other in cells.values()) < _FEWEST_COMPARED}
     means: list[JudgeMean] = []
     for asked, group in grouped(runs, lambda run: _asked(run[1])):
+        if len({(run, row.judge) for run, own in group for row in own}) == 1:
+            continue  # nothing to take a mean of, or to compare
         own_runs = dict(group)
         compared = [run for run in own_runs if run in whole]
         found = (

@@ -273,9 +273,10 @@ def test_replies_that_both_sides_share_are_said_to_be_no_evidence(lake, compared
 
     report = compared()
 
-    assert report["shared_replies"] == {"tengu": {"n_answers": 6, "n_shared": 2}}
+    assert report["shared_replies"] == {"tengu": {"n_replies": 6, "n_shared": 2}}
     assert any(
-        note.startswith("2 of the 6 answers to tengu are the reply to another one's call") for note in report["notes"]
+        note.startswith("2 of the 6 replies (answers and judgements) of tengu are the reply to another one's call")
+        for note in report["notes"]
     )
 
 

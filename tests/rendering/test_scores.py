@@ -554,14 +554,16 @@ def test_two_runs_show_their_range_and_no_margin():
 
 
 def test_shared_replies_are_said_below_the_spread_that_they_narrow():
-    text = " ".join(table(run(7), statistics=[statistic(n_answers=300, n_shared=100)]).split())
-    assert "100 of the 300 answers to elyza are the reply to another one's call" in text
+    text = " ".join(table(run(7), statistics=[statistic(n_replies=300, n_shared=100)]).split())
+    assert "100 of the 300 replies (answers and judgements) of elyza are the reply to another one's call" in text
 
 
 def test_categories_that_would_widen_the_interval_are_said_and_used():
     rows = [row("tengu", over_questions=ESTIMATE, n_categories=23, over_categories=1.74)]
     assert "tengu has 23 categories" in table(rows)
     assert "1.74 times as wide (--over categories)" in " ".join(table(rows).split())
+    several = [*rows, row("tengu", over_questions=ESTIMATE, n_categories=23, over_categories=1.54, model="other")]
+    assert "1.64 times as wide in the median" in " ".join(table(several).split())
     assert "--over categories" not in table(rows, over="categories")
     assert "over categories (a–b)" in table(rows, over="categories")
 

@@ -2,6 +2,7 @@
 
 from io import StringIO
 from pathlib import Path
+from random import Random
 
 import jsonschema
 import orjson
@@ -58,6 +59,18 @@ def test_a_strategy_is_compared_with_the_mean_of_the_samples_of_each_question(re
     assert found.interval.lower < found.difference < found.interval.upper
     of_single = against(report, "single")["plurality"]
     assert (of_single.difference, of_single.p_value) == (pytest.approx(7 / SIZE), pytest.approx(mcnemar_exact(7, 0)))
+
+
+def test_the_mean_of_the_samples_is_a_less_noisy_reference_than_one_answer(read):
+    random = Random(20260301)
+    chances = [random.betavariate(2, 1) for _ in range(200)]
+    single, strategy = ([random.random() < chance for chance in chances] for _ in range(2))
+    samples = [[random.random() < chance for _ in range(3)] for chance in chances]
+    report = read({"gsm8k": {"single": single, "elo": strategy, "samples": samples}})
+
+    widths = {one.reference: one.interval.upper - one.interval.lower for one in report.pooled.against}
+    # In theory sqrt((1 + 1/3) / (1 + 1)) = 0.82: a sample's noise is that of the strategy, here an answer like them.
+    assert 0.7 < widths["samples"] / widths["single"] < 0.92
 
 
 def test_p_values_are_adjusted_for_the_number_of_strategies(read):

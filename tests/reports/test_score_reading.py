@@ -649,6 +649,12 @@ def test_a_run_with_a_part_of_the_judges_does_not_shrink_the_comparison_of_the_o
     assert any("other runs have all of theirs and more: part t" in remark for remark in report.remarks)
 
 
+def test_a_run_of_one_judge_that_was_asked_otherwise_has_no_table_of_judges(read):
+    metrics, rows = models_judged({"m": [1.0, 2.0], "n": [7.0, 8.0]}, "ab")
+    alone = metric("alone", benchmark="rakuda", question_set="rakuda@40")
+    assert "alone" not in {one.model for one in read([*metrics, alone], tables={"scores": rows}).judge_means}
+
+
 def test_under_strict_the_mean_over_runs_of_an_unfinished_run_is_undefined(read):
     strict = {"null_policy": "strict"}
     rows = [
@@ -731,4 +737,4 @@ def test_replies_that_several_runs_share_are_counted_beside_their_statistics(rea
     report = read([numbered(1, 5.0), numbered(2, 6.0)], tables={"answers": answers}, tags=["t"])
 
     tengu = next(one for one in report.statistics if one.benchmark == "tengu")
-    assert (tengu.n_answers, tengu.n_shared) == (4, 1)
+    assert (tengu.n_replies, tengu.n_shared) == (4, 1)
