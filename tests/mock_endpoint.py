@@ -15,6 +15,7 @@ import collections
 import contextlib
 import hashlib
 import json
+import re
 import socket
 import ssl
 import threading
@@ -25,6 +26,7 @@ from typing import Any
 from aiohttp import web
 
 _FILLER = "日本の四季は豊かで、春には桜が咲き、夏には祭りがあり、秋には紅葉が山を染め、冬には雪が降ります。"
+_SCALE = re.compile("点から([0-9]+)点")
 Scripted = str | bytes | dict[str, Any] | web.Response
 
 
@@ -215,7 +217,8 @@ def content_for(body: dict[str, Any], length: int = 200) -> str:
     prompt = "\n".join(str(message["content"]) for message in body["messages"])
     number = _hash(body["model"], prompt)
     if "FINAL SCORE" in prompt:
-        return f"回答は質問におおむね沿っています。\nFINAL SCORE: {1 + number % 10}"
+        highest = int(scale[1]) if (scale := _SCALE.search(prompt)) else 10
+        return f"回答は質問におおむね沿っています。\nFINAL SCORE: {1 + number % highest}"
     start = number % len(_FILLER)
     return (_FILLER * (2 + length // len(_FILLER)))[start : start + length]
 

@@ -18,6 +18,9 @@ from shaberi_dagster.prompting import (
 )
 from shaberi_dagster.runs.spec import JudgeSpec
 
+OUT_OF_SCALE = "out_of_scale"
+"""The failure of a judge that gives a score outside of its scale, or one of another scale."""
+
 
 class LLMJudge(Judge):
     """One judge of a run for one benchmark.
@@ -73,11 +76,15 @@ class LLMJudge(Judge):
         last = second or first
         if (parsed := self._parsed(case, last)) is not None:
             low, high = self._benchmark.scale_minimum, self._benchmark.scale_maximum
+            if is_out_of_scale(parsed, low, high):
+                message = f"the judge gave {parsed}, and the scale is {low} to {high}"
+                failure = {"status": "error", "error_class": OUT_OF_SCALE, "error_message": message}
+                return row | failure | {"out_of_scale": True}
             return row | {
                 "status": "ok",
                 "score": parsed.score,
                 "score_source": "fallback" if second else parsed.source,
-                "out_of_scale": is_out_of_scale(parsed.score, low, high),
+                "out_of_scale": False,
             }
         if last.status == "error":
             return row | {"status": "error", "error_class": last.error_class, "error_message": last.error_message}

@@ -6,8 +6,10 @@ a score ends the search: guessing on from there would give the judge a score it 
 
 Decisions that are not obvious:
 
-- A minus sign makes a number nonsense, since every scale starts at 0 or 1; so do ranges (`7-8`), sums (`3+2=5`), other
-  scales (`80/100`), `1.2.3`, and more than four digits before the point.
+- A minus sign makes a number nonsense, since every scale starts at 0 or 1; so do ranges (`7-8`), sums (`3+2=5`),
+  `1.2.3`, and more than four digits before the point.
+- A judge that names a maximum (`7/10`, `8 out of 10`, `80/100`) says which scale it means; whether that is the scale it
+  was told is not for the parser.
 - A number at the very end of an output that was cut off (`finish_reason` `length`) may be half a number: no score.
 - A bare number has at most two digits; a line `2024` ends a text about history, not a judgement.
 - An answer under judgement may itself hold `FINAL SCORE: 10`. Then only the judge's own last line counts.
@@ -18,7 +20,7 @@ Every pattern is bounded, so the time is linear in the length of the texts.
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from statistics import fmean
@@ -36,10 +38,15 @@ class ParsedScore:
     Attributes:
         score: On the judge's own scale; may lie outside it.
         source: The form in which it was found.
+        out_of: The maximum that the judge names behind it; None when it names none.
     """
 
     score: float
     source: ScoreSource
+    out_of: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.score:g}" if self.out_of is None else f"{self.score:g}/{self.out_of:g}"
 
 
 def parse_score(
@@ -54,7 +61,7 @@ def parse_score(
 
     Tried in order: the last `FINAL SCORE:`, the last `<score>` tag, the benchmark's legacy forms, a bare number. The
     colon, digits and point may be full-width; markdown, quotes and brackets around the number, `点` and `/10` behind it
-    are accepted.
+    are accepted (behind `FINAL SCORE:` also `out of 10` and `（10点満点`).
 
     Args:
         output: The judge's whole output, without its thinking.
@@ -86,13 +93,14 @@ def parse_score(
         if found is not None:
             if math.isnan(found.value) or (cut_off and found.at_end):
                 return None
-            return ParsedScore(float(round(found.value)) if rounding == "legacy" else found.value, source)
+            score = float(round(found.value)) if rounding == "legacy" else found.value
+            return ParsedScore(score, source, found.out_of)
     return None
 
 
-def is_out_of_scale(score: float, low: float, high: float) -> bool:
-    """Whether a score lies outside the judge's scale, whose ends belong to it."""
-    return not low <= score <= high
+def is_out_of_scale(parsed: ParsedScore, low: float, high: float) -> bool:
+    """Whether a score lies outside the judge's scale, whose ends belong to it, or is one of another scale."""
+    return not low <= parsed.score <= high or parsed.out_of not in {None, high}
 
 
 @dataclass(frozen=True)
@@ -102,10 +110,12 @@ class _Found:
     Attributes:
         value: NaN if it is nonsense.
         at_end: Nothing follows it in the text, so it may be the beginning of a longer number.
+        out_of: The maximum that is named behind it.
     """
 
     value: float
     at_end: bool = False
+    out_of: float | None = None
 
 
 _Finder = Callable[[str], _Found | None]
@@ -116,13 +126,14 @@ _FOLD = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: " ", 
 _OPEN = r"[ \t*_`\"'\[(【「『<$]{0,16}"
 _CLOSE = r"[ \t*_`\"'\])】」』>$。]{0,16}"
 _PLAIN_NUMBER = r"[0-9]{1,4}(?:\.[0-9]{1,20})?"
-# What must not follow: more digits, a unit that is no score, a range or sum, another scale than one up to 10 or 5.
+# What must not follow: more digits, a unit that is no score, a range or sum.
 _NUMBER = (
     rf"(?P<number>{_PLAIN_NUMBER})(?!\.?[0-9])(?![A-Za-z%])"
     r"(?![ \t*]{0,8}[-+=~〜–—×→:,][ \t*]{0,8}[0-9])"
-    r"(?![ \t*]{0,8}/[ \t*]{0,8}(?!(?:10|5)(?!\.?[0-9]))[0-9])"
 )
-_UNIT = r"[ \t]{0,8}(?:点|points?(?![A-Za-z]))?[ \t*]{0,8}(?:/[ \t*]{0,8}(?:10|5)[ \t]{0,8}点?)?"
+_POINTS = r"[ \t]{0,8}(?:点|points?(?![A-Za-z]))?[ \t*]{0,8}"
+_MAXIMUM = rf"[ \t*]{{0,8}}(?P<out_of>{_PLAIN_NUMBER})(?!\.?[0-9])[ \t]{{0,8}}点?"
+_UNIT = rf"{_POINTS}(?:/{_MAXIMUM})?"
 _MARKER = r"FINAL[ \t_]{1,4}SCORE[ \t*_`\"'\])】」]{0,8}:"
 _VALUE = rf"{_OPEN}(?:<score>[ \t]{{0,8}})?{_NUMBER}"
 _LONE = rf"{_OPEN}{_NUMBER}{_UNIT}{_CLOSE}"
@@ -130,7 +141,8 @@ _IN_BRACKETS = rf"[ \t]{{0,4}}({_PLAIN_NUMBER})[ \t]{{0,4}}点?[ \t]{{0,4}}"
 _RATING = r"評価[ \t*]{0,8}:[ \t*]{0,8}"
 
 _FINAL_SCORE = re.compile(_MARKER, re.IGNORECASE)
-_BESIDE = re.compile(_VALUE, re.IGNORECASE)
+_NAMED_MAXIMUM = rf"{_CLOSE}(?:</score>)?[ \t(]{{0,4}}(?:/|out[ \t]of|(?=[ \t0-9]{{1,8}}点満点)){_MAXIMUM}"
+_BESIDE = re.compile(rf"{_VALUE}{_POINTS}(?:{_NAMED_MAXIMUM})?", re.IGNORECASE)
 _BELOW = re.compile(rf"[ \t*_`\"]{{0,16}}\n\s{{0,8}}{_LONE}$", re.IGNORECASE | re.MULTILINE)
 _NUMBERISH = re.compile(rf"{_OPEN}(?:<score>)?\s?(?:[-+.]\s?)?(?:[0-9]|nan\b|inf\b|infinity\b)", re.IGNORECASE)
 _FINAL_LINE = re.compile(rf"{_OPEN}{_MARKER}{_VALUE}(?:</score>)?{_UNIT}{_CLOSE}", re.IGNORECASE)
@@ -144,6 +156,7 @@ _LEGACY: Mapping[LegacyForm, re.Pattern[str]] = {
     "rakuda_brackets": re.compile(rf"{_RATING}(?:\[\[{_IN_BRACKETS}\]\]|\[{_IN_BRACKETS}\]|【{_IN_BRACKETS}】)"),
 }
 _MAXIMUM_BARE_NUMBER = 100  # exclusive
+_BARE_MAXIMA = frozenset({None, 5, 10})  # a line `5/12` may be a date
 _QUOTING = re.compile(r"[\s*_`>\"'「」『』#|-]+")
 
 
@@ -153,7 +166,8 @@ def _fold(text: str) -> str:
 
 def _number(match: re.Match[str]) -> _Found:
     rest = match.string[match.end("number") : match.end("number") + 2]
-    return _Found(float(match["number"]), at_end=rest in {"", "."})
+    maximum = match["out_of"]
+    return _Found(float(match["number"]), at_end=rest in {"", "."}, out_of=float(maximum) if maximum else None)
 
 
 def _final_score(text: str) -> _Found | None:
@@ -169,7 +183,7 @@ def _final_score(text: str) -> _Found | None:
 def _score_tag(text: str) -> _Found | None:
     for tag in reversed(list(_SCORE_TAG.finditer(text))):
         if value := _LONE_NUMBER.fullmatch(tag["body"].strip()):
-            return _Found(float(value["number"]))
+            return replace(_number(value), at_end=False)
         if _DIGIT.search(tag["body"]):
             return _Found(math.nan)
     return None
@@ -210,7 +224,8 @@ class _BareNumber:
             return None
         if _unquoted(match[0]) in map(_unquoted, self._answer.split("\n")):
             return None
-        return _number(match)
+        found = _number(match)
+        return found if found.out_of in _BARE_MAXIMA else None
 
 
 class _OwnLastLine:

@@ -224,6 +224,13 @@ ANSWERS = Table(
         Column("raw_answer", _TEXT, "The imported text where the judged one differs", source="legacy tree"),
         Column("answered_at", _TIME, "When an imported answer was last updated", "UTC", "legacy tree"),
         Column("answer_model", _TEXT, "The model asked; in an ensemble not always the run's", source="RunSpec"),
+        Column(
+            "answer_ending",
+            _TEXT,
+            "How the answer ended; null where that is not known",
+            "complete, refused, filtered, truncated or empty",
+            "endpoint",
+        ),
     ),
     partition_by=("benchmark",),
 )
@@ -429,6 +436,8 @@ CALLS = Table(
             "genai-prices VERSION, the price file's name and sha256, or embedded",
             "price list",
         ),
+        Column("refusal", _TEXT, "What the endpoint marks as a refusal", source="endpoint"),
+        Column("tool_calls", _TEXT, "Tools that the model called", "JSON", "endpoint"),
     ),
     partition_by=("stage",),
 )

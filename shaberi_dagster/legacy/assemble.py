@@ -15,7 +15,7 @@ from shaberi_dagster.legacy.grouping import judged_texts
 from shaberi_dagster.legacy.judges import legacy_judge
 from shaberi_dagster.legacy.lines import CONTENT, SAMPLE, Lines
 from shaberi_dagster.legacy.tree import display_name
-from shaberi_dagster.llm.thinking import answer_state, split_thinking
+from shaberi_dagster.llm.thinking import MARKS, answer_state, split_thinking
 from shaberi_dagster.stages.scores import scales
 
 NOT_RECORDED = "settings, tokens, times, finish_reason"
@@ -161,8 +161,8 @@ def _with_texts(rows: pl.DataFrame, judged: pl.DataFrame, texts: pl.DataFrame) -
 def _split(texts: pl.DataFrame) -> pl.DataFrame:
     """text_hash, split, split_hash and thinking of the texts of which something is not the answer."""
     rows = []
-    tagged = texts.filter(pl.col("text").str.contains("<", literal=True))
-    for text_hash, text in tagged.iter_rows():
+    marked = texts.filter(pl.col("text").str.contains(MARKS))
+    for text_hash, text in marked.iter_rows():
         found = split_thinking(text)
         if found.answer != text:
             rows.append((text_hash, found.answer, sha256_text(found.answer), found.thinking))
@@ -212,8 +212,8 @@ def _links(judgements: pl.DataFrame, stored: pl.DataFrame, texts: pl.DataFrame) 
 
 def _judged_forms(texts: pl.DataFrame) -> pl.DataFrame:
     """raw_hash, text_hash and is_form (true): what else a judge can have got of stored texts."""
-    tagged = texts.filter(pl.col("text").str.contains("<", literal=True))
-    rows = [(raw_hash, sha256_text(form), True) for raw_hash, text in tagged.iter_rows() for form in judged_texts(text)]
+    marked = texts.filter(pl.col("text").str.contains(MARKS))
+    rows = [(raw_hash, sha256_text(form), True) for raw_hash, text in marked.iter_rows() for form in judged_texts(text)]
     schema = {"raw_hash": pl.String, "text_hash": pl.String, "is_form": pl.Boolean}
     return pl.DataFrame(rows, schema=schema, orient="row").unique()
 

@@ -202,10 +202,11 @@ def judged_texts(raw: str) -> set[str]:
     >>> sorted(judged_texts("<think>hm</think>yes"))
     ['<think>hm</think>yes', 'yes']
     """
-    if "<" not in raw:
-        return {raw}
-    legacy = _without_blocks(raw)
-    return {raw, legacy, legacy.strip(), split_thinking(raw).answer}
+    found = {raw, split_thinking(raw).answer}
+    if "<" in raw:
+        legacy = _without_blocks(raw)
+        found |= {legacy, legacy.strip()}
+    return found
 
 
 def _without_blocks(text: str) -> str:

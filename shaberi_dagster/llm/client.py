@@ -202,7 +202,8 @@ class ChatClient:
         key = self._key or ""
         if len(key) < _REPLY_SECRET_LENGTH:
             return reply
-        texts: dict[str, Any] = {name: getattr(reply, name) for name in ("content", "reasoning", "finish_reason")}
+        names = ("content", "reasoning", "finish_reason", "refusal", "tool_calls")
+        texts: dict[str, Any] = {name: getattr(reply, name) for name in names}
         return replace(reply, **{name: text and text.replace(key, "[key]") for name, text in texts.items()})
 
 

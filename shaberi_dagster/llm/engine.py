@@ -197,6 +197,8 @@ class _Attempts:
             attempts=self._made,
             latency_seconds=self._latency,
             created_at=datetime.now(UTC),
+            refusal=reply.refusal if reply else None,
+            tool_calls=reply.tool_calls if reply else None,
         )
         self._budget.count(call)
         return call

@@ -12,6 +12,7 @@ from shaberi_dagster.llm.types import Usage
 _LONE_SURROGATES = "surrogatepass"
 _STATUS = re.compile("[1-5][0-9][0-9]")
 _MOST_TOKENS = 2**53
+_TEXT_PARTS = frozenset({"text", "output_text"})
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Reply:
     reasoning: str | None = None
     finish_reason: str | None = None
     usage: Usage = field(default_factory=Usage)
+    refusal: str | None = None
+    tool_calls: str | None = None
 
 
 class MalformedReplyError(Exception):
@@ -76,12 +79,16 @@ def parsed(document: dict[str, Any]) -> Reply:
         if choice.get("error") or finish_reason == "error":  # a proxy whose provider failed half way
             raise MalformedReplyError("the reply ended in an error")
         reasoning = message.get("reasoning_content") or message.get("reasoning")
+        refusal = _refusal(message)
+        tool_calls = message.get("tool_calls") or message.get("function_call")
         return Reply(
-            content=_text(message.get("content")),
+            content=_text(message.get("content")) or refusal or "",
             # What is of another type than the table's column could never be stored.
             reasoning=reasoning if isinstance(reasoning, str) else None,
             finish_reason=finish_reason if isinstance(finish_reason, str) else None,
             usage=_usage(_object(document.get("usage"))),
+            refusal=refusal,
+            tool_calls=orjson.dumps(tool_calls).decode() if tool_calls else None,
         )
     except (LookupError, TypeError, AttributeError):
         raise MalformedReplyError("the reply has no choices with a message") from None
@@ -103,15 +110,31 @@ def _text(content: Any) -> str:
     """The text of a message, which is null beside a refusal and a list of parts from some servers."""
     if content is None or isinstance(content, str):
         return content or ""
-    return "".join(part["text"] for part in content if part.get("type") == "text")
+    return "".join(part["text"] for part in content if part.get("type") in _TEXT_PARTS)
+
+
+def _refusal(message: dict[str, Any]) -> str | None:
+    """What the model says instead of an answer: a field of the message, or parts of its content."""
+    parts, said = message.get("content"), message.get("refusal")
+    if not said and isinstance(parts, list):
+        said = "".join(part["refusal"] for part in parts if part.get("type") == "refusal")
+    return said if isinstance(said, str) and said else None
 
 
 def _usage(usage: dict[str, Any]) -> Usage:
+    prompt, completion = _tokens(usage.get("prompt_tokens")), _tokens(usage.get("completion_tokens"))
+    reasoning = _tokens(_object(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    if reasoning and completion is not None:
+        # Most count reasoning among the completion tokens. Some (xAI) count it beside them: then the total says so, or
+        # there is more reasoning than completion. Either way it is paid for as completion.
+        total = _tokens(usage.get("total_tokens"))
+        if reasoning > completion or total == (prompt or 0) + completion + reasoning:
+            completion += reasoning
     return Usage(
-        prompt_tokens=_tokens(usage.get("prompt_tokens")),
-        completion_tokens=_tokens(usage.get("completion_tokens")),
+        prompt_tokens=prompt,
+        completion_tokens=completion,
         cached_tokens=_tokens(_object(usage.get("prompt_tokens_details")).get("cached_tokens")),
-        reasoning_tokens=_tokens(_object(usage.get("completion_tokens_details")).get("reasoning_tokens")),
+        reasoning_tokens=reasoning,
     )
 
 

@@ -3,6 +3,10 @@
 Models mark their thinking with `<think>`, `<thinking>`, `<reason>` or `<reasoning>`. The four are one family here:
 a block opened by one may be closed by another, as models do. Texts that merely *write about* such tags (in a code
 fence or in inline code) keep them. All of it takes time linear in the length of the text.
+
+Models that write Harmony (gpt-oss) put messages into channels instead; servers that do not know it pass them on, with
+their markers (`<|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…`) or, where special
+tokens are dropped, without (`analysis…assistantfinal…`). The last final message is the answer.
 """
 
 import re
@@ -12,6 +16,9 @@ from typing import Literal
 
 TagState = Literal["none", "closed", "unclosed", "close_only"]
 AnswerState = Literal["text", "empty", "whitespace"]
+
+MARKS = r"<|\A\s*analysis|assistantfinal"
+"""Matches every text that has thinking in it, and some others: a quick look at many, for Python and polars."""
 
 # Attributes need `name=value`, so that a placeholder such as `<reason for refusal>` is text. Possessive
 # quantifiers: nothing to backtrack into.
@@ -29,6 +36,22 @@ _IN_ANSWER = re.compile(f"{_FENCE_PATTERN}|{_TICKS_PATTERN}|{_TAG_PATTERN}", _FL
 _IN_THINKING = re.compile(f"{_TICKS_PATTERN}|{_TAG_PATTERN}", _FLAGS)
 _TICKS = re.compile(_TICKS_PATTERN)
 
+_CHANNEL = "(?P<channel>analysis|commentary|final)"
+_HEADER_PATTERN = (
+    rf"(?:<\|start\|>assistant)?<\|channel\|>{_CHANNEL}[^<\n]{{0,100}}(?:<\|constrain\|>[^<\n]{{0,40}})?<\|message\|>"
+)
+_HEADER = re.compile(_HEADER_PATTERN)
+# A reply begins with a header; or within a message, if its header was part of the prompt.
+_HARMONY = re.compile(rf"(?:\s*+|[^`<]*+<\|end\|>)(?={_HEADER_PATTERN})")
+_MESSAGE_END = re.compile(r"<\|(?:end|call|return)\|>")
+_LAST_END = "<|return|>"  # what a server generates behind it is no part of the reply
+# Where the tokens were dropped, the words stand directly between the texts. A text that only begins with "analysis" and
+# has no answer is one of these when a sentence begins right behind the word.
+_BARE_HEADER = re.compile(rf"(?<!`)assistant{_CHANNEL}")
+_BARE_HARMONY = re.compile(r"\s*+(?:(?:assistant)?(?P<channel>analysis|commentary)|(?=assistantfinal))")
+_BARE_SENTENCE = re.compile(r"\s*+analysis(?=[A-Z\u3041-\u30ff\u4e00-\u9fff])")
+_BARE_ANSWER = re.compile(r"(?<=[.!?。！？])assistantfinal(?=\S)")
+
 # Drawn as nothing although Unicode calls them letters, symbols or marks: the Hangul fillers, the blank braille
 # pattern, the grapheme joiner and the variation selectors.
 _BLANK_GLYPHS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f") | {chr(code) for code in range(0xFE00, 0xFE10)}
@@ -41,9 +64,10 @@ class Split:
     Attributes:
         answer: What is judged. Byte-identical to the text when nothing was removed, else without outer whitespace.
         thinking: The blocks' texts joined by blank lines; None when there is none or it is blank.
-        tag_state: `none`: no thinking tags. `closed`: complete blocks only. `unclosed`: a block was opened and never
-            closed, everything behind its tag is thinking. `close_only`: the text began inside a block (the opening
-            tag was part of the prompt); everything before the closing tag is thinking.
+        tag_state: `none`: no thinking tags or channels. `closed`: complete blocks only. `unclosed`: a block was opened
+            and never closed, everything behind its tag is thinking. `close_only`: the text began inside a block (the
+            opening tag was part of the prompt); everything before the closing tag is thinking. Harmony is `closed` (or
+            `close_only`) with a final message, else `unclosed`.
     """
 
     answer: str
@@ -78,6 +102,8 @@ def split_thinking(text: str) -> Split:
     Returns:
         Answer and thinking. Together they hold every non-blank character outside the tags.
     """
+    if (harmony := _split_harmony(text)) is not None:
+        return harmony
     if _TAG.search(text) is None:
         return Split(text, None, "none")
     scan = _Scan(text)
@@ -89,6 +115,37 @@ def split_thinking(text: str) -> Split:
     thinking = (piece.text.strip() for piece in scan.pieces if piece.hidden or piece.start < cut)
     state: TagState = "unclosed" if scan.unclosed else "close_only" if cut else "closed"
     return Split(answer.strip(), "\n\n".join(part for part in thinking if part) or None, state)
+
+
+def _split_harmony(text: str) -> Split | None:
+    """The last final message and all else; None when the text is not in channels."""
+    said, _, behind = text.partition(_LAST_END)
+    headers = _harmony_headers(said)
+    if not headers:
+        return None
+    headless = said[: headers[0].start()].strip()
+    answer, thinking = "", [_MESSAGE_END.sub("", headless)]
+    for header, end in zip(headers, [*(header.start() for header in headers[1:]), len(said)], strict=True):
+        message = _MESSAGE_END.sub("", said[header.end() : end]).strip()
+        if header["channel"] == "final" and message:
+            answer, message = message, answer
+        thinking.append(message)
+    parts = [part for part in (*thinking, behind.strip()) if part]
+    state: TagState = "unclosed" if not answer else "close_only" if headless else "closed"
+    return Split(answer, "\n\n".join(parts) or None, state)
+
+
+def _harmony_headers(text: str) -> list[re.Match[str]]:
+    """Where its messages begin; none when it is not in channels."""
+    if _HARMONY.match(text):
+        return list(_HEADER.finditer(text))
+    if beginning := _BARE_HARMONY.match(text):
+        following = list(_BARE_HEADER.finditer(text, beginning.end()))
+        if _BARE_SENTENCE.match(text) or any(header["channel"] == "final" for header in following):
+            return [beginning, *following]
+        return []
+    answer = _BARE_ANSWER.search(text)
+    return list(_BARE_HEADER.finditer(text, answer.start())) if answer else []
 
 
 def answer_state(answer: str) -> AnswerState:

@@ -9,6 +9,8 @@ from shaberi_dagster.identity import sha256_json
 
 Role = Literal["system", "user", "assistant"]
 
+_LATER = ("refusal", "tool_calls")  # what records of earlier calls do not have
+
 ErrorClass = Literal[
     "rate_limit",  # 429, 529
     "transient",  # 5xx, timeout, reset, malformed or empty body
@@ -160,13 +162,16 @@ class Call:
         status: `ok`: there is a reply (it may be empty text); `error`: there is none.
         error_class: None for `ok`.
         error_message: One line, without secrets; None for `ok`.
-        content: The reply's text exactly as received ("" when it was null); None for errors.
+        content: The reply's text exactly as received, or that of its refusal when there is no other ("" when there is
+            neither); None for errors.
         reasoning: The API's own `reasoning_content` (or `reasoning`), None when absent.
         finish_reason: As reported: `stop`, `length`, `content_filter`, …
         usage: Tokens of the successful attempt.
         attempts: HTTP requests made, the last one included.
         latency_seconds: Duration of the last attempt.
         created_at: UTC time of the end.
+        refusal: What the endpoint marks as a refusal.
+        tool_calls: Tools that the model called, as JSON.
     """
 
     request_hash: str
@@ -182,6 +187,8 @@ class Call:
     attempts: int
     latency_seconds: float
     created_at: datetime
+    refusal: str | None = None
+    tool_calls: str | None = None
 
     def to_record(self) -> dict[str, Any]:
         """The call as one flat JSON-ready row, with `usage` spread into its columns."""
@@ -190,9 +197,10 @@ class Call:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "Call":
-        """The call that `to_record` wrote; unknown keys are ignored."""
+        """The call that `to_record` wrote, also before there were refusals and tool calls; unknown keys are ignored."""
         usage = Usage(**{name: record.get(name) for name in Usage.__dataclass_fields__})
         created = record["created_at"]
         at = created if isinstance(created, datetime) else datetime.fromisoformat(created)
         names = cls.__dataclass_fields__.keys() - {"usage", "created_at"}
-        return cls(usage=usage, created_at=at, **{name: record[name] for name in names})
+        known: dict[str, Any] = {**dict.fromkeys(_LATER), **record}
+        return cls(usage=usage, created_at=at, **{name: known[name] for name in names})

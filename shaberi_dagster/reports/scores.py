@@ -240,11 +240,11 @@ class Replies:
         judge: Who scored.
         benchmark: The benchmark.
         n_answers: Answers asked for.
-        n_refused: Those that the endpoint calls a refusal.
+        n_refused: Those that the endpoint calls a refusal, with a text (which is judged) or without.
         n_filtered: Those that a filter of the endpoint kept back.
         n_truncated: Those that the token limit cut off.
         n_empty: Those without a text.
-        n_out_of_scale: Scores outside of the scale.
+        n_out_of_scale: Scores outside of the scale: those that count, and those that are failures for that.
         n_retried: Calls, of any stage, that took more than one request.
         legacy: The score under the null policy legacy.
         zero: Under zero.

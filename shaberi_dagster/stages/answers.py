@@ -11,13 +11,15 @@ from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
-from shaberi_dagster.llm.types import CallRange, ChatRequest, Message
+from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message
 from shaberi_dagster.prompting import generation_messages, generation_prompt_hash
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.stages.base import RUN_COLUMNS, Ask, Asker, Item, Rows, Stage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 
 _ONE_CALL = CallRange(1, 1)
+# How reasons to stop begin where a filter of the endpoint kept the rest back: OpenAI's and Azure's, then Google's.
+_FILTERS = ("content_filter", "safety", "prohibited_content", "blocklist", "recitation", "spii")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +121,7 @@ class Answers(Stage[AnswerItem]):
             "answer_hash": sha256_text(split.answer),
             "answer_state": answer_state(split.answer),
             "truncated": call.finish_reason == "length",
+            "answer_ending": _ending(call, split.answer),
             "thinking": "\n\n".join(thinking) or None,
         }
 
@@ -165,3 +168,15 @@ class Answers(Stage[AnswerItem]):
         for index in range(settings.samples):
             asked = spec.sampled(one.name, index)
             yield ChatRequest(asked.endpoint.to_endpoint(), asked.model, messages, settings.sampling, index, replicate)
+
+
+def _ending(call: Call, answer: str) -> str:
+    """How the endpoint says that the reply ended; only where it says nothing else, whether there is an answer."""
+    reason = (call.finish_reason or "").lower()
+    if call.refusal or reason == "refusal":
+        return "refused"
+    if reason.startswith(_FILTERS):
+        return "filtered"
+    if reason == "length":
+        return "truncated"
+    return "complete" if answer_state(answer) == "text" else "empty"

@@ -11,7 +11,7 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.base import Case, Judge, not_judged
-from shaberi_dagster.judges.llm import LLMJudge
+from shaberi_dagster.judges.llm import OUT_OF_SCALE, LLMJudge
 from shaberi_dagster.judges.rule import RuleJudge
 from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.lake.writer import RowWriter
@@ -135,7 +135,7 @@ class Judgements(Stage[JudgementItem]):
         standing = rows.filter(~pl.col("superseded"), pl.col("judge").is_in(judges))
         scored = standing.filter(pl.col("score").is_not_null())
         failed = standing.filter(pl.col("status").is_in(["error", "skipped"])).height
-        outside = int(scored["out_of_scale"].sum())
+        outside = int(standing["out_of_scale"].sum())
         answers = self._slim().filter(benchmark=benchmark)
         unlike = standing.join(answers, on=[*texts.KEY, "answer_hash"], how="anti", nulls_equal=True).height
         planned = self.plan.spec.n_answers(benchmark) * len(judges)
@@ -165,7 +165,7 @@ class Judgements(Stage[JudgementItem]):
                 Check(
                     "within_scale",
                     outside == 0,
-                    f"{outside} of {scored.height} scores are outside the scale",
+                    f"{outside} of {standing.height} judgements are outside the scale",
                     severe=False,
                 ),
                 Check("fresh", unlike == 0, f"{unlike} judgements are stale or orphaned"),
@@ -178,7 +178,7 @@ class Judgements(Stage[JudgementItem]):
         Of several judgements by the same call the last one tells: a call that brought no score long ago and was made
         again since then is of use.
         """
-        of_no_use = pl.col("error_class").is_in(["no_score", "empty_output"]).fill_null(value=False)
+        of_no_use = pl.col("error_class").is_in(["no_score", "empty_output", OUT_OF_SCALE]).fill_null(value=False)
         told = of_no_use | pl.col("status").is_in(["ok", "excluded"])
         # Another failure is of the last call: where that is the fallback, the first one was of use.
         told_first = told | pl.col("fallback_request_hash").is_not_null()
@@ -284,7 +284,10 @@ class Judgements(Stage[JudgementItem]):
                 return None  # that call failed, which says more than that there is no score
         else:
             second = None
-        return dict.fromkeys((*_FOUND, "error_message", "out_of_scale")) | judge.judged(case, first, second)
+        found = dict.fromkeys((*_FOUND, "error_message", "out_of_scale")) | judge.judged(case, first, second)
+        if row["status"] == "ok" and found["error_class"] == OUT_OF_SCALE:
+            return None  # made while such scores counted, and it counts until it is judged anew
+        return found
 
     def _calls_of(self, judgements: pl.DataFrame) -> dict[tuple[str, str], Call]:
         """The calls that made these rows, by request and output: others may have made the same request later."""

@@ -91,7 +91,7 @@ counted as (
         max(n_planned) as n_planned,
         count(*) filter (status = 'ok') as n_scored,
         count(*) filter (status = 'excluded') as n_excluded,
-        count(*) filter (status = 'error' and error_class in ('no_score', 'empty_output')) as n_unreadable,
+        count(*) filter (status = 'error' and error_class in ('no_score', 'empty_output', 'out_of_scale')) as n_unreadable,
         count(*) filter (correct) as n_correct
     from verdicts
     left join planned using (run_id, benchmark, judge, name)

@@ -54,7 +54,37 @@ def parse(output, *forms, answer="富士山です。", finish_reason="stop", rou
 )
 def test_a_final_score_is_read_in_all_its_spellings(line, score):
     for output in (line, f"論理は正しい。\n\n{line}\n", f"{line}\n以上です。"):
-        assert parse(output) == ParsedScore(score, "final_score")
+        parsed = parse(output)
+        assert (parsed.score, parsed.source) == (score, "final_score")
+
+
+@pytest.mark.parametrize(
+    ("output", "maximum"),
+    [
+        ("FINAL SCORE: 4", None),
+        ("FINAL SCORE: 4/5", 5),
+        ("**FINAL SCORE:** 4点 / 10点", 10),
+        ("FINAL SCORE: **4**/10", 10),
+        ("FINAL SCORE: 4 out of 10", 10),
+        ("FINAL SCORE: 4 (out of 10)", 10),
+        ("FINAL SCORE: [[4]]/10", 10),
+        ("FINAL SCORE: <score>4</score>/10", 10),
+        ("FINAL SCORE: 4点、10点満点は付けられません。", None),
+        ("FINAL SCORE：４点（１０点満点）", 10),
+        ("FINAL SCORE: 4（10個の観点）", None),
+        ("FINAL SCORE: 4/100", 100),
+        ("FINAL SCORE:\n4/20", 20),
+        ("<score>4/20</score>", 20),
+        ("4/10", 10),
+    ],
+)
+def test_the_maximum_that_a_judge_names_is_told(output, maximum):
+    parsed = parse(output)
+    assert (parsed.score, parsed.out_of) == (4, maximum)
+
+
+def test_a_last_line_that_may_be_a_date_is_no_score():
+    assert parse("説明。\n5/12") is None
 
 
 @pytest.mark.parametrize(
@@ -69,7 +99,6 @@ def test_a_final_score_is_read_in_all_its_spellings(line, score):
         "FINAL SCORE: 7-8",
         "FINAL SCORE: 7〜8",
         "FINAL SCORE: 3+2+1=6",
-        "FINAL SCORE: 80/100",
         "FINAL SCORE: 80%",
         "FINAL SCORE: 1e5",
         "FINAL SCORE: 10,000",
@@ -150,7 +179,8 @@ def test_dates_and_other_fractions_are_not_tenths():
 
 @pytest.mark.parametrize("output", ["5", "**5**", "５点", "5/10", "\n 5 \n", "理由は以上。\n\n5", "理由\n【5点】\n"])
 def test_a_bare_number_is_the_whole_output_or_its_last_line(output):
-    assert parse(output) == ParsedScore(5, "bare_number")
+    parsed = parse(output)
+    assert (parsed.score, parsed.source) == (5, "bare_number")
 
 
 @pytest.mark.parametrize("output", ["答えは 5", "5\n以上です。", "5 6", "1. ", "理由\n- 5"])
@@ -241,15 +271,15 @@ def test_a_line_of_the_answer_is_not_a_bare_number():
     assert parse("正しい。\nFINAL SCORE: 5", answer=answer) == ParsedScore(5, "final_score")
 
 
-def test_scores_at_the_ends_of_the_scale_are_within_it():
-    assert [is_out_of_scale(score, 1, 5) for score in (0, 1, 3.5, 5, 5.1, 11)] == [
-        True,
-        False,
-        False,
-        False,
-        True,
-        True,
-    ]
+@pytest.mark.parametrize(
+    ("score", "out_of", "outside"),
+    [
+        *((score, None, outside) for score, outside in [(0, True), (1, False), (3.5, False), (5, False), (5.1, True)]),
+        *[(4, 5, False), (4, 10, True), (7, 10, True)],
+    ],
+)
+def test_a_score_is_of_the_scale_between_its_ends_and_out_of_its_maximum(score, out_of, outside):
+    assert is_out_of_scale(ParsedScore(score, "final_score", out_of), 1, 5) is outside
 
 
 @pytest.mark.acceptance

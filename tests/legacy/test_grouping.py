@@ -19,6 +19,8 @@ OPEN_JUDGES = ["llmjudge-athenev2", "llmjudge-llama33", "llmjudge-tulu405"]
         ("<THINK>うん</thinking>\n\n答え", "答え"),
         ("<think>閉じない", "<think>閉じない"),
         ("うん</think>答え", "答え"),
+        ("analysisうんassistantfinal答え", "答え"),
+        ("analysisうんassistantfinal答え", "analysisうんassistantfinal答え"),
     ],
 )
 def test_a_judge_can_have_got_the_stored_text_or_one_without_thinking(raw, judged):
@@ -129,6 +131,18 @@ def test_thinking_that_nobody_judged_is_split_off(tree):
     tree.answers("rakuda", rows_of("rakuda", ["<think>考え</think>答え", "<think>考えだけ"]))
     rows = import_trees(tree).answers.select("answer", "thinking", "status", "error_class").rows()
     assert rows == [("答え", "考え", "ok", None), ("", "考えだけ", "error", "empty_answer")]
+
+
+def test_what_gpt_oss_thought_is_split_off_where_nobody_judged_it(tree):
+    raw = "analysisうんassistantfinal答え"
+    tree.answers("rakuda", rows_of("rakuda", [raw, raw, raw]))
+    tree.judgements("rakuda", rows_of("rakuda", [raw, "答え"], [7, 8]))
+    imported = import_trees(tree)
+    assert imported.answers.select("answer", "thinking", "answer_form").rows() == [
+        (raw, None, "as_stored"),
+        *[("答え", "うん", "thinking_stripped")] * 2,
+    ]
+    assert set(imported.judgements["answer_link"]) == {"stored", "stored_stripped"}
 
 
 def test_judges_that_saw_the_answer_with_and_without_thinking_judged_different_texts(tree):

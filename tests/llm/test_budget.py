@@ -10,10 +10,10 @@ from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.engine import Engine
 from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.llm.limiter import LimiterSettings
-from shaberi_dagster.llm.prices import PriceList
+from shaberi_dagster.llm.prices import OwnPrice, PriceList
 from shaberi_dagster.llm.session import CallSession
 from shaberi_dagster.llm.types import Usage
-from tests.mock_endpoint import running_mock
+from tests.mock_endpoint import completion, running_mock
 
 pytestmark = pytest.mark.integration
 
@@ -57,6 +57,19 @@ def test_dollars_are_counted_at_the_list_price(finished):
     assert budget.cost_usd == pytest.approx((10_000 * 0.4 + 1_000 * 1.6) / 1e6)
     budget.count(call)
     assert budget.objection() == "the budget of $0.01 is reached ($0.0112)"
+
+
+def test_reasoning_beside_the_completion_counts_against_the_budget(tmp_path, ask):
+    def like_xai(body, _):
+        usage = {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 1030}
+        return completion(body, "答え") | {"usage": usage | {"completion_tokens_details": {"reasoning_tokens": 1000}}}
+
+    budget = Budget(max_tokens=2000, max_cost_usd=1, prices=PriceList([OwnPrice(model="*", input=0, output=1000)]))
+    calls, _, stats = spend(tmp_path, ask, budget, script=like_xai)
+    made = [call for call in calls if call.status == "ok"]
+    assert budget.tokens == 1030 * len(made)
+    assert budget.cost_usd == pytest.approx(1.02 * len(made))
+    assert stats["requests"] == len(made) < 10, "two are enough, and four are under way at once"
 
 
 def test_a_price_that_nobody_knows_is_refused_before_anything_is_spent():

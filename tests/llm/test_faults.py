@@ -141,10 +141,13 @@ def test_each_fault_ends_in_one_record_of_its_class(
 def test_a_key_in_a_reply_is_taken_out_unless_it_may_be_a_word(
     key: str, kept: str, ask: Callable[..., ChatRequest], tmp_path: Path
 ) -> None:
-    document = {"choices": [{"message": {"content": f"a {key}", "reasoning": f"b {key}"}, "finish_reason": "stop"}]}
+    texts = {"content": f"a {key}", "reasoning": f"b {key}", "refusal": f"c {key}"}
+    message = texts | {"tool_calls": [{"function": {"arguments": key}}]}
+    document = {"choices": [{"message": message, "finish_reason": "stop"}]}
     with running_mock(script=[document]) as mock:
         _, records = _ended([ask(mock.base_url, key="KEY")], tmp_path / "j", environment={"KEY": key})
-    assert [(record["content"], record["reasoning"]) for record in records] == [(f"a {kept}", f"b {kept}")]
+    assert [[record[name] for name in texts] for record in records] == [[f"a {kept}", f"b {kept}", f"c {kept}"]]
+    assert records[0]["tool_calls"] == f'[{{"function":{{"arguments":"{kept}"}}}}]'
 
 
 def test_a_stage_that_cannot_read_the_lake_does_not_keep_its_journal_locked(

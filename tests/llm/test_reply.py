@@ -28,6 +28,43 @@ def test_text_in_parts_is_joined():
     assert parsed(document({"content": parts})).content == "答え"
 
 
+def test_parts_of_the_responses_form_are_text():
+    assert parsed(document({"content": [{"type": "output_text", "text": "答え", "annotations": []}]})).content == "答え"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": None, "refusal": "お答えできません。"},
+        {"content": "", "refusal": "お答えできません。"},
+        {"content": [{"type": "refusal", "refusal": "お答えできません。"}]},
+    ],
+)
+def test_a_refusal_is_the_text_where_there_is_no_other(message):
+    reply = parsed(document(message))
+    assert (reply.content, reply.refusal) == ("お答えできません。", "お答えできません。")
+
+
+def test_a_refusal_beside_a_text_leaves_the_text_as_it_is():
+    parts = [{"type": "output_text", "text": "途中まで"}, {"type": "refusal", "refusal": "やめます。"}]
+    for message in ({"content": parts}, {"content": "途中まで", "refusal": "やめます。"}):
+        reply = parsed(document(message))
+        assert (reply.content, reply.refusal) == ("途中まで", "やめます。")
+
+
+@pytest.mark.parametrize("refusal", [None, "", 5, {}])
+def test_what_is_no_text_is_no_refusal(refusal):
+    reply = parsed(document({"content": "答え", "refusal": refusal}))
+    assert (reply.content, reply.refusal, reply.tool_calls) == ("答え", None, None)
+
+
+@pytest.mark.parametrize("name", ["tool_calls", "function_call"])
+def test_tool_calls_are_kept(name):
+    called = [{"id": "1", "type": "function", "function": {"name": "検索", "arguments": "{}"}}]
+    reply = parsed(document({"content": None, name: called}))
+    assert (reply.content, orjson.loads(reply.tool_calls)) == ("", called)
+
+
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
 def test_reasoning_is_found_under_both_names(name):
     assert parsed(document({"content": "x", name: "why"})).reasoning == "why"
@@ -41,6 +78,29 @@ def test_usage_is_as_reported():
         "completion_tokens_details": {"reasoning_tokens": 5},
     }
     assert parsed(document(usage=usage)).usage == Usage(10, 20, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("completion", "reasoning", "total", "paid"),
+    [
+        (20, 15, 30, 20),  # among them, as most count
+        (20, 15, 45, 35),  # beside them, as xAI counts
+        (20, 15, None, 20),
+        (20, 150, None, 170),  # more than there are cannot be among them
+        (0, 150, 160, 150),
+        (20, 0, 30, 20),
+        (20, None, 45, 20),
+        (None, 15, 45, None),
+    ],
+)
+def test_reasoning_that_is_counted_beside_the_completion_is_completion(completion, reasoning, total, paid):
+    usage = {
+        "prompt_tokens": 10,
+        "completion_tokens": completion,
+        "total_tokens": total,
+        "completion_tokens_details": {"reasoning_tokens": reasoning},
+    }
+    assert parsed(document(usage=usage)).usage == Usage(10, paid, None, reasoning)
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens_details": None}])

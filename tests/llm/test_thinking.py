@@ -33,6 +33,72 @@ def test_attributes_are_tolerated(tag):
     assert split_thinking(f"{tag}考え</think >答え") == Split("答え", "考え", "closed")
 
 
+@pytest.mark.parametrize(
+    ("text", "answer", "thinking"),
+    [
+        ("analysisWe need the height.assistantfinal富士山は3776mです。\n", "富士山は3776mです。", "We need the height."),
+        ("analysis高さを聞かれた。assistantfinal3776m", "3776m", "高さを聞かれた。"),
+        ("analysis One. assistantanalysis Two.assistantcommentary Three.assistantfinal\n\n答え", "答え", "One.\n\nTwo.\n\nThree."),
+        ("assistantfinal答え", "答え", None),
+        ("analysisa`assistantfinal`bassistantfinal答え", "答え", "a`assistantfinal`b"),
+        ("analysis一assistantfinal下書きassistantanalysis二assistantfinal答え", "答え", "一\n\n二\n\n下書き"),
+        ("<|channel|>analysis<|message|>We need it.<|end|><|start|>assistant<|channel|>final<|message|>答え", "答え", "We need it."),
+        ("<|start|>assistant<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>答え<|return|>", "答え", "a"),
+        ("<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|><|start|>assistant<|channel|>final<|message|>答え", "答え", "{}"),
+        ('<|channel|>analysis<|message|>a<|channel|>final <|constrain|>json<|message|>{"x": 1}', '{"x": 1}', "a"),
+        ("<|channel|>final<|message|>答え<|return|><|start|>user<|message|>次<|channel|>final<|message|>別", "答え", "<|start|>user<|message|>次<|channel|>final<|message|>別"),
+    ],
+)  # fmt: skip
+def test_the_last_final_message_of_harmony_is_the_answer(text, answer, thinking):
+    assert split_thinking(text) == Split(answer, thinking, "closed")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We need the height.assistantfinal答え",
+        "We need the height.<|end|><|start|>assistant<|channel|>final<|message|>答え",
+    ],
+)
+def test_harmony_may_begin_within_its_first_message(text):
+    assert split_thinking(text) == Split("答え", "We need the height.", "close_only")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "analysisWe need the height",
+        "analysis高さを聞かれた",
+        "<|channel|>analysis<|message|>We need",
+        "analysisWe need it.assistantfinal",
+        "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>",
+    ],
+)
+def test_harmony_without_a_final_message_has_no_answer(text):
+    split = split_thinking(text)
+    assert (split.answer, split.tag_state, bool(split.thinking)) == ("", "unclosed", True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "analysis of variance とは、分散分析のことです。",
+        "analysis: 高い山です。",
+        "Analysis高い山です。assistantfinal",
+        "Harmony では `<|channel|>analysis<|message|>` のあとに考えを書き、assistantfinal が答えです。",
+        "```\n<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b\n```\nが例です。",
+        "<|channel|> は区切りです。",
+        "<|channel|> は区切りです。<|channel|>final<|message|>答え",
+        "final answer: 42",
+        "印は「assistantfinal」です。assistantfinal と書かれます。",
+        "順に `<|end|><|start|>assistant<|channel|>final<|message|>` と並びます。",
+        "順に <|start|>assistant<|channel|>final<|message|> と並びます。",
+    ],
+)
+def test_a_text_about_harmony_is_text(text):
+    assert split_thinking(text) == Split(text, None, "none")
+
+
 def test_a_placeholder_in_angle_brackets_is_text():
     text = "次の形で書いてください: <reason for refusal> <think about it>"
     assert split_thinking(text) == Split(text, None, "none")
@@ -125,7 +191,7 @@ def test_backticks_on_different_lines_do_not_make_inline_code():
     [
         "<think>", "</think>", "<think></think>", "</think><think>", "<think ", "<think a=", "`", "`<think>", "``` ` `` ",
         "```a\n</think>\n", "~~~\n```\n", "<think>`</think>`", "\n", " ", "> ", "<", "```\n<think>\n", "- ", "<think a='",
-        "` x `<think><think></think>`\n",
+        "` x `<think><think></think>`\n", "assistantfinal", "。assistantfinal ", "<|channel|>final<|message|>",
     ],
 )  # fmt: skip
 def test_long_hostile_text_is_split(unit):

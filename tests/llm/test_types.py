@@ -1,9 +1,11 @@
 """The identity of requests."""
 
+from dataclasses import replace
+
 import orjson
 import pytest
 
-from shaberi_dagster.llm.types import ChatRequest, Endpoint, Message, Sampling, ScoreLine
+from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, Message, Sampling, ScoreLine
 
 pytestmark = pytest.mark.unit
 
@@ -50,3 +52,10 @@ def test_the_variable_of_the_key_is_no_part_of_the_identity() -> None:
         Endpoint("custom", _ENDPOINT.base_url, "KEY"), "m", (Message("user", "質問"),), Sampling(None, 77)
     )
     assert named.request_hash == _request(Sampling(None, 77)).request_hash
+
+
+def test_a_call_is_read_as_it_was_recorded_also_before_there_were_refusals(finished):
+    call = replace(finished("a"), refusal="いいえ", tool_calls="[]")
+    assert Call.from_record(call.to_record()) == call
+    record = {name: value for name, value in call.to_record().items() if name not in {"refusal", "tool_calls"}}
+    assert Call.from_record(record) == replace(call, refusal=None, tool_calls=None)

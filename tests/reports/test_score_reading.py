@@ -690,6 +690,9 @@ def test_the_ledger_counts_what_became_of_the_replies(read):
         {"finish_reason": "content_filter", "status": "error", "error_class": "permanent"},
         {"finish_reason": "stop", "answer_state": "empty", "status": "error", "error_class": "empty_answer"},
         {"finish_reason": "refusal", "answer_state": "text"},
+        {"finish_reason": "stop", "answer_state": "text", "answer_ending": "refused"},
+        {"finish_reason": "SAFETY", "answer_state": "empty", "answer_ending": "filtered"},
+        {"finish_reason": "length", "truncated": True, "answer_state": "text", "answer_ending": "truncated"},
     ]
     answers = [
         {"run_id": "m@@t", "model": "m", "run_tag": "t", "benchmark": "tengu", "question_id": f"q{number}"}
@@ -702,8 +705,14 @@ def test_the_ledger_counts_what_became_of_the_replies(read):
         metric(null_policy="strict", score=None),
     ]
     calls = [call(benchmark="tengu", attempts=3), call(benchmark="tengu", attempts=1)]
+    judged = {"status": "error", "error_class": "out_of_scale", "judge": policies[0]["judge"], "superseded": False}
+    judgements = [
+        {name: answer[name] for name in ("run_id", "model", "run_tag", "benchmark", "question_id", "sample_index")}
+        | judged | {"created_at": NOW}
+        for answer in answers[:2]
+    ]  # fmt: skip
 
-    (one,) = read(policies, calls, tables={"answers": answers}).replies
+    (one,) = read(policies, calls, tables={"answers": answers, "judgements": judgements}).replies
 
     counts = (
         one.n_answers,
@@ -714,7 +723,7 @@ def test_the_ledger_counts_what_became_of_the_replies(read):
         one.n_out_of_scale,
         one.n_retried,
     )
-    assert counts == (4, 1, 1, 1, 1, 3, 1)
+    assert counts == (7, 2, 2, 2, 2, 5, 1)
     assert (one.legacy, one.zero, one.strict) == (8.0, 7.5, None)
 
 

@@ -130,6 +130,53 @@ def test_an_endpoint_that_always_fails_leaves_a_failure_row_for_each_question(wo
         assert rows["status"].to_list() == ["ok"] * 5
 
 
+@pytest.mark.parametrize(
+    ("message", "finish_reason", "ending"),
+    [
+        ({}, "stop", "complete"),
+        ({}, None, "complete"),
+        ({}, "length", "truncated"),
+        ({"content": ""}, "length", "truncated"),
+        ({}, "content_filter", "filtered"),
+        ({"content": None}, "SAFETY", "filtered"),
+        ({}, "refusal", "refused"),
+        ({"content": None, "refusal": "お答えできません。"}, "stop", "refused"),
+        ({"content": "<think>考え</think> "}, "stop", "empty"),
+        ({"content": None, "tool_calls": [{"id": "1"}]}, "tool_calls", "empty"),
+    ],
+)
+def test_how_an_answer_ended_is_told(
+    message: dict[str, Any], finish_reason: str | None, ending: str, workspace: Workspace
+) -> None:
+    def script(body: dict[str, Any], _: int) -> dict[str, Any]:
+        document = completion(body, "答え")
+        document["choices"][0]["finish_reason"] = finish_reason
+        document["choices"][0]["message"] |= message
+        return document
+
+    with running_mock(script=script) as mock:
+        rows = _answer(stored_run(workspace, ask(mock)), workspace)
+    assert rows["answer_ending"].to_list() == [ending] * 5
+    call = workspace.lake.read("calls").row(0, named=True)
+    tools = [{"id": "1"}] if "tool_calls" in message else None
+    assert (call["refusal"], call["tool_calls"] and orjson.loads(call["tool_calls"])) == (message.get("refusal"), tools)
+
+
+def test_a_refusal_with_a_text_is_judged_like_any_text(workspace: Workspace) -> None:
+    def script(body: dict[str, Any], _: int) -> Any:
+        if body["model"] != "mock-model":
+            return "FINAL SCORE: 0"
+        return completion(body, "", refusal="お答えできません。")
+
+    with running_mock(script=script) as mock:
+        materialized(stored_run(workspace, ask(mock)), workspace, "answers", "judgements")
+        asked = [body["messages"][-1]["content"] for body in mock.bodies if body["model"] == "judge-a"]
+    answers, judgements = workspace.lake.read("answers"), workspace.lake.read("judgements")
+    assert answers.select("answer", "answer_state").unique().rows() == [("お答えできません。", "text")]
+    assert judgements.select("status", "score").unique().rows() == [("ok", 0.0)]
+    assert all("お答えできません。" in text for text in asked)
+
+
 @pytest.mark.parametrize("finish_reason", ["stop", "length"])
 def test_an_answer_that_was_cut_off_is_marked(finish_reason: str, workspace: Workspace) -> None:
     def script(body: dict[str, Any], _: int) -> dict[str, Any]:

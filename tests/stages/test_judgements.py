@@ -294,20 +294,62 @@ def test_a_rejudge_round_keeps_the_old_scores_as_superseded(workspace: Workspace
     ]
 
 
-@pytest.mark.parametrize("score", [11, 99, 10.5])
-def test_a_score_outside_the_scale_is_kept_flagged_and_fails_the_check(score: float, workspace: Workspace) -> None:
-    with running_mock(script=_judging(f"FINAL SCORE: {score}")) as mock:
-        rows, outcome = _judge(_answered(workspace, mock), workspace)
-    assert rows.select("score", "out_of_scale", "status").unique().rows() == [(float(score), True, "ok")]
-    assert not checks(outcome)["within_scale"]
-
-
-@pytest.mark.parametrize(("benchmark", "inside"), [("tengu", True), ("rakuda", False), ("elyza", False)])
-def test_the_scale_is_the_benchmarks(benchmark: str, inside: bool, workspace: Workspace) -> None:
-    with running_mock(script=_judging("FINAL SCORE: 0")) as mock:
+@pytest.mark.parametrize(
+    ("benchmark", "said", "told"),
+    [
+        ("tengu", "11", "11"),
+        ("tengu", "10.5", "10.5"),
+        ("tengu", "80/100", "80/100"),
+        ("rakuda", "0", "0"),
+        ("elyza", "0", "0"),
+        ("elyza", "7/10", "7/10"),
+        ("elyza", "4点/10点", "4/10"),
+        ("elyza", "4 out of 10", "4/10"),
+    ],
+)
+def test_a_score_out_of_the_scale_is_a_failure_that_says_so_and_no_second_call_reads_it(
+    benchmark: str, said: str, told: str, workspace: Workspace
+) -> None:
+    with running_mock(script=_judging(f"FINAL SCORE: {said}")) as mock:
         rows, outcome = _judge(_answered(workspace, mock, benchmarks=[benchmark]), workspace)
-    assert rows["out_of_scale"].to_list() == [not inside] * 5
-    assert checks(outcome)["within_scale"] == inside
+        assert asked_of(mock, "judge-a") == 5
+    columns = ("status", "error_class", "score", "score_source", "out_of_scale", "judge_output", "fallback_output")
+    expected = ("error", "out_of_scale", None, None, True, f"FINAL SCORE: {said}", None)
+    assert rows.select(columns).unique().rows() == [expected]
+    scale = "1 to 5" if benchmark == "elyza" else "1 to 10" if benchmark == "rakuda" else "0 to 10"
+    assert set(rows["error_message"]) == {f"the judge gave {told}, and the scale is {scale}"}
+    assert (outcome.facts["failed"], checks(outcome)["within_scale"]) == (5, False)
+
+
+@pytest.mark.parametrize(("benchmark", "said"), [("tengu", "0"), ("tengu", "9/10"), ("elyza", "4/5")])
+def test_a_score_within_the_scale_of_the_benchmark_counts(benchmark: str, said: str, workspace: Workspace) -> None:
+    with running_mock(script=_judging(f"FINAL SCORE: {said}")) as mock:
+        rows, outcome = _judge(_answered(workspace, mock, benchmarks=[benchmark]), workspace)
+    assert rows.select("status", "score", "out_of_scale").unique().rows() == [("ok", float(said[0]), False)]
+    assert checks(outcome)["within_scale"]
+
+
+def test_a_judge_that_gave_a_score_out_of_the_scale_is_asked_again(workspace: Workspace) -> None:
+    with running_mock(script=_judging("FINAL SCORE: 11")) as mock:
+        spec = _answered(workspace, mock)
+        _judge(spec, workspace)
+        mock.options.script = _judging("FINAL SCORE: 8")
+        rows, _ = _judge(spec, workspace)
+        _judge(spec, workspace)
+        assert asked_of(mock, "judge-a") == 10
+    assert rows.select("status", "score", "error_class").unique().rows() == [("ok", 8.0, None)]
+    old = workspace.lake.read("judgements").filter(pl.col("superseded"))
+    assert old.select("status", "error_class").unique().rows() == [("error", "out_of_scale")]
+
+
+def test_a_fallback_out_of_the_scale_is_a_failure_and_both_calls_are_made_again(workspace: Workspace) -> None:
+    with running_mock(script=_judging("よい", fallback="FINAL SCORE: 70/100")) as mock:
+        spec = _answered(workspace, mock)
+        rows, _ = _judge(spec, workspace)
+        assert set(rows["error_class"]) == {"out_of_scale"}
+        asked = asked_of(mock, "judge-a")
+        _judge(spec, workspace)
+        assert asked_of(mock, "judge-a") == 2 * asked
 
 
 @pytest.mark.parametrize(("rounding", "score"), [("none", 6.5), ("legacy", 6.0)])

@@ -139,6 +139,21 @@ def test_a_parser_that_finds_nothing_any_more_leaves_a_failure_without_a_score(
     assert (outcome.facts["rows"], outcome.facts["superseded_rows"]) == (5, 5)
 
 
+@pytest.mark.parametrize(("said", "score"), [("11", 11.0), ("4/100", 4.0)])
+def test_a_score_out_of_the_scale_that_counts_goes_on_counting_until_it_is_judged_anew(
+    said: str, score: float, workspace: Workspace
+) -> None:
+    with running_mock(script=_scripted(f"FINAL SCORE: {said}")) as mock:
+        spec = _judged(workspace, mock)
+        counted = {"status": "ok", "score": score, "score_source": "final_score", "error_class": None}
+        _edit(workspace, **counted, error_message=None, out_of_scale=score > 10)
+        before = workspace.lake.read("judgements").filter(status="ok")
+        _reparsed(spec, workspace)
+        materialized(spec, workspace, "judgements")
+        assert workspace.lake.read("judgements").filter(status="ok").equals(before)
+        assert before.select("score", "superseded").rows() == [(score, False)]
+
+
 def test_a_parser_that_now_reads_the_first_output_needs_no_fallback(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
