@@ -131,6 +131,7 @@ class Evaluation:
             options=workspace.options,
             tags={"shaberi/command": self._command, COMMAND_TAG: self._command_id},
         )
+        reporter.expect(sum(map(self._n_items, self._specs)))
         for spec in self._specs:
             store_run(spec, workspace)
             add_partition(spec, instance)
@@ -191,6 +192,16 @@ class Evaluation:
         if self._rejudge or self._reprocess or spec.origin == "imported":
             without.add("answers")
         return [stage for stage in self._only or STAGES if stage not in without]
+
+    def _n_items(self, spec: RunSpec) -> int:
+        """Rows of the stages that make calls; those of passes are not counted before they are made."""
+
+        def counts(name: str) -> dict[str, int]:
+            samples, answers = spec.n_planned(name), spec.n_answers(name)
+            judges = len(spec.chosen_judges(name, self._judges()))
+            return {"answers": samples, "consensus": answers - samples, "judgements": answers * judges}
+
+        return sum(counts(name).get(stage, 0) for name in self._benchmarks for stage in self._stages())
 
     def _judges(self) -> list[str]:
         """With --rejudge only the judges asked for are called."""

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
-from tests.commands import Finished, lake_of, run, started
+from tests.commands import Finished, Terminal, lake_of, run, started
 from tests.e2e.conftest import JUDGES, MODEL, Evaluated, target
 from tests.mock_endpoint import MockEndpoint, Scripted, content_for
 
@@ -45,6 +45,21 @@ def test_the_same_command_again_makes_no_call_says_so_and_shows_the_same_scores(
     assert evaluated.asked == []
     assert again.err.splitlines()[-1] == "nothing left to do: no call was made"
     assert again.out == evaluated.first.out
+
+
+def test_a_terminal_shows_how_far_all_is_while_calls_are_made(mock: MockEndpoint) -> None:
+    mock.options.latency = 0.5
+    options = ("--benchmark", "tengu", "--limit", "3", "--concurrency", "1")
+
+    with started("run-evals", *target(mock, ("judge-a",)), *options, terminal=Terminal()) as command:
+        command.wait_until_it_says("all 1/6, ")
+        command.wait_until_it_says("answers tengu ")
+        command.wait_until_it_says("all 4/6, ")
+        finished = command.finished().succeeded()
+
+    assert re.search(r"all 6/6, \d+\.\d calls/s, 0 failed, cost unknown, in 0:0\d", finished.err)
+    assert "judgements tengu judge-a" in finished.err
+    assert finished.out.count("judge-a") >= 1
 
 
 def test_rejudging_with_another_judge_asks_only_that_judge(evaluated: Evaluated) -> None:
