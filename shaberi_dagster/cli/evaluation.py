@@ -65,7 +65,7 @@ class Evaluation:
         self._pipeline = ",".join(requests[0].passes or []) or BASELINE
         self._judges_asked = named_judges(requests[0], self._workspace)
         self._benchmarks = self._asked_benchmarks(requests[0])
-        self._specs = [self._judged_anew(one) if rejudge else plan_run(one, self._workspace) for one in requests]
+        self._specs = [self._judged_anew(one) if rejudge else self._planned(one) for one in requests]
 
     @property
     def workspace(self) -> Workspace:
@@ -118,7 +118,8 @@ class Evaluation:
         if not self._reprocess and any(not self._is_complete(spec) for spec in self._specs):
             stages = self._stages()
             answers = self._benchmarks if "answers" in stages and not self._samples_are_there() else []
-            check_endpoints(self._specs[0], workspace, answers=answers, judges=self._llm_judges())
+            graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
+            check_endpoints(self.spec, workspace, answers=answers, judges=self._llm_judges(), graders=graders)
         self._announce(reporter.note)
         instance = open_instance(workspace.settings.dagster_home)
         close_dead_runs(instance)
@@ -171,6 +172,9 @@ class Evaluation:
         run_id = run_id_of(check_model_name(request.model), check_run_tag(request.tag))
         return benchmarks_of(request, load_run(self._workspace.lake, run_id))
 
+    def _planned(self, request: RunRequest) -> RunSpec:
+        return plan_run(request, self._workspace, is_judged="judgements" in (self._only or STAGES))
+
     def _judged_anew(self, request: RunRequest) -> RunSpec:
         """Judges that judged the run before get a new round; a judge that is new to it needs none."""
         run_id = run_id_of(check_model_name(request.model), check_run_tag(request.tag))
@@ -221,6 +225,14 @@ class Evaluation:
         judged = [name for name in self._benchmarks if not get_benchmark(name).has_rule]
         return [judge for name in judged for judge in self.spec.chosen_judges(name, self._judges())]
 
+    def _graders(self) -> list[str]:
+        """The judges that rules leave something to."""
+        if "judgements" not in self._stages():
+            return []
+        ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
+        chosen = (self.spec.judge(one) for name in ruled for one in self.spec.chosen_judges(name, self._judges()))
+        return sorted({judge.name for judge in chosen if judge})
+
     def _is_up_to_date(self) -> bool:
         """Whether there is nothing to do, which is found out without Dagster."""
         if self._rejudge or self._reprocess:
@@ -253,12 +265,9 @@ class Evaluation:
             note(f"samples: {planned - missing} of {planned} are there or paid for, {missing} calls to make")
         ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
         if ruled and "judgements" in self._stages():
-            graders = {
-                judge.name for name in ruled for one in spec.benchmarks[name].judges if (judge := spec.judge(one))
-            }
             note(
                 f"{', '.join(ruled)}: graded by rules; what they cannot tell by "
-                f"{', '.join(sorted(graders)) or 'nobody, so it is wrong'}"
+                f"{', '.join(self._graders()) or 'nobody, so it is wrong (--judge-model names somebody)'}"
             )
         prompts = self._workspace.prompts
         for judge in spec.judges:

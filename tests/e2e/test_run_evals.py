@@ -258,6 +258,15 @@ def test_a_judge_that_no_known_endpoint_serves_is_refused_before_any_call(mock: 
     assert mock.stats()["requests"] == 0
 
 
+def test_a_run_without_a_judge_and_a_missing_key_are_refused_before_a_model_is_loaded(mock: MockEndpoint) -> None:
+    unjudged = run("run-evals", "--model", MODEL, "--base-url", mock.base_url)
+    keyless = run("run-evals", "--model", DEFAULT_MODEL, "--benchmark", "gsm8k", "--judge-model", "gpt-5.1")
+
+    assert unjudged.complaint == "elyza, tengu, mt_bench, rakuda are judged by an LLM: name one with --judge-model"
+    assert keyless.complaint == "set OPENAI_API_KEY to the API key for https://api.openai.com/v1"
+    assert mock.stats()["requests"] == 0
+
+
 @pytest.mark.parametrize("unreachable", ["--base-url", "--judge-base-url"])
 def test_an_endpoint_that_is_not_there_is_found_before_any_call(unreachable: str, mock: MockEndpoint) -> None:
     nowhere = "http://127.0.0.1:9/v1"  # the discard port
