@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import orjson
+import polars as pl
 from rich.console import Console
 
 from shaberi_dagster.benchmarks.registry import get_benchmark
@@ -15,14 +16,15 @@ from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.cli.plan import write_plan
 from shaberi_dagster.cli.view_scores import show
 from shaberi_dagster.errors import ConfigurationError, EndpointError
-from shaberi_dagster.evaluation import check_endpoints, is_up_to_date
+from shaberi_dagster.evaluation import CALLING_STAGES, check_endpoints, is_up_to_date
 from shaberi_dagster.forecast import forecast
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.passes.pipeline import BASELINE
-from shaberi_dagster.progress import Reporter
+from shaberi_dagster.progress import Reporter, failures_in_words
 from shaberi_dagster.prompting import judges_alike
 from shaberi_dagster.publishing import changed, published_at_the_end
+from shaberi_dagster.rendering.text import printable
 from shaberi_dagster.reports.score_reading import Selection
 from shaberi_dagster.runs.planning import benchmarks_of, judged_anew, load_run, named_judges, plan_run, store_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
@@ -58,6 +60,7 @@ class Evaluation:
         stages: Sequence[str] | None = None,
     ) -> None:
         self.calls_made: dict[str, int] = {}
+        self._refusals: list[str] = []
         self._workspace = Workspace(Settings.from_environment(), options=options)
         self._command, self._command_id = command, uuid.uuid4().hex
         self._only = stages
@@ -101,9 +104,7 @@ class Evaluation:
             return "partial"
         states = [self._state(spec) for spec in self._specs]
         status = next((state for state in states if state != "complete"), "complete")
-        if status != "complete":
-            reporter.note("some parts failed: `shaberi sql failures` tells why, the same command tries them again")
-        elif not self.calls_made:
+        if status == "complete" and not self.calls_made:
             reporter.note("nothing left to do: no call was made")
         return status
 
@@ -141,6 +142,7 @@ class Evaluation:
             except EndpointError as error:
                 # It worked when the command began. What is there is scored; the same command does the rest.
                 reporter.note(str(error))
+                self._refusals.append(str(error))
                 without_calls = [stage for stage in self._stages() if stage in {"scores", "metrics"}]
                 materialize(spec.run_id, stages=without_calls)
             if self._only is not None:
@@ -159,6 +161,21 @@ class Evaluation:
             runs=len(self._specs) if len(self._specs) > 1 else None,
         )
         show(self._workspace.settings.warehouse, selection, "json" if as_json else "table")
+
+    def say_what_failed(self) -> None:
+        """Say on stderr why not all is complete: the last line of a command that ends so."""
+        keys = {"run_id": [spec.run_id for spec in self._specs], "benchmark": self._benchmarks}
+        reasons = list(self._refusals)
+        for stage in (one for one in self._stages() if one in CALLING_STAGES):
+            rows = self._workspace.lake.read(stage, keys).filter(status="error")
+            if stage == "judgements":
+                rows = rows.filter(~pl.col("superseded"))
+            if rows.height:
+                failures = failures_in_words(rows.height, Counter(rows["error_class"].drop_nulls()))
+                messages = Counter(rows["error_message"].drop_nulls()).most_common(1)
+                reasons.append(f"{stage}: {failures}" + "".join(f", such as {message}" for message, _ in messages))
+        told = printable("; ".join(reasons)) or "some parts failed"
+        print(f"{told}; `shaberi sql failures` tells more, the same command tries again", file=sys.stderr)  # noqa: T201
 
     def show_plan(self, *, as_json: bool) -> None:
         """Print what would be done."""

@@ -199,6 +199,8 @@ def quick_eval(  # noqa: PLR0917
         say_how_to_go_on()
         return INTERRUPTED
     verdict = _show(evaluation, request, status, checked, as_json=as_json, output=output)
+    if status != "complete":
+        evaluation.say_what_failed()
     of_run = FINE if status == "complete" else FAILED_PARTS
     return exit_code(of_run, _OF_GATE[verdict.result] if verdict else FINE)
 

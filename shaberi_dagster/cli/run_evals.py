@@ -187,7 +187,10 @@ def run_evals(  # noqa: PLR0917
         _say(f"\ninterrupted; finished calls are saved. Go on with:\n  {again}")
         return INTERRUPTED
     evaluation.show_scores(as_json=json)
-    return FINE if status == "complete" else FAILED_PARTS
+    if status == "complete":
+        return FINE
+    evaluation.say_what_failed()
+    return FAILED_PARTS
 
 
 def _one_of(option: str, value: str | None, *values: str) -> Any:

@@ -404,6 +404,8 @@ class JournaledCalls(Generic[ItemT]):
         self._record_limits(settled=False)
         if refused := budget.refused - refused_before:
             reporter.note(f"{budget.objection()}: {refused} calls of {stage.name} were not made")
+        if sentence := str(session.stopping):
+            reporter.note(f"{stage.name}: {sentence}")
 
     def _lookup(self, of_no_use: AbstractSet[str]) -> Callable[[Sequence[str]], Mapping[str, Call]]:
         """Finds paid calls in the lake."""

@@ -15,6 +15,7 @@ from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from tests.commands import Finished, Terminal, lake_of, run, started
 from tests.e2e.conftest import JUDGES, MODEL, Evaluated, target
 from tests.mock_endpoint import MockEndpoint, Scripted, content_for
+from tests.runs import write_questions
 
 pytestmark = pytest.mark.e2e
 
@@ -175,7 +176,10 @@ def test_failed_parts_end_with_3_and_the_next_run_asks_only_those_again(evaluate
 
     assert failing.code == 3, failing.err
     assert "answers tengu 5/5, 1 failed" in failing.err
-    assert "some parts failed" in failing.err.splitlines()[-1]
+    assert failing.err.splitlines()[-1] == (
+        "answers: 1 failed (1 permanent), such as HTTP 400: content not allowed; "
+        "`shaberi sql failures` tells more, the same command tries again"
+    )
     assert "Traceback" not in failing.err
     assert evaluated.asked.count("judge-z") == 9
     scored = evaluated.rows(
@@ -278,6 +282,49 @@ def test_an_endpoint_that_is_not_there_is_found_before_any_call(unreachable: str
 
     assert f"endpoint {nowhere} cannot be reached" in finished.complaint
     assert mock.stats()["requests"] == 0
+
+
+def test_a_wrong_model_or_path_is_found_before_the_first_question_with_what_the_server_says(mock: MockEndpoint) -> None:
+    mock.options.models = f"{MODEL} judge-a"
+
+    unknown = run("run-evals", *target(mock, ("judge-b",)))
+    wrong = [one.replace("/v1", "/v2") for one in target(mock, ("judge-a",))]
+    nowhere = run("run-evals", *wrong)
+
+    assert unknown.complaint == (
+        f"endpoint {mock.base_url} takes no calls of judge-b: HTTP 404: The model `judge-b` does not exist."
+    )
+    assert "/v2 takes no calls of" in nowhere.complaint
+    assert nowhere.complaint.endswith("HTTP 404: 404: Not Found")
+    assert mock.stats()["requests"] == 0
+
+
+def test_a_judge_that_only_fails_is_not_asked_on_and_the_other_one_judges_all(
+    mock: MockEndpoint, tmp_path: Path
+) -> None:
+    mock.options.script = lambda body, _: (
+        web.json_response({"error": {"message": "no memory"}}, status=400)
+        if body["model"] == "judge-b"
+        else content_for(body)
+    )
+    folder = write_questions(tmp_path / "questions", 40)
+    options = ("--benchmark", "rakuda", "--questions", folder, "--concurrency", "4")
+
+    finished = run("run-evals", *target(mock, JUDGES), *options, environment=lake_of(tmp_path))
+    failures = run("shaberi", "sql", "failures", "--format", "json", environment=lake_of(tmp_path)).succeeded()
+
+    assert finished.code == 3, finished.err
+    asked = Counter(body["model"] for body in mock.bodies)
+    assert (asked["judge-a"], asked["judge-b"] in range(20, 25)) == (40, True)
+    assert finished.err.splitlines()[-1].startswith("judgements: 40 failed (")
+    assert "was not asked after 20 equal errors: HTTP 400: no memory" in finished.err
+    (permanent,) = (row for row in json.loads(failures.out) if row["error_class"] == "permanent")
+    assert (permanent["stage"], permanent["n"], permanent["message"]) == (
+        "judgements",
+        asked["judge-b"],
+        "HTTP 400: no memory",
+    )
+    assert len(permanent["example"]) == 64
 
 
 @pytest.mark.parametrize("debug", [[], ["--debug"]], ids=["", "--debug"])
