@@ -153,5 +153,6 @@ def evaluate(model: str, **request: Any) -> "ScoreReport":
     options = {name: request.pop(name) for name in CallOptions.model_fields if name in request}
     asked = RunRequest(model=model, **request)
     evaluation = Evaluation([asked], CallOptions(**options))
-    evaluation.run()
+    if evaluation.run() != "complete":
+        evaluation.say_what_failed()
     return LakeReader(evaluation.workspace.settings.warehouse).scores(models=[model], tags=[asked.tag])

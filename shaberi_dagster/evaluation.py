@@ -11,6 +11,7 @@ from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, Shabe
 from shaberi_dagster.export.results_tree import is_exported
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.reprocess import reprocess_imported
+from shaberi_dagster.llm.endpoints import api_key
 from shaberi_dagster.prompts_used import prompts_of, record_prompts
 from shaberi_dagster.publishing import begin, changed
 from shaberi_dagster.runs.plan import RunPlan
@@ -191,14 +192,22 @@ class _UnwrittenLake(Lake):
         raise _SomethingToDoError
 
 
-def check_endpoints(spec: RunSpec, workspace: Workspace, *, answers: Sequence[str], judges: Sequence[str]) -> None:
-    """Find an endpoint that cannot work before anything is paid for.
+def check_endpoints(
+    spec: RunSpec,
+    workspace: Workspace,
+    *,
+    answers: Sequence[str],
+    judges: Sequence[str],
+    graders: Sequence[str] = (),
+) -> None:
+    """Find an endpoint that cannot work before anything is paid for, and a missing key before a model is loaded.
 
     Args:
         spec: The run.
         workspace: Where keys are read from.
         answers: The benchmarks whose answers may have to be made.
         judges: The judges that are needed.
+        graders: Judges that may be needed: only their keys must be there.
 
     Raises:
         EndpointError: One cannot be reached or refuses us.
@@ -208,6 +217,9 @@ def check_endpoints(spec: RunSpec, workspace: Workspace, *, answers: Sequence[st
     for name in answers:
         models = [spec.sampled(name, index) for index in range(spec.benchmarks[name].samples)]
         needed |= {(one.endpoint, one.model) for one in models}
+    possible = {judge.endpoint for judge in spec.judges if judge.name in graders}
+    for one in sorted({endpoint for endpoint, _ in needed} | possible, key=lambda one: one.base_url):
+        api_key(one.to_endpoint(), workspace.environment)
     thread = workspace.engine_thread()
     for endpoint, model in sorted(needed, key=lambda pair: pair[1]):
         workspace.budget.check(model, endpoint.base_url)

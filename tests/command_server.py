@@ -55,9 +55,9 @@ def main() -> None:
 def _become(module: Any, request: dict[str, Any]) -> NoReturn:
     """Be the command that is asked for, up to its end."""
     for descriptor, path, flags in (
-        (0, os.devnull, os.O_RDONLY),
+        (0, request["stdin"], os.O_RDONLY | os.O_NOCTTY),
         (1, request["out"], os.O_WRONLY),
-        (2, request["err"], os.O_WRONLY),
+        (2, request["err"], os.O_WRONLY | os.O_NOCTTY),
     ):
         os.dup2(os.open(path, flags), descriptor)
     os.chdir(request["folder"])

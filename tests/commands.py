@@ -1,12 +1,17 @@
 """The project's commands as a user runs them: processes of their own, with their exit code and both outputs."""
 
 import atexit
+import fcntl
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -56,13 +61,13 @@ class Started:
 
     pid: int
     _out: Path
-    _err: Path
+    _said: Callable[[], str]
     _code: int | None = None
 
     @property
     def err(self) -> str:
         """What it has said on stderr so far."""
-        return self._err.read_text(encoding="utf-8")
+        return self._said()
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal, unless it has ended."""
@@ -93,21 +98,52 @@ class Started:
         return self._code is not None
 
 
+class Terminal:
+    """A pseudo-terminal of 110 columns and 40 rows.
+
+    Attributes:
+        path: Its device.
+    """
+
+    def __init__(self) -> None:
+        self._screen, self._device = pty.openpty()
+        fcntl.ioctl(self._device, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 110, 0, 0))
+        self.path = os.ttyname(self._device)
+        self._written = b""
+        threading.Thread(target=self._read, daemon=True).start()
+
+    @property
+    def text(self) -> str:
+        """All that was written on it so far, with its control sequences."""
+        return self._written.decode(errors="replace")
+
+    def _read(self) -> None:
+        while part := os.read(self._screen, 1 << 16):
+            self._written += part
+
+
 @contextmanager
 def started(
-    command: str, *arguments: str | Path, environment: Mapping[str, str | Path] | None = None
+    command: str,
+    *arguments: str | Path,
+    environment: Mapping[str, str | Path] | None = None,
+    terminal: Terminal | None = None,
 ) -> Iterator[Started]:
-    """One of the project's commands, in a process that has its imports behind it; with the context it is killed."""
+    """One of the project's commands, in a process that has its imports behind it; with the context it is killed.
+
+    With a terminal, its stdin and stderr are there.
+    """
     with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
         pid = _server().ask(
             command=command,
             arguments=[str(one) for one in arguments],
             environment=_environment(environment),
             folder=str(Path.cwd()),
+            stdin=terminal.path if terminal else os.devnull,
             out=out.name,
-            err=err.name,
+            err=terminal.path if terminal else err.name,
         )
-        process = Started(pid, Path(out.name), Path(err.name))
+        process = Started(pid, Path(out.name), lambda: terminal.text if terminal else Path(err.name).read_text("utf-8"))
         try:
             yield process
         finally:

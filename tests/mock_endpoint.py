@@ -27,6 +27,7 @@ from aiohttp import web
 
 _FILLER = "日本の四季は豊かで、春には桜が咲き、夏には祭りがあり、秋には紅葉が山を染め、冬には雪が降ります。"
 _SCALE = re.compile("点から([0-9]+)点")
+_PROBE = [{"role": "user", "content": "ping"}]
 Scripted = str | bytes | dict[str, Any] | web.Response
 
 
@@ -46,6 +47,7 @@ class Options:
         p_truncated: The connection ends in the middle of the body.
         p_empty: Answered without choices.
         key: The bearer token that is required, "" for none.
+        models: Names of the only models that there are, with spaces between; "" is any.
         seed: Of all draws.
         length: Characters of filler.
         script: What to reply instead: a function of (request body, number of the request from 0), or a list with one
@@ -64,6 +66,7 @@ class Options:
     p_truncated: float = 0.0
     p_empty: float = 0.0
     key: str = ""
+    models: str = ""
     seed: int = 0
     length: int = 200
     script: Callable[[dict[str, Any], int], Scripted] | list[Scripted] | None = None
@@ -94,7 +97,7 @@ class MockEndpoint:
     def stats(self) -> dict[str, Any]:
         """Counters: `requests`, `answered`, `rejected` (429), one for each fault, `in_flight`, `most_in_flight`,
         `abandoned` (the client went away before the answer), `repeated` (answers beyond the first to the same body),
-        `model_lists` (if `/v1/models` was asked for),
+        `model_lists` (if `/v1/models` was asked for), `probes` (if a model was asked whether it is there),
         and `keys`: body hash to asked and answered."""
         names = ("requests", "answered", "rejected", "most_in_flight", "abandoned")
         counts = {name: self._counts[name] for name in names}
@@ -123,11 +126,14 @@ class MockEndpoint:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
+        if body["messages"] == _PROBE:
+            self._counts["probes"] += 1
+            return self._refusal(request) or self._unknown(body["model"]) or web.json_response(completion(body, "pong"))
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
         number = self._counts["requests"]
         self._counts["requests"] += 1
-        if refusal := self._refusal(request):
+        if refusal := self._refusal(request) or self._unknown(body["model"]):
             return refusal
         key = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         self._asked[key] += 1
@@ -154,6 +160,11 @@ class MockEndpoint:
             return None
         message = f"Incorrect API key provided: {sent.removeprefix('Bearer ')}"  # as providers do, to see it kept out
         return web.json_response({"error": {"message": message, "code": "invalid_api_key"}}, status=401)
+
+    def _unknown(self, model: str) -> web.Response | None:
+        if not self.options.models or model in self.options.models.split():
+            return None
+        return web.json_response({"error": {"message": f"The model `{model}` does not exist."}}, status=404)
 
     def _rejection(self) -> web.Response:
         self._counts["rejected"] += 1

@@ -77,7 +77,7 @@ def random_request(random: Random, place: Callable[[], str]) -> RunRequest:
     return RunRequest(
         **settings,
         benchmarks=random.sample(list(ALL_BENCHMARKS), random.randint(1, 2)),
-        judge_models=random.choice([None, random.sample(judges, random.randint(1, 3))]),
+        judge_models=random.choice([["embedded/smollm2-135m"], random.sample(judges, random.randint(1, 3))]),
         judge_temperature=random.choice([None, 0.3]),
         grader_model=random.choice([None, "grader", "m"]),
         passes=passes,

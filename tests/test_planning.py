@@ -82,6 +82,25 @@ def test_a_request_without_settings_gets_the_defaults(workspace: Workspace) -> N
     assert load_run(workspace.lake, spec.run_id) is None, "planning stores nothing"
 
 
+def test_what_an_llm_judges_takes_a_judge_that_is_named_once(workspace: Workspace) -> None:
+    both = ["rakuda", "gsm8k", "tengu"]
+    with pytest.raises(ConfigurationError, match=r"^rakuda, tengu are judged by an LLM"):
+        plan_run(_ask(judge_models=None, benchmarks=both), workspace)
+    assert plan_run(_ask(judge_models=None, benchmarks=["gsm8k"]), workspace).judges == ()
+    assert plan_run(_ask(judge_models=None), workspace, is_judged=False).benchmarks["rakuda"].judges == ()
+
+    _stored(workspace, judge_models=["j"])
+    assert plan_run(_ask(judge_models=None, benchmarks=both), workspace).benchmarks["tengu"].judges == ("j",)
+
+
+def test_a_run_without_named_benchmarks_is_about_its_own_else_all(workspace: Workspace) -> None:
+    assert list(plan_run(_ask(benchmarks=None), workspace).benchmarks) == ["elyza", "tengu", "mt_bench", "rakuda"]
+
+    spec = _stored(workspace, benchmarks=["tengu", "gsm8k"])
+    assert plan_run(_ask(benchmarks=None), workspace) == spec
+    assert len(plan_run(_ask(benchmarks=["all"]), workspace).benchmarks) == 5
+
+
 def test_a_real_model_and_judge_get_the_settings_of_the_suite(workspace: Workspace) -> None:
     spec = plan_run(_ask(), workspace)
     rakuda, judge = spec.benchmarks["rakuda"], spec.judges[0]

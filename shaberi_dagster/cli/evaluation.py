@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import orjson
+import polars as pl
 from rich.console import Console
 
 from shaberi_dagster.benchmarks.registry import get_benchmark
@@ -15,14 +16,15 @@ from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.cli.plan import write_plan
 from shaberi_dagster.cli.view_scores import show
 from shaberi_dagster.errors import ConfigurationError, EndpointError
-from shaberi_dagster.evaluation import check_endpoints, is_up_to_date
+from shaberi_dagster.evaluation import CALLING_STAGES, check_endpoints, is_up_to_date
 from shaberi_dagster.forecast import forecast
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.passes.pipeline import BASELINE
-from shaberi_dagster.progress import Reporter
+from shaberi_dagster.progress import Reporter, failures_in_words
 from shaberi_dagster.prompting import judges_alike
 from shaberi_dagster.publishing import changed, published_at_the_end
+from shaberi_dagster.rendering.text import printable
 from shaberi_dagster.reports.score_reading import Selection
 from shaberi_dagster.runs.planning import benchmarks_of, judged_anew, load_run, named_judges, plan_run, store_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
@@ -58,6 +60,7 @@ class Evaluation:
         stages: Sequence[str] | None = None,
     ) -> None:
         self.calls_made: dict[str, int] = {}
+        self._refusals: list[str] = []
         self._workspace = Workspace(Settings.from_environment(), options=options)
         self._command, self._command_id = command, uuid.uuid4().hex
         self._only = stages
@@ -65,7 +68,7 @@ class Evaluation:
         self._pipeline = ",".join(requests[0].passes or []) or BASELINE
         self._judges_asked = named_judges(requests[0], self._workspace)
         self._benchmarks = self._asked_benchmarks(requests[0])
-        self._specs = [self._judged_anew(one) if rejudge else plan_run(one, self._workspace) for one in requests]
+        self._specs = [self._judged_anew(one) if rejudge else self._planned(one) for one in requests]
 
     @property
     def workspace(self) -> Workspace:
@@ -101,9 +104,7 @@ class Evaluation:
             return "partial"
         states = [self._state(spec) for spec in self._specs]
         status = next((state for state in states if state != "complete"), "complete")
-        if status != "complete":
-            reporter.note("some parts failed: `shaberi sql failures` tells why, the same command tries them again")
-        elif not self.calls_made:
+        if status == "complete" and not self.calls_made:
             reporter.note("nothing left to do: no call was made")
         return status
 
@@ -118,7 +119,8 @@ class Evaluation:
         if not self._reprocess and any(not self._is_complete(spec) for spec in self._specs):
             stages = self._stages()
             answers = self._benchmarks if "answers" in stages and not self._samples_are_there() else []
-            check_endpoints(self._specs[0], workspace, answers=answers, judges=self._llm_judges())
+            graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
+            check_endpoints(self.spec, workspace, answers=answers, judges=self._llm_judges(), graders=graders)
         self._announce(reporter.note)
         instance = open_instance(workspace.settings.dagster_home)
         close_dead_runs(instance)
@@ -131,6 +133,7 @@ class Evaluation:
             options=workspace.options,
             tags={"shaberi/command": self._command, COMMAND_TAG: self._command_id},
         )
+        reporter.expect(sum(map(self._n_items, self._specs)))
         for spec in self._specs:
             store_run(spec, workspace)
             add_partition(spec, instance)
@@ -139,6 +142,7 @@ class Evaluation:
             except EndpointError as error:
                 # It worked when the command began. What is there is scored; the same command does the rest.
                 reporter.note(str(error))
+                self._refusals.append(str(error))
                 without_calls = [stage for stage in self._stages() if stage in {"scores", "metrics"}]
                 materialize(spec.run_id, stages=without_calls)
             if self._only is not None:
@@ -158,6 +162,21 @@ class Evaluation:
         )
         show(self._workspace.settings.warehouse, selection, "json" if as_json else "table")
 
+    def say_what_failed(self) -> None:
+        """Say on stderr why not all is complete: the last line of a command that ends so."""
+        keys = {"run_id": [spec.run_id for spec in self._specs], "benchmark": self._benchmarks}
+        reasons = list(self._refusals)
+        for stage in (one for one in self._stages() if one in CALLING_STAGES):
+            rows = self._workspace.lake.read(stage, keys).filter(status="error")
+            if stage == "judgements":
+                rows = rows.filter(~pl.col("superseded"))
+            if rows.height:
+                failures = failures_in_words(rows.height, Counter(rows["error_class"].drop_nulls()))
+                messages = Counter(rows["error_message"].drop_nulls()).most_common(1)
+                reasons.append(f"{stage}: {failures}" + "".join(f", such as {message}" for message, _ in messages))
+        told = printable("; ".join(reasons)) or "some parts failed"
+        print(f"{told}; `shaberi sql failures` tells more, the same command tries again", file=sys.stderr)  # noqa: T201
+
     def show_plan(self, *, as_json: bool) -> None:
         """Print what would be done."""
         estimates = forecast(
@@ -169,6 +188,9 @@ class Evaluation:
     def _asked_benchmarks(self, request: RunRequest) -> list[str]:
         run_id = run_id_of(check_model_name(request.model), check_run_tag(request.tag))
         return benchmarks_of(request, load_run(self._workspace.lake, run_id))
+
+    def _planned(self, request: RunRequest) -> RunSpec:
+        return plan_run(request, self._workspace, is_judged="judgements" in (self._only or STAGES))
 
     def _judged_anew(self, request: RunRequest) -> RunSpec:
         """Judges that judged the run before get a new round; a judge that is new to it needs none."""
@@ -192,6 +214,16 @@ class Evaluation:
             without.add("answers")
         return [stage for stage in self._only or STAGES if stage not in without]
 
+    def _n_items(self, spec: RunSpec) -> int:
+        """Rows of the stages that make calls; those of passes are not counted before they are made."""
+
+        def counts(name: str) -> dict[str, int]:
+            samples, answers = spec.n_planned(name), spec.n_answers(name)
+            judges = len(spec.chosen_judges(name, self._judges()))
+            return {"answers": samples, "consensus": answers - samples, "judgements": answers * judges}
+
+        return sum(counts(name).get(stage, 0) for name in self._benchmarks for stage in self._stages())
+
     def _judges(self) -> list[str]:
         """With --rejudge only the judges asked for are called."""
         return self._judges_asked if self._rejudge else []
@@ -209,6 +241,14 @@ class Evaluation:
         """The judges that are asked about everything; those that rules leave something to may not be asked at all."""
         judged = [name for name in self._benchmarks if not get_benchmark(name).has_rule]
         return [judge for name in judged for judge in self.spec.chosen_judges(name, self._judges())]
+
+    def _graders(self) -> list[str]:
+        """The judges that rules leave something to."""
+        if "judgements" not in self._stages():
+            return []
+        ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
+        chosen = (self.spec.judge(one) for name in ruled for one in self.spec.chosen_judges(name, self._judges()))
+        return sorted({judge.name for judge in chosen if judge})
 
     def _is_up_to_date(self) -> bool:
         """Whether there is nothing to do, which is found out without Dagster."""
@@ -242,12 +282,9 @@ class Evaluation:
             note(f"samples: {planned - missing} of {planned} are there or paid for, {missing} calls to make")
         ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
         if ruled and "judgements" in self._stages():
-            graders = {
-                judge.name for name in ruled for one in spec.benchmarks[name].judges if (judge := spec.judge(one))
-            }
             note(
                 f"{', '.join(ruled)}: graded by rules; what they cannot tell by "
-                f"{', '.join(sorted(graders)) or 'nobody, so it is wrong'}"
+                f"{', '.join(self._graders()) or 'nobody, so it is wrong (--judge-model names somebody)'}"
             )
         prompts = self._workspace.prompts
         for judge in spec.judges:

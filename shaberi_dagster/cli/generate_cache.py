@@ -105,7 +105,10 @@ def generate_cache(  # noqa: PLR0917
         made = answers.filter(benchmark=name, status="ok").height
         complete &= made == spec.n_planned(name)
         typer.echo(_summary(spec, name, made))
-    return FINE if complete else FAILED_PARTS
+    if complete:
+        return FINE
+    evaluation.say_what_failed()
+    return FAILED_PARTS
 
 
 def _summary(spec: RunSpec, benchmark: str, made: int) -> str:

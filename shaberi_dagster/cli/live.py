@@ -1,17 +1,19 @@
-"""Progress on a terminal: one live line per stage and benchmark."""
+"""Progress on a terminal: one live line per stage and benchmark, and one of all together."""
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from io import UnsupportedOperation
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from shaberi_dagster.progress import LogReporter, Reporter, StageProgress
+from shaberi_dagster.progress import LogReporter, Overall, Reporter, StageProgress, duration
 from shaberi_dagster.rendering.text import printable, truncate, width_of
 
 _REFRESHES_PER_SECOND = 8
@@ -20,7 +22,7 @@ _DROPPED_FIRST = ("limit", "calls/s", "tokens")  # where the terminal is too nar
 _LONGEST_STAGE = len("judgements mt_bench")
 _GAP = 2
 _NARROWEST_BAR, _WIDEST_BAR = 6, 32  # the bar gets what the names leave, and goes first
-_ROWS_KEPT_FREE = 4  # header, the line about hidden rows, and two for what is printed beside the display
+_ROWS_KEPT_FREE = 4  # header, the line about hidden rows, that of all together, and one for what is printed beside
 _UNKNOWN = "-"
 _THOUSANDS_FROM, _MILLIONS_FROM = 10_000, 999_950
 
@@ -28,13 +30,24 @@ _THOUSANDS_FROM, _MILLIONS_FROM = 10_000, 999_950
 def reporter_for(stream: TextIO) -> Reporter:
     """A live display if the stream is a terminal that can show one, else plain lines.
 
+    Both write to where the stream leads now: Dagster points the descriptor to a file of its own while it works.
+
     Args:
         stream: Where progress goes; stderr, so that stdout stays the command's result.
     """
-    console = Console(file=stream)
-    if stream.isatty() and not console.is_dumb_terminal:
+    console = Console(file=_kept(stream))
+    if console.file.isatty() and not console.is_dumb_terminal:
         return LiveReporter(console)
-    return LogReporter(lambda line: print(printable(line), file=stream, flush=True))
+    return LogReporter(lambda line: print(printable(line), file=console.file, flush=True))
+
+
+def _kept(stream: TextIO) -> TextIO:
+    """The same file or terminal by a descriptor of its own; the stream itself if it has none."""
+    try:
+        descriptor = os.dup(stream.fileno())
+    except UnsupportedOperation:
+        return stream
+    return os.fdopen(descriptor, "w", encoding=stream.encoding, errors=stream.errors)
 
 
 class LiveReporter:
@@ -50,8 +63,7 @@ class LiveReporter:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live: Live | None = None
-        self._lines: list[StageProgress] = []
-        self._known: set[int] = set()
+        self._overall = Overall()
         self._ended: dict[int, float] = {}
 
     def watching(self) -> AbstractContextManager[object]:
@@ -62,7 +74,7 @@ class LiveReporter:
     def _showing(self) -> Iterator[None]:
         self._live = Live(
             console=self._console,
-            get_renderable=self._table,
+            get_renderable=self._display,
             refresh_per_second=_REFRESHES_PER_SECOND,
             redirect_stdout=False,  # stdout may be a pipe or a file; only stderr shares the terminal with us
         )
@@ -71,14 +83,16 @@ class LiveReporter:
                 yield
         finally:
             self._live = None
-            self._lines, self._known, self._ended = [], set(), {}
+            self._overall, self._ended = Overall(), {}
+
+    def expect(self, items: int) -> None:
+        """Also show all lines together."""
+        self._overall.expected = items
 
     def changed(self, line: StageProgress) -> None:
         """Note that the line exists or has ended; costs a microsecond."""
         key = id(line)
-        if key not in self._known:
-            self._known.add(key)
-            self._lines.append(line)
+        self._overall.add(line)
         if line.done < line.total:
             self._ended.pop(key, None)
         elif key not in self._ended:
@@ -88,8 +102,12 @@ class LiveReporter:
         """Print the sentence above the live lines."""
         self._console.print(Text(printable(text)))
 
+    def _display(self) -> Group:
+        overall = [Text(truncate(str(self._overall), self._console.width))] if self._overall.expected else []
+        return Group(self._table(), *overall)
+
     def _table(self) -> Table:
-        lines = list(self._lines)
+        lines = list(self._overall.lines)
         live = self._live is not None and self._live.is_started  # else it is the last frame, which may scroll
         hidden = _hidden(lines, self._console.height - _ROWS_KEPT_FREE) if live else set()
         rows = [_numbers(line, self._ended.get(id(line))) for line in lines]
@@ -166,15 +184,9 @@ def _style(title: str, line: StageProgress) -> str:
 def _eta(line: StageProgress, elapsed: float) -> str:
     """Time left at the average speed of the items that needed calls; the time taken when all is done."""
     if line.done >= line.total:
-        return f"in {_duration(elapsed)}"
+        return f"in {duration(elapsed)}"
     fresh = line.done - line.reused
-    return _duration(elapsed / fresh * (line.total - line.done)) if fresh > 0 else _UNKNOWN
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    return duration(elapsed / fresh * (line.total - line.done)) if fresh > 0 else _UNKNOWN
 
 
 def _count(number: int) -> str:

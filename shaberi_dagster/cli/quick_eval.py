@@ -102,8 +102,8 @@ def quick_eval(  # noqa: PLR0917
     judge_model: Annotated[
         str | None,
         typer.Option(
-            help="Judges what no rule grades, and what the rules cannot tell. Default: of the latter the model, unless "
-            "embedded; none: rules alone."
+            help="Judges what no rule grades, and what the rules cannot tell. Default: the run's own, else nobody; "
+            "none: rules alone."
         ),
     ] = None,
     judge_prompt: Annotated[
@@ -199,6 +199,8 @@ def quick_eval(  # noqa: PLR0917
         say_how_to_go_on()
         return INTERRUPTED
     verdict = _show(evaluation, request, status, checked, as_json=as_json, output=output)
+    if status != "complete":
+        evaluation.say_what_failed()
     of_run = FINE if status == "complete" else FAILED_PARTS
     return exit_code(of_run, _OF_GATE[verdict.result] if verdict else FINE)
 
@@ -342,13 +344,12 @@ def request_of(
 
     size, models = _ensemble_of(ensemble, samples)
     n = None if sample == _ALL else _count("--sample", sample, least=1, other="a number of questions or all")
-    # The embedded model grades only if it is named: half its verdicts have no end.
-    grader = model if grades and judge_model is None and model != DEFAULT_MODEL else None
     judges = None if judge_model is None else [] if judge_model == _NOBODY else [judge_model]
     if tag is None:
         tag = "-".join([prefix, *([f"n{n}"] if n else []), f"{size}x", f"t{temperature:g}"])
         named = {
-            "grader_model": (judge_model or grader or _NOBODY) if grades else None,
+            # As if the model graded, which it did without a word until 2026-11: tags stay what they were.
+            "grader_model": (judge_model or (_NOBODY if model == DEFAULT_MODEL else model)) if grades else None,
             "ensemble_models": models,
             "sample_seed": None if sample_seed == DEFAULT_SEED else sample_seed,
             "questions": _source(questions),
@@ -369,7 +370,6 @@ def request_of(
         temperature=temperature,
         questions=questions,
         judge_models=judges,
-        grader_model=grader,
         **others,
     )
 

@@ -40,12 +40,14 @@ Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed parts
 @app.command(epilog=_EPILOG)
 def run_evals(  # noqa: PLR0917
     model: Annotated[str, typer.Option(help="Model to evaluate, e.g. gpt-5.1 or embedded/smollm2-135m.")],
-    benchmark: Annotated[str, typer.Option(help="Benchmarks, comma-separated, or all.")] = "all",
+    benchmark: Annotated[
+        str | None, typer.Option(help="Benchmarks, comma-separated, or all. Default: the run's own, else all.")
+    ] = None,
     tag: Annotated[str, typer.Option(help="Run tag; the same tag continues the same run.")] = "default",
     runs: Annotated[int, typer.Option(min=1, help="Independent runs, tagged TAG-run1 ... TAG-runN.")] = 1,
     judge_model: Annotated[
         list[str] | None,
-        typer.Option(help="Judge; repeat for several. Default: the run's own, else the embedded model."),
+        typer.Option(help="Judge; repeat for several. Default: the run's own; the embedded model judges itself."),
     ] = None,
     judge_prompt: Annotated[
         str | None, typer.Option(help="Variant of the judge prompt: a judge of its own, named MODEL+VARIANT.")
@@ -131,7 +133,7 @@ def run_evals(  # noqa: PLR0917
     request = RunRequest(
         model=model,
         tag=tag,
-        benchmarks=benchmark.split(","),
+        benchmarks=None if benchmark is None else benchmark.split(","),
         samples=samples,
         strategies=[name.strip() for name in strategy.split(",")] if strategy else None,
         sample=sample,
@@ -185,7 +187,10 @@ def run_evals(  # noqa: PLR0917
         _say(f"\ninterrupted; finished calls are saved. Go on with:\n  {again}")
         return INTERRUPTED
     evaluation.show_scores(as_json=json)
-    return FINE if status == "complete" else FAILED_PARTS
+    if status == "complete":
+        return FINE
+    evaluation.say_what_failed()
+    return FAILED_PARTS
 
 
 def _one_of(option: str, value: str | None, *values: str) -> Any:

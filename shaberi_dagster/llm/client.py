@@ -21,6 +21,7 @@ from shaberi_dagster.llm.reply import (
     Reply,
     decoded,
     error_details,
+    listed_models,
     parsed,
     without_surrogates,
 )
@@ -35,6 +36,13 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # wha
 _FLAGGED = re.compile(r"moderation|input was flagged|content[ _-]?(?:policy|filter)", re.IGNORECASE)
 _REJECTED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, 529})
 _REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PAYMENT_REQUIRED})
+_NOT_THERE = frozenset(
+    {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.GONE, HTTPStatus.NOT_IMPLEMENTED}
+)
+_UNKNOWN_MODEL = re.compile(
+    r"(?i)(?:invalid|unknown|unsupported|no such|not a valid) model\b"
+    r"|\bmodel\b.{0,80}\b(?:does not exist|not exist|not found|is not supported|is not available)"
+)
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY})
 # Sent as 429, but waiting does not help: the account behind the key is spent.
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
@@ -49,7 +57,7 @@ class ClientSettings:
     Attributes:
         connect_seconds: Longest wait for a connection.
         read_seconds: Longest silence while waiting for a reply.
-        check_seconds: Longest wait of `ChatClient.check`.
+        check_seconds: Longest wait of `ChatClient.check` and `ChatClient.probe`.
         reply_bytes: Largest reply accepted.
         connections: Most connections at once; high, since the limiter is what rules.
     """
@@ -116,6 +124,7 @@ class ChatClient:
             default_headers=own,
         )
         self._options: RequestOptions = {} if key else {"headers": {"Authorization": Omit()}}
+        self._soon: RequestOptions = {**self._options, "timeout": self._settings.check_seconds}
         # The SDK found these in os.environ and would send them to any server.
         self._sdk.organization = self._sdk.project = None
 
@@ -144,28 +153,55 @@ class ChatClient:
         except _CONNECTION_ERRORS as error:
             raise CallFailure("transient", self._line(f"no reply: {_cause(error)}")) from None
 
-    async def check(self) -> None:
+    async def check(self) -> frozenset[str]:
         """Ask the endpoint for its models, to learn at once that it is not there or refuses the key.
 
         Any other answer passes, since not all servers list models.
+
+        Returns:
+            Their names; none if it lists none.
 
         Raises:
             EndpointError: It cannot be reached, redirects, or refuses us.
         """
         try:
-            await self._sdk.get(
-                "/models", cast_to=httpx2.Response, options={**self._options, "timeout": self._settings.check_seconds}
-            )
+            response = await self._sdk.get("/models", cast_to=httpx2.Response, options=self._soon)
+            return listed_models(decoded(response.content))
         except APIStatusError as error:
             message = self._status_failure(error).message
             if error.status_code in _REFUSED:
                 raise EndpointError(f"endpoint {self._base_url} refuses us: {message}") from None
             if error.response.is_redirect:
                 raise EndpointError(f"endpoint {self._base_url} has moved: {message}") from None
-        except _RefusedReplyError:
-            return  # a long list is a list
+        except (MalformedReplyError, _RefusedReplyError):
+            pass  # a long list is a list
         except _CONNECTION_ERRORS as error:
             raise EndpointError(f"endpoint {self._base_url} cannot be reached: {self._line(_cause(error))}") from None
+        return frozenset()
+
+    async def probe(self, model: str, body: Mapping[str, Any]) -> None:
+        """Ask a short question, to learn at once that the path, the model or the key is wrong.
+
+        Any other failure passes: it may pass by itself, or be about this question.
+
+        Args:
+            model: Whom.
+            body: The request.
+
+        Raises:
+            EndpointError: It has no such path or model, or refuses us.
+        """
+        with suppress(_RefusedReplyError, *_CONNECTION_ERRORS):
+            try:
+                await self._sdk.post("/chat/completions", body=dict(body), cast_to=httpx2.Response, options=self._soon)
+            except APIStatusError as error:
+                failure = self._status_failure(error)
+                if failure.error_class == "authentication":
+                    raise EndpointError(f"endpoint {self._base_url} refuses us: {failure.message}") from None
+                if error.status_code in _NOT_THERE or _UNKNOWN_MODEL.search(failure.message):
+                    raise EndpointError(
+                        f"endpoint {self._base_url} takes no calls of {model}: {failure.message}"
+                    ) from None
 
     async def close(self) -> None:
         """Close all connections."""

@@ -19,8 +19,11 @@ from shaberi_dagster.llm.embedded import SLOTS, start_embedded
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, extra_headers, request_body
 from shaberi_dagster.llm.limiter import Limiter, LimiterSettings, Outcome, make_limiter
 from shaberi_dagster.llm.reply import Reply
-from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, ErrorClass, Usage
+from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, ErrorClass, Message, Sampling, Usage
 
+PROBE = (Message("user", "ping"),)
+"""What a model is asked to see that it is there."""
+_OF_PROBE = Sampling(temperature=None, max_tokens=16)  # fewer are an error for some models
 _MOST_DOUBLINGS = 30  # a short Retry-After allows thousands of attempts, and 2**1024 is no float
 
 
@@ -69,6 +72,7 @@ class Engine:
         self._retry, self._client_settings = retry or RetrySettings(), client or ClientSettings()
         self._limiters: dict[Endpoint, Limiter] = {}
         self._clients: dict[Endpoint, ChatClient] = {}
+        self._asked: set[tuple[Endpoint, str]] = set()
         self._starting = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -97,21 +101,31 @@ class Engine:
             self._limiters.clear()
 
     async def check(self, endpoint: Endpoint, model: str) -> None:
-        """See that the endpoint is there and takes our key, before a stage makes its calls.
+        """See that the endpoint is there, takes our key and knows the model, before a stage makes its calls.
+
+        A model that the endpoint does not list is asked one short question, once for each process.
 
         Raises:
             ConfigurationError: Its key is missing, or the embedded model is unknown.
             EndpointError: It cannot be reached or refuses us.
         """
         client = await self._client(endpoint, model)
-        await client.check()
+        listed = await client.check()
+        if endpoint.base_url == EMBEDDED_URL or (endpoint, model) in self._asked:
+            return
+        if not any(name.removeprefix("models/") == model for name in listed):
+            await client.probe(model, request_body(ChatRequest(endpoint, model, PROBE, _OF_PROBE)))
+        self._asked.add((endpoint, model))
 
-    async def call(self, request: ChatRequest, budget: Budget | None = None) -> Call:
+    async def call(
+        self, request: ChatRequest, budget: Budget | None = None, objection: Callable[[], str | None] = lambda: None
+    ) -> Call:
         """Make one call, to its end.
 
         Args:
             request: What to ask.
             budget: Asked before each attempt, and told what the call used.
+            objection: Likewise asked: why the call need not be made any more.
 
         Returns:
             The reply, or the error it ended with.
@@ -122,7 +136,9 @@ class Engine:
         """
         # A call that there is no budget for needs neither key nor server.
         client = partial(self._client, request.endpoint, request.model)
-        attempts = _Attempts(client, self.limiter(request.endpoint), request, self._retry, budget or Budget())
+        attempts = _Attempts(
+            client, self.limiter(request.endpoint), request, self._retry, budget or Budget(), objection
+        )
         try:
             reply = await attempts.run()
         except CallFailure as failure:
@@ -147,16 +163,17 @@ class Engine:
 class _Attempts:
     """The attempts of one call."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917
         self,
         client: Callable[[], Awaitable[ChatClient]],
         limiter: Limiter,
         request: ChatRequest,
         retry: RetrySettings,
         budget: Budget,
+        objection: Callable[[], str | None],
     ) -> None:
         self._client, self._limiter, self._request, self._retry = client, limiter, request, retry
-        self._budget = budget
+        self._budget, self._objection = budget, objection
         self._body = request_body(request)
         self._made = self._transient = self._rejections = 0
         self._latency = 0.0
@@ -210,6 +227,8 @@ class _Attempts:
             if objection := self._budget.objection():
                 self._budget.refused += 1
                 raise CallFailure("budget", objection)  # noqa: TRY301 - the slot is free again
+            if objection := self._objection():
+                raise CallFailure("stopped", objection)  # noqa: TRY301
             reply = await self._sent()
             outcome = "answered"
         except CallFailure as failure:

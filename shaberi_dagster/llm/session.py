@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.stopping import Stopping
 from shaberi_dagster.llm.types import Call, ChatRequest
 
 if TYPE_CHECKING:  # the engine brings the SDK, a second of start-up that only calls need
@@ -23,13 +25,16 @@ class CallSession:
         stage: The stage's name, a label of every call.
         lookup: Finds paid calls in the lake by request hash.
         budget: What new calls may cost; None is unlimited.
+
+    Attributes:
+        stopping: Who is not asked any more.
     """
 
     def __init__(
         self, engine: "Engine", journal: Journal, stage: str, lookup: Lookup, budget: Budget | None = None
     ) -> None:
         self._engine, self._journal, self._stage, self._lookup = engine, journal, stage, lookup
-        self._budget = budget
+        self._budget, self.stopping = budget, Stopping()
         self._paid: dict[str, Call] = {}
         self._in_flight: dict[str, asyncio.Future[Call]] = {}
 
@@ -50,8 +55,8 @@ class CallSession:
         """The answer to a request, from what is paid for or else by a new call.
 
         A new call is in the journal when this returns, errors too; but an error is never reused, and a call that was
-        not made for want of budget is not recorded. Of equal requests at the same time one makes the call and the
-        others get its outcome.
+        not made, for want of budget or because its model is not asked any more, is not recorded.
+        Of equal requests at the same time one makes the call and the others get its outcome.
 
         Args:
             request: What to ask.
@@ -76,7 +81,8 @@ class CallSession:
             return paid, True
         own = self._in_flight[name] = asyncio.get_running_loop().create_future()
         try:
-            call = await self._engine.call(request, self._budget)
+            call = await self._engine.call(request, self._budget, partial(self.stopping.objection, request))
+            self.stopping.count(call)
             if call.attempts:
                 self._journal.append(call, {"stage": self._stage, **labels})
         except BaseException:

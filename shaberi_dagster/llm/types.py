@@ -18,6 +18,7 @@ ErrorClass = Literal[
     "permanent",  # 400, 404, content policy: this request will never work
     "deadline",  # the call's total time is over
     "budget",  # not made: what may be spent is spent
+    "stopped",  # not made: the same error came again and again
 ]
 
 

@@ -2,7 +2,7 @@
 
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -53,12 +53,13 @@ _OF_ANSWERS = (
 """What a request can say of answers and questions."""
 
 
-def plan_run(request: RunRequest, workspace: Workspace) -> RunSpec:
+def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = True) -> RunSpec:
     """The RunSpec that the request and the stored run (if any) make together.
 
     Args:
         request: What is asked for; what it leaves out is as in the stored run, else the benchmark's default.
         workspace: Its lake is read, not written.
+        is_judged: Whether every benchmark takes somebody who judges it; else only answers are made.
 
     Raises:
         ConfigurationError: A name, file or endpoint is wrong, or the request contradicts what the run was made with.
@@ -69,13 +70,15 @@ def plan_run(request: RunRequest, workspace: Workspace) -> RunSpec:
     stored = load_run(workspace.lake, run_id_of(request.model, request.tag))
     if stored and stored.origin == "imported":
         return _judged_further(request, stored, workspace)
-    benchmarks = parse_benchmarks(",".join(request.benchmarks))
+    benchmarks = [get_benchmark(name) for name in benchmarks_of(request, stored)]
     endpoint = _endpoint(request, stored)
     asked_judges = {one.name: _asked_judges(request, stored, one, workspace.prompts) for one in benchmarks}
+    if is_judged:
+        _check_judged(asked_judges)
     judges = _judges(request, stored, asked_judges, workspace.prompts)
     settings = {
         one.name: _benchmark(request, stored, one, endpoint.to_endpoint(), workspace).model_copy(
-            update={"judges": _judge_names(one, asked_judges[one.name])}
+            update={"judges": tuple(judge_names(one.name, list(asked_judges[one.name])))}
         )
         for one in benchmarks
     }
@@ -120,7 +123,7 @@ def _judged_further(request: RunRequest, stored: RunSpec, workspace: Workspace) 
         raise ConfigurationError(f"run {stored.run_id} was imported: name who is to judge it with --judge-model")
     judges = _judges(request, stored, asked, workspace.prompts)
     benchmarks = {
-        name: stored.benchmarks[name].model_copy(update={"judges": _judge_names(get_benchmark(name), models)})
+        name: stored.benchmarks[name].model_copy(update={"judges": tuple(judge_names(name, list(models)))})
         for name, models in asked.items()
         if models
     }
@@ -128,14 +131,16 @@ def _judged_further(request: RunRequest, stored: RunSpec, workspace: Workspace) 
 
 
 def benchmarks_of(request: RunRequest, stored: RunSpec | None) -> list[str]:
-    """The benchmarks that a request is about; `all` of an imported run are those that it has.
+    """The benchmarks that a request is about: where it names none the run's own; `all` of an imported run are its own.
 
     Raises:
         ConfigurationError: There is no such benchmark, or the imported run has it not.
     """
-    if stored and stored.origin == "imported" and request.benchmarks == ["all"]:
+    if stored and (request.benchmarks is None or (stored.origin == "imported" and request.benchmarks == ["all"])):
         return list(stored.benchmarks)
-    asked = [one.name for one in parse_benchmarks(",".join(request.benchmarks))]
+    asked = [
+        one.name for one in parse_benchmarks(",".join(["all"] if request.benchmarks is None else request.benchmarks))
+    ]
     if stored and stored.origin == "imported" and (lacking := [one for one in asked if one not in stored.benchmarks]):
         raise ConfigurationError(
             f"run {stored.run_id} was imported without {lacking[0]}: it has {', '.join(stored.benchmarks)}"
@@ -553,14 +558,16 @@ def _names_of_judges(
         return known
     judging = {name for one in stored.benchmarks.values() for name in one.judges} if stored else set()
     of_others = [judge.name for judge in stored.judges if judge.name in judging] if stored else []
-    return known or of_others or [DEFAULT_MODEL]
+    # The embedded model shows the pipeline at work; what it would say of a real model's answers means nothing.
+    return known or of_others or ([DEFAULT_MODEL] if request.model == DEFAULT_MODEL else [])
 
 
-def _judge_names(benchmark: Benchmark, models: Iterable[str]) -> tuple[str, ...]:
-    names = judge_names(benchmark.name, list(models))
-    if not names:
-        raise ConfigurationError(f"{benchmark.name} is judged by an LLM: name one with --judge-model")
-    return tuple(names)
+def _check_judged(asked: Mapping[str, Mapping[str, object]]) -> None:
+    """See that somebody judges each benchmark."""
+    unjudged = [name for name, judges in asked.items() if not judges and not get_benchmark(name).has_rule]
+    if unjudged:
+        are = "is" if len(unjudged) == 1 else "are"
+        raise ConfigurationError(f"{', '.join(unjudged)} {are} judged by an LLM: name one with --judge-model")
 
 
 def _judges(

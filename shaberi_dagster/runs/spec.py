@@ -38,9 +38,12 @@ class RunRequest(BaseModel):
 
     model: Annotated[str, Field(description="Model to evaluate, e.g. gpt-5.1 or embedded/smollm2-135m")]
     tag: Annotated[str, Field(description="Run tag: one model can have many runs")] = "default"
-    benchmarks: Annotated[list[str], Field(description="Benchmark names, or all")] = ["all"]
+    benchmarks: Annotated[
+        list[str] | None, Field(description="Benchmark names, or all; none: the run's own, else all")
+    ] = None
     judge_models: Annotated[
-        list[str] | None, Field(description="Judge models; none: the run's own, else the embedded model")
+        list[str] | None,
+        Field(description="Judge models; none: the run's own; of the embedded model, and only of it, else itself"),
     ] = None
     judge_prompt: Annotated[
         str | None, Field(description="Variant of the judge prompt; these judges are then named MODEL+VARIANT")

@@ -21,6 +21,7 @@ from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.lake.writer import RowWriter
 from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.llm.limiter import Limiter
+from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.session import CallSession
 from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Endpoint
 from shaberi_dagster.llm.workers import run_all
@@ -391,7 +392,7 @@ class JournaledCalls(Generic[ItemT]):
             line = stage.line_of(item)
             if item.request:
                 line.limit = self._limiters[item.request.endpoint].limit
-            _count(line, row, asking.calls)
+            _count(line, row, asking.calls, self._workspace.prices)
             reporter.changed(line)
             self._record_limits(settled=True)
             return row
@@ -403,6 +404,8 @@ class JournaledCalls(Generic[ItemT]):
         self._record_limits(settled=False)
         if refused := budget.refused - refused_before:
             reporter.note(f"{budget.objection()}: {refused} calls of {stage.name} were not made")
+        if sentence := str(session.stopping):
+            reporter.note(f"{stage.name}: {sentence}")
 
     def _lookup(self, of_no_use: AbstractSet[str]) -> Callable[[Sequence[str]], Mapping[str, Call]]:
         """Finds paid calls in the lake."""
@@ -501,13 +504,20 @@ def _blocks(items: Iterator[ItemT]) -> Iterator[list[ItemT]]:
         yield block
 
 
-def _count(line: StageProgress, row: Mapping[str, Any], calls: Sequence[tuple[Call, bool]]) -> None:
+def _count(line: StageProgress, row: Mapping[str, Any], calls: Sequence[tuple[Call, bool]], prices: PriceList) -> None:
     """Count an item that is done."""
     line.done += 1
-    line.failed += row["status"] == "error"
+    if row["status"] == "error":
+        line.failed += 1
+        line.failures[row["error_class"]] += 1
     line.reused += bool(calls) and all(reused for _, reused in calls)
     for call, reused in calls:
-        if not reused and call.attempts:
-            line.calls += 1
-            line.prompt_tokens += call.usage.prompt_tokens or 0
-            line.completion_tokens += call.usage.completion_tokens or 0
+        if reused or not call.attempts:
+            continue
+        line.calls += 1
+        line.prompt_tokens += call.usage.prompt_tokens or 0
+        line.completion_tokens += call.usage.completion_tokens or 0
+        if call.status == "ok":
+            cost = prices.cost(call.to_record())
+            line.cost_usd += cost.usd if cost else 0.0
+            line.unpriced += cost is None

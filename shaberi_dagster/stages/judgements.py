@@ -194,9 +194,10 @@ class Judgements(Stage[JudgementItem]):
         return set(last.filter("of_no_use")["request_hash"])
 
     def retired(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """They stay as superseded, failures too; but not where nobody was asked: no answer to judge, or no budget."""
-        refused = (pl.col("error_class") == "budget").fill_null(value=False) & pl.col("judge_output").is_null()
-        return rows.filter(~((pl.col("status") == "skipped") | refused)).with_columns(
+        """They stay as superseded, failures too; but not where nobody was asked: no answer, no budget, or stopped."""
+        unmade = pl.col("error_class").is_in(["budget", "stopped"]).fill_null(value=False)
+        unasked = (pl.col("status") == "skipped") | (unmade & pl.col("judge_output").is_null())
+        return rows.filter(~unasked).with_columns(
             superseded=pl.lit(value=True), superseded_at=pl.lit(datetime.now(UTC))
         )
 

@@ -79,9 +79,10 @@ def options(mock: MockEndpoint, sums: Path, *more: str) -> list[str]:
     ]
 
 
-def quick(mock: MockEndpoint, sums: Path, *more: str) -> Finished:
-    """`quick-eval` in this process, at the mock endpoint."""
-    return _invoked(quick_eval.app, options(mock, sums, *more))
+def quick(mock: MockEndpoint, sums: Path, *more: str, judge: str | None = MODEL) -> Finished:
+    """`quick-eval` in this process, at the mock endpoint, where the model tells what rules cannot."""
+    judged = ["--judge-model", judge] if judge else []
+    return _invoked(quick_eval.app, options(mock, sums, *judged, *more))
 
 
 def cache(mock: MockEndpoint, sums: Path, *more: str) -> Finished:
@@ -408,23 +409,26 @@ def test_other_settings_are_another_run(other: dict[str, Any]) -> None:
     assert len({tag, request(single="first", max_tokens=7).tag, request().tag}) == 3
 
 
-@pytest.mark.parametrize(
-    ("model", "named", "grader"),
-    [("m", None, "m"), ("m", "none", None), ("m", "j", "j"), ("embedded/smollm2-135m", None, None)],
-)
-def test_the_model_grades_what_rules_cannot_tell_unless_it_is_the_embedded_one(
-    model: str, named: str | None, grader: str | None
-) -> None:
-    asked = request(model=model, judge_model=named)
-    assert [*([asked.grader_model] if asked.grader_model else []), *(asked.judge_models or [])] == [grader] * bool(
-        grader
-    )
-    assert asked.judge_models is None or asked.judge_models == [grader] * bool(grader)
+@pytest.mark.parametrize(("named", "judges"), [(None, None), ("none", []), ("j", ["j"])])
+def test_nobody_judges_but_who_is_named(named: str | None, judges: list[str] | None) -> None:
+    asked = request(judge_model=named)
+    assert (asked.judge_models, asked.grader_model) == (judges, None)
 
 
-def test_a_named_judge_is_of_every_benchmark_and_the_model_only_where_rules_grade() -> None:
-    assert (request(judge_model="j").judge_models, request(judge_model="j").grader_model) == (["j"], None)
-    assert (request().judge_models, request().grader_model) == (None, "m")
+def test_without_a_judge_rules_alone_grade_and_it_says_so(mock: MockEndpoint, sums: Path) -> None:
+    finished = quick(mock, sums, "--strategy", "plurality", judge=None)
+
+    assert "gsm8k: graded by rules; what they cannot tell by nobody" in finished.err
+    assert not [body for body in mock.bodies if "student's answer" in str(body)]
+
+
+def test_without_a_judge_what_an_llm_judges_is_refused(mock: MockEndpoint, sums: Path) -> None:
+    with pytest.raises(ConfigurationError, match="tengu is judged by an LLM: name one with --judge-model"):
+        quick(mock, sums, "--datasets", "tengu", judge=None)
+    assert not mock.bodies
+
+
+def test_benchmarks_and_tags() -> None:
     assert request(benchmarks=["tengu"]).benchmarks == ["tengu"]
     assert request().benchmarks == list(ENSEMBLE_BENCHMARKS)
 

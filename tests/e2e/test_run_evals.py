@@ -12,9 +12,10 @@ import pytest
 from aiohttp import web
 
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
-from tests.commands import Finished, lake_of, run, started
+from tests.commands import Finished, Terminal, lake_of, run, started
 from tests.e2e.conftest import JUDGES, MODEL, Evaluated, target
 from tests.mock_endpoint import MockEndpoint, Scripted, content_for
+from tests.runs import write_questions
 
 pytestmark = pytest.mark.e2e
 
@@ -45,6 +46,21 @@ def test_the_same_command_again_makes_no_call_says_so_and_shows_the_same_scores(
     assert evaluated.asked == []
     assert again.err.splitlines()[-1] == "nothing left to do: no call was made"
     assert again.out == evaluated.first.out
+
+
+def test_a_terminal_shows_how_far_all_is_while_calls_are_made(mock: MockEndpoint) -> None:
+    mock.options.latency = 0.5
+    options = ("--benchmark", "tengu", "--limit", "3", "--concurrency", "1")
+
+    with started("run-evals", *target(mock, ("judge-a",)), *options, terminal=Terminal()) as command:
+        command.wait_until_it_says("all 1/6, ")
+        command.wait_until_it_says("answers tengu ")
+        command.wait_until_it_says("all 4/6, ")
+        finished = command.finished().succeeded()
+
+    assert re.search(r"all 6/6, \d+\.\d calls/s, 0 failed, cost unknown, in 0:0\d", finished.err)
+    assert "judgements tengu judge-a" in finished.err
+    assert finished.out.count("judge-a") >= 1
 
 
 def test_rejudging_with_another_judge_asks_only_that_judge(evaluated: Evaluated) -> None:
@@ -160,7 +176,10 @@ def test_failed_parts_end_with_3_and_the_next_run_asks_only_those_again(evaluate
 
     assert failing.code == 3, failing.err
     assert "answers tengu 5/5, 1 failed" in failing.err
-    assert "some parts failed" in failing.err.splitlines()[-1]
+    assert failing.err.splitlines()[-1] == (
+        "answers: 1 failed (1 permanent), such as HTTP 400: content not allowed; "
+        "`shaberi sql failures` tells more, the same command tries again"
+    )
     assert "Traceback" not in failing.err
     assert evaluated.asked.count("judge-z") == 9
     scored = evaluated.rows(
@@ -243,6 +262,15 @@ def test_a_judge_that_no_known_endpoint_serves_is_refused_before_any_call(mock: 
     assert mock.stats()["requests"] == 0
 
 
+def test_a_run_without_a_judge_and_a_missing_key_are_refused_before_a_model_is_loaded(mock: MockEndpoint) -> None:
+    unjudged = run("run-evals", "--model", MODEL, "--base-url", mock.base_url)
+    keyless = run("run-evals", "--model", DEFAULT_MODEL, "--benchmark", "gsm8k", "--judge-model", "gpt-5.1")
+
+    assert unjudged.complaint == "elyza, tengu, mt_bench, rakuda are judged by an LLM: name one with --judge-model"
+    assert keyless.complaint == "set OPENAI_API_KEY to the API key for https://api.openai.com/v1"
+    assert mock.stats()["requests"] == 0
+
+
 @pytest.mark.parametrize("unreachable", ["--base-url", "--judge-base-url"])
 def test_an_endpoint_that_is_not_there_is_found_before_any_call(unreachable: str, mock: MockEndpoint) -> None:
     nowhere = "http://127.0.0.1:9/v1"  # the discard port
@@ -254,6 +282,49 @@ def test_an_endpoint_that_is_not_there_is_found_before_any_call(unreachable: str
 
     assert f"endpoint {nowhere} cannot be reached" in finished.complaint
     assert mock.stats()["requests"] == 0
+
+
+def test_a_wrong_model_or_path_is_found_before_the_first_question_with_what_the_server_says(mock: MockEndpoint) -> None:
+    mock.options.models = f"{MODEL} judge-a"
+
+    unknown = run("run-evals", *target(mock, ("judge-b",)))
+    wrong = [one.replace("/v1", "/v2") for one in target(mock, ("judge-a",))]
+    nowhere = run("run-evals", *wrong)
+
+    assert unknown.complaint == (
+        f"endpoint {mock.base_url} takes no calls of judge-b: HTTP 404: The model `judge-b` does not exist."
+    )
+    assert "/v2 takes no calls of" in nowhere.complaint
+    assert nowhere.complaint.endswith("HTTP 404: 404: Not Found")
+    assert mock.stats()["requests"] == 0
+
+
+def test_a_judge_that_only_fails_is_not_asked_on_and_the_other_one_judges_all(
+    mock: MockEndpoint, tmp_path: Path
+) -> None:
+    mock.options.script = lambda body, _: (
+        web.json_response({"error": {"message": "no memory"}}, status=400)
+        if body["model"] == "judge-b"
+        else content_for(body)
+    )
+    folder = write_questions(tmp_path / "questions", 40)
+    options = ("--benchmark", "rakuda", "--questions", folder, "--concurrency", "4")
+
+    finished = run("run-evals", *target(mock, JUDGES), *options, environment=lake_of(tmp_path))
+    failures = run("shaberi", "sql", "failures", "--format", "json", environment=lake_of(tmp_path)).succeeded()
+
+    assert finished.code == 3, finished.err
+    asked = Counter(body["model"] for body in mock.bodies)
+    assert (asked["judge-a"], asked["judge-b"] in range(20, 25)) == (40, True)
+    assert finished.err.splitlines()[-1].startswith("judgements: 40 failed (")
+    assert "was not asked after 20 equal errors: HTTP 400: no memory" in finished.err
+    (permanent,) = (row for row in json.loads(failures.out) if row["error_class"] == "permanent")
+    assert (permanent["stage"], permanent["n"], permanent["message"]) == (
+        "judgements",
+        asked["judge-b"],
+        "HTTP 400: no memory",
+    )
+    assert len(permanent["example"]) == 64
 
 
 @pytest.mark.parametrize("debug", [[], ["--debug"]], ids=["", "--debug"])

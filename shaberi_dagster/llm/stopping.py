@@ -1,0 +1,51 @@
+"""Who is not asked any more: a model whose calls end with the same error again and again."""
+
+import re
+from collections import Counter
+
+from shaberi_dagster.llm.types import Call, ChatRequest
+
+MOST_EQUAL_ERRORS = 20
+"""So many equal errors of one model at one address, without a success between them, end its calls in a stage."""
+
+_Asked = tuple[str, str]
+_NUMBERED = re.compile(r"\S*\d\S*")  # numbers of requests and times differ in errors that are the same
+
+
+class Stopping:
+    """The errors of one stage of one run, by model and address.
+
+    Attributes:
+        reasons: Why a model at an address is not asked any more.
+        unmade: How many calls were not made for that.
+    """
+
+    def __init__(self) -> None:
+        self.reasons: dict[_Asked, str] = {}
+        self.unmade: Counter[_Asked] = Counter()
+        self._errors: dict[_Asked, Counter[str]] = {}
+
+    def objection(self, request: ChatRequest) -> str | None:
+        """Why the call need not be made; None when it may."""
+        return self.reasons.get((request.model, request.endpoint.base_url))
+
+    def count(self, call: Call) -> None:
+        """Take note of how a call ended."""
+        asked = call.model, call.base_url
+        if call.error_class == "stopped":
+            self.unmade[asked] += 1
+        elif call.status == "ok":
+            self._errors.pop(asked, None)
+        elif call.attempts and call.error_message:
+            errors = self._errors.setdefault(asked, Counter())
+            same = f"{call.error_class} {_NUMBERED.sub('#', call.error_message)}"
+            errors[same] += 1
+            if errors[same] >= MOST_EQUAL_ERRORS:
+                self.reasons.setdefault(asked, f"not asked after {errors[same]} equal errors: {call.error_message}")
+
+    def __str__(self) -> str:
+        """What there is to say at the end, a sentence for each model; "" for nothing."""
+        return "; ".join(
+            f"{model} at {base_url} was {reason} ({self.unmade[model, base_url]} calls were not made)"
+            for (model, base_url), reason in self.reasons.items()
+        )
