@@ -35,8 +35,9 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
+from shaberi_dagster.llm.claims import Claims
 from shaberi_dagster.llm.engine import Engine
-from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.journal import Journal, OtherJournals
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.session import CallSession
 from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, Message, Sampling
@@ -82,8 +83,10 @@ async def ours(load: Load, base_url: str) -> dict[str, float]:
     endpoint, started, attempts = Endpoint("custom", base_url), time.perf_counter(), 0
     with tempfile.TemporaryDirectory() as folder:
         async with Engine({}, limiter=settings) as engine:
-            with Journal.open(Path(folder) / "benchmark.jsonl", "benchmark@@1", "answers") as journal:
-                session = CallSession(engine, journal, "answers", lambda _: {})
+            path = Path(folder) / "benchmark.jsonl"
+            with Journal.open(path, "benchmark@@1", "answers") as journal, Claims(path.with_suffix(".lock")) as claims:
+                others = OtherJournals(path)
+                session = CallSession(engine, journal, "answers", lambda _: {}, claims=claims, news=others.find)
                 await engine.check(endpoint, load.model)
                 started = time.perf_counter()
                 async for call, _ in run_all(_numbers(load.calls), _asking(session, endpoint, load), workers=WORKERS):
@@ -131,7 +134,7 @@ async def sdk(load: Load, base_url: str) -> dict[str, float]:
         )
         return reply.choices[0].message.content
 
-    async for _ in run_all(range(load.calls), ask, workers=load.most):
+    async for _ in run_all(_numbers(load.calls), ask, workers=load.most):
         pass
     return {"seconds": time.perf_counter() - started}
 
@@ -150,7 +153,7 @@ async def bare(load: Load, base_url: str) -> dict[str, float]:
             async with session.post(f"{base_url}/chat/completions", json=body) as response:
                 return json.loads(await response.read())["choices"][0]["message"]["content"]
 
-        async for _ in run_all(range(load.calls), ask, workers=load.most):
+        async for _ in run_all(_numbers(load.calls), ask, workers=load.most):
             pass
     return {"seconds": time.perf_counter() - started}
 

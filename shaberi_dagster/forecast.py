@@ -25,6 +25,7 @@ from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.base import UNMADE, Asker, Item, Rows, Stage
+from shaberi_dagster.stages.paid import PaidCalls
 
 ALL_STAGES = "all"
 NO_CALL = "no call"
@@ -217,9 +218,9 @@ class _Replay:
     """
 
     def __init__(self, stage: Stage[Any], stored: pl.DataFrame) -> None:
-        self._workspace, (self._run_id,) = stage.workspace, stage.run_ids
-        self._journal = finished_calls(self._workspace.journal_path(self._run_id, stage.name))
-        self._paid, self._of_no_use = stage.paid(), stage.of_no_use(stored)
+        (run_id,) = stage.run_ids
+        self._journal = finished_calls(stage.workspace.journal_path(run_id, stage.name))
+        self._paid = PaidCalls(stage, stored)
         self._found: dict[str, Call] = {}
         self.needed: list[ChatRequest] = []
         self.replies = 0
@@ -230,12 +231,8 @@ class _Replay:
 
     def prefetch(self, requests: Iterable[ChatRequest]) -> None:
         """Look many requests up at once."""
-        known = self._journal.keys() | self._found.keys() | self._of_no_use
-        wanted = [name for one in requests for name in one.request_hashes if name not in known]
-        if self._paid is None:
-            self._found |= self._workspace.paid_calls(self._run_id, wanted)
-        else:
-            self._found |= {name: self._paid[name] for name in wanted if name in self._paid}
+        known = self._journal.keys() | self._found.keys()
+        self._found |= self._paid.find([name for one in requests for name in one.request_hashes if name not in known])
 
     async def __call__(self, request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:  # noqa: ARG002
         if lookup:

@@ -188,6 +188,10 @@ class Lake:
         """The committed version of each table that exists."""
         return {name: self.delta(name).version() for name in TABLES if self.exists(name)}
 
+    def has_version(self, table: str, number: int) -> bool:
+        """Whether a version of the table is committed, by one look at the disk."""
+        return (self.path(table) / "_delta_log" / f"{number:020}.json").exists()
+
     def read(self, table: str, keys: Keys | None = None, columns: list[str] | None = None) -> pl.DataFrame:
         """Rows of a table.
 

@@ -7,7 +7,8 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -73,7 +74,7 @@ class Journal:
     @property
     def calls(self) -> Mapping[str, Call]:
         """The `ok` calls by request hash, read from the file when asked for, so that memory stays flat."""
-        return _Calls(self._offsets, self._read_at)
+        return _Calls(self.path, self._offsets)
 
     @property
     def records(self) -> Iterator[dict[str, Any]]:
@@ -228,11 +229,6 @@ class Journal:
                 raise self._failed(error) from error
             return offset
 
-    def _read_at(self, offset: int) -> Call:
-        with self.path.open("rb") as file:
-            file.seek(offset)
-            return Call.from_record(orjson.loads(file.readline()))
-
     def _sync_for_ever(self) -> None:
         while not self._closing.is_set():
             self._unsynced.wait()
@@ -268,14 +264,82 @@ def finished_calls(path: Path) -> dict[str, Call]:
     return calls
 
 
+class OtherJournals:
+    """The `ok` calls in all journals of a folder but one, as far as they are written.
+
+    Args:
+        own: The journal that is left out.
+    """
+
+    def __init__(self, own: Path) -> None:
+        self._own = own
+        self._followed: dict[str, _Followed] = {}
+
+    def find(self, request_hashes: Iterable[str]) -> dict[str, Call]:
+        """Those of these calls that stand there now."""
+        self._follow()
+        found = {}
+        for name in request_hashes if self._followed else ():
+            for journal in self._followed.values():
+                if call := journal.read(name):
+                    found[name] = call
+        return found
+
+    def _follow(self) -> None:
+        """Read what is new."""
+        still_there = {}
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._own.parent) as entries:
+            for entry in entries:
+                if entry.name.endswith(self._own.suffix) and entry.name != self._own.name:
+                    with contextlib.suppress(FileNotFoundError):  # it was removed just now
+                        still_there[entry.name] = self._followed_to_its_end(entry)
+        self._followed = still_there
+
+    def _followed_to_its_end(self, entry: os.DirEntry[str]) -> "_Followed":
+        status, journal = entry.stat(), self._followed.get(entry.name)
+        if journal is None or journal.inode != status.st_ino or status.st_size < journal.end:
+            journal = _Followed(Path(entry.path), status.st_ino)
+        if status.st_size > journal.end:
+            journal.follow()
+        return journal
+
+
+@dataclass
+class _Followed:
+    """A journal that another process may be writing."""
+
+    path: Path
+    inode: int
+    end: int = 0
+    offsets: dict[str, int] = field(default_factory=dict)
+
+    def follow(self) -> None:
+        for offset, line in _lines(self.path, self.end):
+            self.end = offset + len(line) + 1
+            with contextlib.suppress(ValueError, KeyError):  # not readable, or not a call
+                record = _decoded(line)
+                if record.get("status") == "ok":
+                    self.offsets[record["request_hash"]] = offset
+
+    def read(self, request_hash: str) -> Call | None:
+        offset = self.offsets.get(request_hash)
+        if offset is None:
+            return None
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+            call = _call_at(self.path, offset)
+            # Else it is another file by now.
+            return call if call.request_hash == request_hash else None
+        return None
+
+
 class _Calls(Mapping[str, Call]):
     """Calls by request hash, each read from the file when asked for."""
 
-    def __init__(self, offsets: Mapping[str, int], read_at: Callable[[int], Call]) -> None:
-        self._offsets, self._read_at = offsets, read_at
+    def __init__(self, path: Path, offsets: Mapping[str, int]) -> None:
+        self._path, self._offsets = path, offsets
 
     def __getitem__(self, request_hash: str) -> Call:
-        return self._read_at(self._offsets[request_hash])
+        return _call_at(self._path, self._offsets[request_hash])
 
     def __contains__(self, request_hash: object) -> bool:
         return request_hash in self._offsets
@@ -320,10 +384,16 @@ def _busy_message(path: Path) -> str:
     return f"{run} is being worked on by {owner} (journal {path}): wait for it or stop it"
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Offset and content of each complete, non-blank line."""
-    offset = 0
+def _call_at(path: Path, offset: int) -> Call:
     with path.open("rb") as file:
+        file.seek(offset)
+        return Call.from_record(orjson.loads(file.readline()))
+
+
+def _lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Offset and content of each complete, non-blank line, from the offset of a line on."""
+    with path.open("rb") as file:
+        file.seek(offset)
         for line in file:
             if line.endswith(b"\n") and not line.isspace():
                 yield offset, line[:-1]

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
 from shaberi_dagster.llm.budget import Budget
+from shaberi_dagster.llm.claims import Claims
 from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.llm.stopping import Stopping
 from shaberi_dagster.llm.types import Call, ChatRequest
@@ -23,18 +25,29 @@ class CallSession:
         engine: Makes them.
         journal: Keeps them.
         stage: The stage's name, a label of every call.
-        lookup: Finds paid calls in the lake by request hash.
+        lookup: Finds paid calls in the lake and other journals by request hash.
         budget: What new calls may cost; None is unlimited.
+        claims: Keeps other processes from making the same call at the same time; None lets them.
+        news: Finds what others have paid for since it was looked up; needed with claims.
 
     Attributes:
         stopping: Who is not asked any more.
     """
 
     def __init__(
-        self, engine: "Engine", journal: Journal, stage: str, lookup: Lookup, budget: Budget | None = None
+        self,
+        engine: "Engine",
+        journal: Journal,
+        stage: str,
+        lookup: Lookup,
+        budget: Budget | None = None,
+        *,
+        claims: Claims | None = None,
+        news: Lookup = lambda _: {},
     ) -> None:
         self._engine, self._journal, self._stage, self._lookup = engine, journal, stage, lookup
-        self._budget, self.stopping = budget, Stopping()
+        self._budget, self._claims, self._news = budget, claims, news
+        self.stopping = Stopping()
         self._paid: dict[str, Call] = {}
         self._in_flight: dict[str, asyncio.Future[Call]] = {}
 
@@ -55,8 +68,8 @@ class CallSession:
         """The answer to a request, from what is paid for or else by a new call.
 
         A new call is in the journal when this returns, errors too; but an error is never reused, and a call that was
-        not made, for want of budget or because its model is not asked any more, is not recorded.
-        Of equal requests at the same time one makes the call and the others get its outcome.
+        not made, for want of budget or because its model is not asked any more, is not recorded. Of equal requests at
+        the same time one makes the call and the others get its outcome, in whatever process they are.
 
         Args:
             request: What to ask.
@@ -81,10 +94,10 @@ class CallSession:
             return paid, True
         own = self._in_flight[name] = asyncio.get_running_loop().create_future()
         try:
-            call = await self._engine.call(request, self._budget, partial(self.stopping.objection, request))
-            self.stopping.count(call)
-            if call.attempts:
-                self._journal.append(call, {"stage": self._stage, **labels})
+            async with self._claims.of(name) if self._claims else nullcontext():
+                self._paid.update(self._news(request.request_hashes) if self._claims else {})
+                paid = self._find_paid(request, lookup=False)
+                call = paid or await self._made(request, labels)
         except BaseException:
             own.cancel()  # those who wait try it themselves
             raise
@@ -92,7 +105,14 @@ class CallSession:
             own.set_result(call)
         finally:
             del self._in_flight[name]
-        return call, False
+        return call, paid is not None
+
+    async def _made(self, request: ChatRequest, labels: Mapping[str, str | None]) -> Call:
+        call = await self._engine.call(request, self._budget, partial(self.stopping.objection, request))
+        self.stopping.count(call)
+        if call.attempts:
+            self._journal.append(call, {"stage": self._stage, **labels})
+        return call
 
     def _find_paid(self, request: ChatRequest, *, lookup: bool) -> Call | None:
         if lookup and any(self.unpaid([request])):

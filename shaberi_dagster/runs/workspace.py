@@ -6,7 +6,7 @@ import gc
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,8 +22,9 @@ from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.judges.former import record_former_configs
 from shaberi_dagster.lake.schemas import PRICES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import bring_up_to_date, to_format_2, to_format_3, to_format_4
+from shaberi_dagster.lake.upgrades import LOCKS_FOLDER, bring_up_to_date, to_format_2, to_format_3, to_format_4
 from shaberi_dagster.llm.budget import Budget
+from shaberi_dagster.llm.claims import Claims
 from shaberi_dagster.llm.embedded import start_embedded
 from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.types import Call
@@ -198,8 +199,13 @@ class Workspace:
             run_id = f"{run_id[:_LONGEST_RUN_ID]}-{sha256_text(run_id)}"
         return self.settings.warehouse / JOURNAL_FOLDER / f"{run_id}.{stage}.jsonl"
 
+    def claims(self) -> AbstractContextManager[Claims | None]:
+        """What keeps others from making the same calls at the same time; with the option `fresh` nothing does."""
+        path = self.settings.warehouse / LOCKS_FOLDER / "calls.lock"
+        return nullcontext() if self.options.fresh else Claims(path)
+
     def paid_calls(self, run_id: str, request_hashes: Sequence[str]) -> dict[str, Call]:
-        """The finished calls that answer these requests; the last one where it was made again.
+        """The finished calls of the lake that answer these requests; the last one where it was made again.
 
         Args:
             run_id: Who asks; with the option `fresh` only the calls of this run count.

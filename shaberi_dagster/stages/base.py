@@ -8,7 +8,7 @@ values count as well (`formerly`), and its status is a result; the others are pe
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Endpoint
 from shaberi_dagster.llm.workers import run_all
 from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.paid import PaidCalls
 from shaberi_dagster.stages.result import StageResult
 
 UNMADE = "unmade"
@@ -223,8 +224,12 @@ class Stage(ABC, Generic[ItemT]):
         return frozenset()
 
     def paid(self) -> Mapping[str, Call] | None:
-        """All paid calls by request hash, for a stage whose requests are not known beforehand; None looks them up."""
+        """Those in the lake by request hash, if requests are not known beforehand; None looks them up."""
         return None
+
+    def is_of_use(self, call: Call) -> bool:  # noqa: ARG002
+        """Whether a paid call may answer a request of this stage."""
+        return True
 
     def of_no_use(self, stored: pl.DataFrame) -> AbstractSet[str]:  # noqa: ARG002
         """Request hashes of calls that brought no result: they are made again."""
@@ -375,12 +380,15 @@ class JournaledCalls(Generic[ItemT]):
     def make(self, survey: Survey, writer: RowWriter) -> None:
         """Make all pending rows on the process's engine."""
         self._engine = self._workspace.engine_thread().engine
-        self._workspace.engine_thread().run(self._make_all(survey, writer))
+        with self._workspace.claims() as self._claims:
+            self._workspace.engine_thread().run(self._make_all(survey, writer))
 
     async def _make_all(self, survey: Survey, writer: RowWriter) -> None:
         stage, budget, reporter = self._stage, self._workspace.budget, self._workspace.reporter
-        lookup = self._lookup(stage.of_no_use(survey.stored))
-        session = CallSession(self._engine, self._journal, stage.name, lookup, budget)
+        paid = PaidCalls(stage, survey.stored)
+        session = CallSession(
+            self._engine, self._journal, stage.name, paid.find, budget, claims=self._claims, news=paid.news
+        )
         self._limiters: dict[Endpoint, Limiter] = {}
         self._checked: set[Asked] = set()
         refused_before = budget.refused
@@ -406,18 +414,6 @@ class JournaledCalls(Generic[ItemT]):
             reporter.note(f"{budget.objection()}: {refused} calls of {stage.name} were not made")
         if sentence := str(session.stopping):
             reporter.note(f"{stage.name}: {sentence}")
-
-    def _lookup(self, of_no_use: AbstractSet[str]) -> Callable[[Sequence[str]], Mapping[str, Call]]:
-        """Finds paid calls in the lake."""
-        paid = self._stage.paid()
-
-        def lookup(request_hashes: Sequence[str]) -> Mapping[str, Call]:
-            wanted = [name for name in request_hashes if name not in of_no_use]
-            if paid is None:
-                return self._workspace.paid_calls(self._run_id, wanted)
-            return {name: paid[name] for name in wanted if name in paid}
-
-        return lookup
 
     async def _prepared(self, items: Iterator[ItemT], session: CallSession) -> AsyncIterator[ItemT]:
         """The items, a block at a time: paid calls looked up, and who is to be asked found to be there."""

@@ -200,7 +200,11 @@ class ConsensusAnswers(Stage[ConsensusItem]):
             keys["run_id"] = self.run_ids
         rows = self.workspace.lake.read("calls", keys).sort("created_at")
         calls = (Call.from_record(row) for row in rows.iter_rows(named=True))
-        return {call.request_hash: call for call in calls if _said(call).strip()}
+        return {call.request_hash: call for call in calls if self.is_of_use(call)}
+
+    def is_of_use(self, call: Call) -> bool:
+        """Whether it brought a text."""
+        return bool(_said(call).strip())
 
     def _strategies(self, one: BenchmarkPlan, vote: Vote = lambda _: (0, {})) -> list[Strategy | None]:
         """The strategies of a benchmark; None is the single answer."""

@@ -11,7 +11,7 @@ import pytest
 
 from shaberi_dagster.errors import PartitionBusyError, ShaberiError
 from shaberi_dagster.llm import journal as journal_module
-from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.journal import Journal, OtherJournals
 
 pytestmark = pytest.mark.unit
 
@@ -231,3 +231,27 @@ def test_texts_of_finished_calls_are_not_kept_in_memory(path, finished):
             journal.append(finished(str(number), "x" * 10_000), {})
         assert all(isinstance(offset, int) for offset in journal._offsets.values())
         assert journal.calls["99"].content == "x" * 10_000
+
+
+def test_other_journals_are_followed_while_they_are_written_end_and_begin_anew(path, finished):
+    others = OtherJournals(path.with_name("m@@b.answers.jsonl"))
+    assert others.find(["a"]) == {}
+    with opened(path) as journal:
+        journal.append(finished("a"), {})
+        journal.append(finished("failed", error_class="transient"), {})
+        assert others.find(["a", "b", "failed"]) == {"a": finished("a")}
+        journal.append(finished("b"), {})
+        assert others.find(["b"]) == {"b": finished("b")}
+        journal.remove()
+    assert others.find(["a", "b"]) == {}
+    with opened(path) as journal:
+        journal.append(finished("c"), {})
+        assert others.find(["a", "c"]) == {"c": finished("c")}
+
+
+def test_the_own_journal_is_no_other_one_and_half_a_line_is_none(path, finished):
+    with opened(path) as journal:
+        journal.append(finished("a"), {})
+    assert OtherJournals(path).find(["a"]) == {}
+    path.write_bytes(path.read_bytes()[:-1])
+    assert OtherJournals(path.with_name("m@@b.answers.jsonl")).find(["a"]) == {}

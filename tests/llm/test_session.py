@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from shaberi_dagster.errors import EndpointError
+from shaberi_dagster.llm.claims import Claims
 from shaberi_dagster.llm.engine import Engine, RetrySettings
-from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.journal import Journal, OtherJournals
 from shaberi_dagster.llm.session import CallSession
 from tests.mock_endpoint import running_mock
 
@@ -127,6 +128,30 @@ def test_a_call_in_the_journal_was_made_at_an_earlier_address(run, ask):
         (second, reused), records = run(lambda session: session.call(elsewhere, {}))
     assert (second, reused, len(records)) == (first, True, 1)
     assert second.request_hash == request.request_hash != elsewhere.request_hash
+
+
+def test_what_another_one_has_paid_for_in_the_meantime_is_found_after_the_claim(tmp_path, ask, finished):
+    async def work():
+        request = ask()  # there is nobody
+        path = tmp_path / "_journal" / "m@@b.answers.jsonl"
+        with (
+            Journal.open(path, "m@@b", "answers") as own,
+            Journal.open(path.with_name("m@@a.answers.jsonl"), "m@@a", "answers") as other,
+            Claims(tmp_path / "calls.lock") as claims,
+            Claims(tmp_path / "calls.lock") as of_other,
+        ):
+            session = CallSession(
+                Engine({}), own, "answers", lambda _: {}, claims=claims, news=OtherJournals(path).find
+            )
+            async with of_other.of(request.request_hash):
+                asking = asyncio.create_task(session.call(request, {}))
+                await asyncio.sleep(0.05)
+                assert not asking.done()
+                other.append(finished(request.request_hash, "paid"), {})
+            return await asking, list(own.records)
+
+    (call, reused), records = asyncio.run(work())
+    assert (call.content, reused, records) == ("paid", True, [])
 
 
 def test_an_error_is_journaled_and_tried_again(run, ask):
