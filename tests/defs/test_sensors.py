@@ -20,7 +20,9 @@ from tests.runs import frozen
 
 pytestmark = pytest.mark.integration
 
-_GOOD = {"model": "model", "tag": "folder", "benchmarks": ["elyza"], "limit": 2, "base_url": "http://127.0.0.1:9/v1"}
+_URL = "http://127.0.0.1:9/v1"
+_GOOD = {"model": "model", "tag": "folder", "benchmarks": ["elyza"], "limit": 2, "base_url": _URL}
+_GOOD |= {"judge_models": ["judge"], "judge_base_url": _URL}
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def test_an_address_without_v1_is_corrected_under_the_same_tag(mock: MockEndpoin
     lake, right = lake_of(tmp_path), target(mock, ("judge-a",))
     wrong = [part.removesuffix("/v1") for part in right]
     failed = run("run-evals", *wrong, *_FEW, environment=lake)
-    assert failed.code == 3, failed.err
+    assert "takes no calls of judge-a: HTTP 404" in failed.complaint
 
     run("run-evals", *right, *_FEW, environment=lake).succeeded()
 
