@@ -27,7 +27,6 @@ from aiohttp import web
 
 _FILLER = "日本の四季は豊かで、春には桜が咲き、夏には祭りがあり、秋には紅葉が山を染め、冬には雪が降ります。"
 _SCALE = re.compile("点から([0-9]+)点")
-_PROBE = [{"role": "user", "content": "ping"}]
 Scripted = str | bytes | dict[str, Any] | web.Response
 
 
@@ -97,7 +96,7 @@ class MockEndpoint:
     def stats(self) -> dict[str, Any]:
         """Counters: `requests`, `answered`, `rejected` (429), one for each fault, `in_flight`, `most_in_flight`,
         `abandoned` (the client went away before the answer), `repeated` (answers beyond the first to the same body),
-        `model_lists` (if `/v1/models` was asked for), `probes` (if a model was asked whether it is there),
+        `model_lists` (if `/v1/models` was asked for),
         and `keys`: body hash to asked and answered."""
         names = ("requests", "answered", "rejected", "most_in_flight", "abandoned")
         counts = {name: self._counts[name] for name in names}
@@ -126,9 +125,6 @@ class MockEndpoint:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        if body["messages"] == _PROBE:
-            self._counts["probes"] += 1
-            return self._refusal(request) or self._unknown(body["model"]) or web.json_response(completion(body, "pong"))
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
         number = self._counts["requests"]

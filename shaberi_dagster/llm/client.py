@@ -21,10 +21,10 @@ from shaberi_dagster.llm.reply import (
     Reply,
     decoded,
     error_details,
-    listed_models,
     parsed,
     without_surrogates,
 )
+from shaberi_dagster.llm.stopping import UNKNOWN_MODEL
 from shaberi_dagster.llm.types import ErrorClass
 
 _MESSAGE_LENGTH = 300
@@ -38,10 +38,6 @@ _REJECTED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, 529})
 _REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PAYMENT_REQUIRED})
 _NOT_THERE = frozenset(
     {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.GONE, HTTPStatus.NOT_IMPLEMENTED}
-)
-_UNKNOWN_MODEL = re.compile(
-    r"(?i)(?:invalid|unknown|unsupported|no such|not a valid) model\b"
-    r"|\bmodel\b.{0,80}\b(?:does not exist|not exist|not found|is not supported|is not available)"
 )
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY})
 # Sent as 429, but waiting does not help: the account behind the key is spent.
@@ -153,52 +149,52 @@ class ChatClient:
         except _CONNECTION_ERRORS as error:
             raise CallFailure("transient", self._line(f"no reply: {_cause(error)}")) from None
 
-    async def check(self) -> frozenset[str]:
+    async def check(self) -> bool:
         """Ask the endpoint for its models, to learn at once that it is not there or refuses the key.
 
         Any other answer passes, since not all servers list models.
 
         Returns:
-            Their names; none if it lists none.
+            Whether anything is at that place; if not, `probe` tells a wrong path from a server without a list.
 
         Raises:
             EndpointError: It cannot be reached, redirects, or refuses us.
         """
         try:
-            response = await self._sdk.get("/models", cast_to=httpx2.Response, options=self._soon)
-            return listed_models(decoded(response.content))
+            await self._sdk.get("/models", cast_to=httpx2.Response, options=self._soon)
         except APIStatusError as error:
             message = self._status_failure(error).message
             if error.status_code in _REFUSED:
                 raise EndpointError(f"endpoint {self._base_url} refuses us: {message}") from None
             if error.response.is_redirect:
                 raise EndpointError(f"endpoint {self._base_url} has moved: {message}") from None
-        except (MalformedReplyError, _RefusedReplyError):
+            return error.status_code not in _NOT_THERE
+        except _RefusedReplyError:
             pass  # a long list is a list
         except _CONNECTION_ERRORS as error:
             raise EndpointError(f"endpoint {self._base_url} cannot be reached: {self._line(_cause(error))}") from None
-        return frozenset()
+        return True
 
-    async def probe(self, model: str, body: Mapping[str, Any]) -> None:
-        """Ask a short question, to learn at once that the path, the model or the key is wrong.
+    async def probe(self, model: str) -> None:
+        """Ask a model nothing, which no server answers or is paid for, to learn that the path or the model is wrong.
 
-        Any other failure passes: it may pass by itself, or be about this question.
+        Any other failure passes.
 
         Args:
             model: Whom.
-            body: The request.
 
         Raises:
             EndpointError: It has no such path or model, or refuses us.
         """
+        body = {"model": model, "messages": []}
         with suppress(_RefusedReplyError, *_CONNECTION_ERRORS):
             try:
-                await self._sdk.post("/chat/completions", body=dict(body), cast_to=httpx2.Response, options=self._soon)
+                await self._sdk.post("/chat/completions", body=body, cast_to=httpx2.Response, options=self._soon)
             except APIStatusError as error:
                 failure = self._status_failure(error)
                 if failure.error_class == "authentication":
                     raise EndpointError(f"endpoint {self._base_url} refuses us: {failure.message}") from None
-                if error.status_code in _NOT_THERE or _UNKNOWN_MODEL.search(failure.message):
+                if error.status_code in _NOT_THERE or UNKNOWN_MODEL.search(failure.message):
                     raise EndpointError(
                         f"endpoint {self._base_url} takes no calls of {model}: {failure.message}"
                     ) from None

@@ -19,11 +19,8 @@ from shaberi_dagster.llm.embedded import SLOTS, start_embedded
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, extra_headers, request_body
 from shaberi_dagster.llm.limiter import Limiter, LimiterSettings, Outcome, make_limiter
 from shaberi_dagster.llm.reply import Reply
-from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, ErrorClass, Message, Sampling, Usage
+from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, ErrorClass, Usage
 
-PROBE = (Message("user", "ping"),)
-"""What a model is asked to see that it is there."""
-_OF_PROBE = Sampling(temperature=None, max_tokens=16)  # fewer are an error for some models
 _MOST_DOUBLINGS = 30  # a short Retry-After allows thousands of attempts, and 2**1024 is no float
 
 
@@ -72,7 +69,6 @@ class Engine:
         self._retry, self._client_settings = retry or RetrySettings(), client or ClientSettings()
         self._limiters: dict[Endpoint, Limiter] = {}
         self._clients: dict[Endpoint, ChatClient] = {}
-        self._asked: set[tuple[Endpoint, str]] = set()
         self._starting = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -101,21 +97,15 @@ class Engine:
             self._limiters.clear()
 
     async def check(self, endpoint: Endpoint, model: str) -> None:
-        """See that the endpoint is there, takes our key and knows the model, before a stage makes its calls.
-
-        A model that the endpoint does not list is asked one short question, once for each process.
+        """See that the endpoint is there and takes our key, before a stage makes its calls.
 
         Raises:
             ConfigurationError: Its key is missing, or the embedded model is unknown.
             EndpointError: It cannot be reached or refuses us.
         """
         client = await self._client(endpoint, model)
-        listed = await client.check()
-        if endpoint.base_url == EMBEDDED_URL or (endpoint, model) in self._asked:
-            return
-        if not any(name.removeprefix("models/") == model for name in listed):
-            await client.probe(model, request_body(ChatRequest(endpoint, model, PROBE, _OF_PROBE)))
-        self._asked.add((endpoint, model))
+        if not await client.check():
+            await client.probe(model)
 
     async def call(
         self, request: ChatRequest, budget: Budget | None = None, objection: Callable[[], str | None] = lambda: None

@@ -67,13 +67,6 @@ def decoded(body: bytes) -> dict[str, Any]:
     return document
 
 
-def listed_models(document: dict[str, Any]) -> frozenset[str]:
-    """The names in a list of models; none where it is no such list."""
-    data = document.get("data")
-    entries = data if isinstance(data, list) else []
-    return frozenset(str(entry["id"]) for entry in entries if isinstance(entry, dict) and "id" in entry)
-
-
 def parsed(document: dict[str, Any]) -> Reply:
     """The first choice of a chat reply.
 

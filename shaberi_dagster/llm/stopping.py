@@ -1,4 +1,4 @@
-"""Who is not asked any more: a model whose calls end with the same error again and again."""
+"""Who is not asked any more: a model that a server does not have, or whose calls end with the same error each time."""
 
 import re
 from collections import Counter
@@ -8,6 +8,11 @@ from shaberi_dagster.llm.types import Call, ChatRequest
 MOST_EQUAL_ERRORS = 20
 """So many equal errors of one model at one address, without a success between them, end its calls in a stage."""
 
+UNKNOWN_MODEL = re.compile(
+    r"(?i)(?:invalid|unknown|unsupported|no such|not a valid) model\b"
+    r"|\bmodel\b.{0,80}\b(?:does not exist|not exist|not found|is not supported|is not available)"
+)
+"""What servers say of a model that they do not have; no further call would end otherwise."""
 _Asked = tuple[str, str]
 _NUMBERED = re.compile(r"\S*\d\S*")  # numbers of requests and times differ in errors that are the same
 
@@ -40,7 +45,9 @@ class Stopping:
             errors = self._errors.setdefault(asked, Counter())
             same = f"{call.error_class} {_NUMBERED.sub('#', call.error_message)}"
             errors[same] += 1
-            if errors[same] >= MOST_EQUAL_ERRORS:
+            if UNKNOWN_MODEL.search(call.error_message):
+                self.reasons.setdefault(asked, f"not asked any more: {call.error_message}")
+            elif errors[same] >= MOST_EQUAL_ERRORS:
                 self.reasons.setdefault(asked, f"not asked after {errors[same]} equal errors: {call.error_message}")
 
     def __str__(self) -> str:

@@ -284,19 +284,28 @@ def test_an_endpoint_that_is_not_there_is_found_before_any_call(unreachable: str
     assert mock.stats()["requests"] == 0
 
 
-def test_a_wrong_model_or_path_is_found_before_the_first_question_with_what_the_server_says(mock: MockEndpoint) -> None:
-    mock.options.models = f"{MODEL} judge-a"
-
-    unknown = run("run-evals", *target(mock, ("judge-b",)))
+def test_a_wrong_path_is_found_before_the_first_question_with_what_the_server_says(mock: MockEndpoint) -> None:
     wrong = [one.replace("/v1", "/v2") for one in target(mock, ("judge-a",))]
     nowhere = run("run-evals", *wrong)
 
-    assert unknown.complaint == (
-        f"endpoint {mock.base_url} takes no calls of judge-b: HTTP 404: The model `judge-b` does not exist."
-    )
     assert "/v2 takes no calls of" in nowhere.complaint
     assert nowhere.complaint.endswith("HTTP 404: 404: Not Found")
     assert mock.stats()["requests"] == 0
+
+
+def test_a_model_that_the_server_does_not_have_is_found_by_the_first_question(
+    mock: MockEndpoint, tmp_path: Path
+) -> None:
+    mock.options.models = f"{MODEL} judge-a"
+    options = ("--benchmark", "rakuda", "--questions", write_questions(tmp_path / "questions", 5), "--concurrency", "1")
+
+    finished = run("run-evals", *target(mock, ("judge-b",)), *options)
+
+    assert finished.code == 3, finished.err
+    said = "HTTP 404: The model `judge-b` does not exist."
+    assert f"judge-b at {mock.base_url} was not asked any more: {said} (4 calls were not made)" in finished.err
+    assert said in finished.err.splitlines()[-1]
+    assert sum(body["model"] == "judge-b" for body in mock.bodies) == 1
 
 
 def test_a_judge_that_only_fails_is_not_asked_on_and_the_other_one_judges_all(
