@@ -177,7 +177,12 @@ class Stage:
         )
         url = endpoint.base_url
         request = RunRequest(
-            model="mock", base_url=url, judge_base_url=url, benchmarks=[_BENCHMARK], questions=str(folder)
+            model="mock",
+            base_url=url,
+            benchmarks=[_BENCHMARK],
+            questions=str(folder),
+            judge_models=["judge"],
+            judge_base_url=url,
         )
         spec = plan_run(request, self.workspace)
         store_run(spec, self.workspace)

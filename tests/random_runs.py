@@ -37,6 +37,10 @@ class FrameLake:
             frame = frame.filter(pl.col(name).is_in([values] if isinstance(values, str) else list(values)))
         return frame.select(columns) if columns is not None else frame
 
+    def exists(self, _: str) -> bool:
+        """Frames have no versions to ask for."""
+        return False
+
     def blocks(self, table: str, keys: Keys, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """All at once."""
         yield self.read(table, keys, columns)

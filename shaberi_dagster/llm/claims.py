@@ -16,6 +16,8 @@ from shaberi_dagster.errors import ShaberiError
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 0.5
 _FLOCK = "hhqqi0q"  # struct flock: type, whence, start, length, process, padding
 _OFFSET_DIGITS = 15  # of the request hash: 60 bits, since an offset in a file has 63
+AVAILABLE = hasattr(fcntl, "F_OFD_SETLK")
+"""Whether this system has locks that belong to an open file; macOS has none that Python knows."""
 _TAKEN = {errno.EAGAIN, errno.EACCES}
 
 

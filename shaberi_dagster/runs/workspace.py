@@ -24,7 +24,7 @@ from shaberi_dagster.lake.schemas import PRICES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import LOCKS_FOLDER, bring_up_to_date, to_format_2, to_format_3, to_format_4
 from shaberi_dagster.llm.budget import Budget
-from shaberi_dagster.llm.claims import Claims
+from shaberi_dagster.llm.claims import AVAILABLE, Claims
 from shaberi_dagster.llm.embedded import start_embedded
 from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.types import Call
@@ -200,9 +200,9 @@ class Workspace:
         return self.settings.warehouse / JOURNAL_FOLDER / f"{run_id}.{stage}.jsonl"
 
     def claims(self) -> AbstractContextManager[Claims | None]:
-        """What keeps others from making the same calls at the same time; with the option `fresh` nothing does."""
+        """What keeps others from making the same calls at the same time; nothing with `fresh`, or on macOS."""
         path = self.settings.warehouse / LOCKS_FOLDER / "calls.lock"
-        return nullcontext() if self.options.fresh else Claims(path)
+        return Claims(path) if AVAILABLE and not self.options.fresh else nullcontext()
 
     def paid_calls(self, run_id: str, request_hashes: Sequence[str]) -> dict[str, Call]:
         """The finished calls of the lake that answer these requests; the last one where it was made again.

@@ -70,6 +70,7 @@ def test_an_interrupted_new_run_is_canceled_with_the_run_that_it_started(
 ) -> None:
     monkeypatch.setattr(assets, "materialize", _interrupted)
     config = {"model": "model", "benchmarks": ["elyza"], "base_url": mock.base_url}
+    config |= {"judge_models": ["judge"], "judge_base_url": mock.base_url}
 
     with pytest.raises(KeyboardInterrupt):
         defs.resolve_job_def("new_run").execute_in_process(

@@ -1,5 +1,6 @@
 """The consensus stage of an ensemble, with every call over HTTP."""
 
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -48,7 +49,8 @@ def mock() -> Iterator[MockEndpoint]:
 
 
 def _refusal(_: dict[str, Any]) -> web.Response:
-    return web.json_response({"error": {"message": "no"}}, status=400)
+    reason = uuid.uuid4().hex.translate(str.maketrans("0123456789", "ghijklmnop"))
+    return web.json_response({"error": {"message": f"no, because of {reason}"}}, status=400)  # another one each time
 
 
 def _by_strategy(workspace: Workspace) -> dict[str, list[dict[str, Any]]]:
