@@ -2,10 +2,16 @@
 
 import getpass
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from shaberi_dagster.errors import ConfigurationError
+
+MIRROR_MARK = "_mirror"
+"""File in a warehouse that mirrors a store: the store's URI."""
+_STORE = re.compile(r"s3://[a-z0-9][a-z0-9.-]+(/[\w.-]+)*/?")
 _CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -20,7 +26,8 @@ class Settings:
     """Folders of one installation.
 
     Attributes:
-        warehouse: The lake (`SHABERI_WAREHOUSE`, default `warehouse/` in the working directory).
+        warehouse: The lake (`SHABERI_WAREHOUSE`, default `warehouse/` in the working directory); of one on object
+            storage (`s3://bucket/path`) the folder that mirrors it, in `SHABERI_MIRRORS` (default `~/.cache/shaberi`).
         dagster_home: Dagster's instance (`DAGSTER_HOME`, default `.dagster/` beside the warehouse).
         datasets: A folder with question files (`SHABERI_DATASETS`), None for the starter sets.
         results: What is exported of each run, as files (`SHABERI_RESULTS`, default `results/` beside the warehouse).
@@ -43,9 +50,18 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """The settings that the environment asks for, with absolute paths."""
-        warehouse = Path(environment.get("SHABERI_WAREHOUSE") or "warehouse").absolute()
-        beside = warehouse.parent
+        """The settings that the environment asks for, with absolute paths.
+
+        Raises:
+            ConfigurationError: The warehouse is neither a folder nor on object storage.
+        """
+        place = environment.get("SHABERI_WAREHOUSE") or "warehouse"
+        if "://" in place:
+            mirrors = environment.get("SHABERI_MIRRORS") or Path.home() / ".cache" / "shaberi"
+            warehouse, beside = _mirror_of(place, Path(mirrors).absolute()), Path.cwd()
+        else:
+            warehouse = Path(place).absolute()
+            beside = warehouse.parent
         datasets, prices = environment.get("SHABERI_DATASETS"), environment.get("SHABERI_PRICES")
         return cls(
             warehouse=warehouse,
@@ -58,6 +74,18 @@ class Settings:
             sql=project_folder("sql"),
             user=environment.get("SHABERI_USER") or _login_name(),
         )
+
+
+def _mirror_of(store: str, mirrors: Path) -> Path:
+    """The folder of this machine that mirrors a store; made when it is missing."""
+    if not _STORE.fullmatch(store):
+        raise ConfigurationError(f"warehouse {store} is neither a folder nor s3://bucket/path: set SHABERI_WAREHOUSE")
+    store = store.rstrip("/")
+    folder = mirrors / store.removeprefix("s3://").replace("/", "--")
+    if not (folder / MIRROR_MARK).is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MIRROR_MARK).write_text(f"{store}\n", encoding="utf-8")
+    return folder
 
 
 def _login_name() -> str | None:

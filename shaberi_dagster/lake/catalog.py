@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.upgrades import check_format
 from shaberi_dagster.settings import project_folder
 
@@ -60,7 +61,10 @@ def open_catalog(folder: Path) -> duckdb.DuckDBPyConnection:
 
     Raises:
         ConfigurationError: There is no lake in that folder, or a newer program wrote it.
+        ShaberiError: The store that the folder mirrors cannot be reached.
     """
+    if mirror := Mirror.of(folder):
+        mirror.refresh()
     check_format(folder)
     if not logged_versions(folder):
         raise ConfigurationError(f"no lake in {folder}: run run-evals first, or set SHABERI_WAREHOUSE")

@@ -40,10 +40,10 @@ def put_together(lake: Lake, table: str) -> None:
     """
     for folders in _portions(_misfits(lake.delta(table))):
         # Files are listed, read and removed at the same version: the commit fails if one of them is gone by then.
-        delta = lake.to_write(table)
-        misfits = _misfits(delta)
-        if groups := [misfits[folder] for folder in folders if folder in misfits]:
-            _replace(delta, lake.path(table), TABLES[table], groups)
+        with lake.writing(table) as delta:
+            misfits = _misfits(delta)
+            if groups := [misfits[folder] for folder in folders if folder in misfits]:
+                _replace(lake, delta, TABLES[table], groups)
 
 
 def surplus_files(lake: Lake) -> int:
@@ -77,8 +77,9 @@ def _portions(misfits: Mapping[str, pl.DataFrame]) -> Iterator[list[str]]:
         yield portion
 
 
-def _replace(delta: DeltaTable, folder: Path, table: Table, groups: Sequence[pl.DataFrame]) -> None:
+def _replace(lake: Lake, delta: DeltaTable, table: Table, groups: Sequence[pl.DataFrame]) -> None:
     """Let other files with the same rows stand in the place of files of some partitions, in one commit."""
+    folder = lake.path(table.name)
     parts: list[Part] = []
     removed: list[RemoveAction] = []
     now = time.time_ns() // 1_000_000
@@ -100,6 +101,7 @@ def _replace(delta: DeltaTable, folder: Path, table: Table, groups: Sequence[pl.
                     )
                     for path, size in files.select("path", "size_bytes").iter_rows()
                 ]
+        lake.push(table.name, [part.name for part in parts])
         delta.create_write_transaction(
             [*removed, *(part.added(folder, data_change=False) for part in parts)],
             "append",

@@ -4,7 +4,7 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import cache, wraps
 from pathlib import Path
@@ -19,6 +19,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.upgrades import FORMAT, Step, alone, begin, check_format
 
@@ -37,6 +38,8 @@ _BLOCK_ROWS = 16
 _FEW_FILES = 32  # of more, delta-rs is asked which of them have the rows; that takes 4 ms
 _DISK_TROUBLE = re.compile(r"([A-Z][\w/ -]+) \(os error \d+\)")  # in what delta-rs says
 
+_STORE_TROUBLE = re.compile(r"Generic S3 error.*|Error performing \w+ http.*")
+_MESSAGE_LENGTH = 300
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
 P = ParamSpec("P")
@@ -53,6 +56,11 @@ def says_disk_trouble(write: _Write[P]) -> _Write[P]:
         try:
             write(lake, table, *args, **kwargs)
         except (DeltaError, OSError) as error:
+            if refusal := _STORE_TROUBLE.search(str(error)):
+                raise ShaberiError(
+                    f"table {lake.path(table)} cannot be written: {refusal[0][:_MESSAGE_LENGTH]}; "
+                    "run the same command again, finished calls are kept"
+                ) from error
             said = _DISK_TROUBLE.search(str(error))
             number = error.errno if isinstance(error, OSError) else None
             if said is None and number not in _DISK_ERRORS:
@@ -75,16 +83,17 @@ class _LocalTable(DeltaTable):
 
 
 class Lake:
-    """The Delta tables in one folder.
+    """The Delta tables in one folder, which may be the mirror of a store: then commits go there.
 
     Args:
-        folder: The warehouse; made when it is missing.
+        folder: The warehouse; made when it is missing. A mirror is brought up to date.
         as_of: Read what was committed until then, as long as its files are kept; such a lake is not to be written.
         upgrade: Brings a lake of an older format up to date, before it is written for the first time. Without it such
             a lake can only be read. Commands that write take `Workspace.lake`, which has it.
 
     Raises:
         ConfigurationError: Its path has a character that Delta Lake cannot have there, or a newer program wrote it.
+        ShaberiError: The store that it mirrors cannot be reached.
     """
 
     def __init__(self, folder: Path, as_of: datetime | None = None, upgrade: Step | None = None) -> None:
@@ -92,9 +101,13 @@ class Lake:
             raise ConfigurationError(
                 f"warehouse {folder} must not have {' '.join(wrong)} in its path: set SHABERI_WAREHOUSE"
             )
+        self._mirror = Mirror.of(folder)
+        if self._mirror:
+            self._mirror.refresh()
         check_format(folder)
         self.folder, self._as_of, self._upgrade = folder, as_of, upgrade
         self._opened: dict[str, DeltaTable] = {}
+        self._in_store: dict[str, DeltaTable] = {}
 
     def path(self, table: str) -> Path:
         """The folder of a table."""
@@ -119,14 +132,18 @@ class Lake:
             self._make_ready()
             path.mkdir(parents=True, exist_ok=True)
             # "ignore": another process may create it at the same moment.
-            return _LocalTable.create(
-                path,
+            _LocalTable.create(
+                f"{self._mirror.uri}/{TABLES[table].name}" if self._mirror else path,
                 arrow_schema(TABLES[table]),
                 mode="ignore",
                 partition_by=list(TABLES[table].partition_by) or None,
                 name=table,
                 description=TABLES[table].meaning,
+                storage_options=self._mirror.options if self._mirror else None,
             )
+            if self._mirror:
+                self._mirror.pull(TABLES[table].name)
+            return _LocalTable(path)
 
     def _make_ready(self) -> None:
         """Let the lake have today's format, since it is going to be written.
@@ -142,6 +159,8 @@ class Lake:
                 "`shaberi compact` brings it up to date, as every command does that evaluates"
             )
         try:
+            if self._mirror:
+                self._mirror.check_conditions()
             if stored is None:
                 begin(self.folder)
             elif self._upgrade:
@@ -155,16 +174,37 @@ class Lake:
 
     def widen(self, table: str) -> None:
         """Let a table have all columns of today; a table that is missing is made."""
-        self.to_write(table)
+        with self.writing(table):
+            pass
 
-    def to_write(self, table: str) -> DeltaTable:
-        """The table with all columns of today; what was written without one of them is null there."""
+    @contextmanager
+    def writing(self, table: str) -> Iterator[DeltaTable]:
+        """The table to commit to, with all columns of today; what was written without one of them is null there."""
         self._make_ready()
-        delta = self.delta(table)
+        delta = self._committed_to(table)
         there = {column.name for column in delta.schema().fields}
         if new := [column for column in _delta_schema(TABLES[table]).fields if column.name not in there]:
             delta.alter.add_columns(new)
-        return delta
+        yield delta
+        if self._mirror:
+            self._mirror.pull(TABLES[table].name)
+
+    def _committed_to(self, table: str) -> DeltaTable:
+        """The table where commits go: here, or in the store."""
+        own = self.delta(table)
+        if self._mirror is None:
+            return own
+        if table not in self._in_store:
+            uri = f"{self._mirror.uri}/{TABLES[table].name}"
+            self._in_store[table] = DeltaTable(uri, storage_options=self._mirror.options)
+        else:
+            self._in_store[table].update_incremental()
+        return self._in_store[table]
+
+    def push(self, table: str, names: Iterable[str]) -> None:
+        """Let the store have new files of a table, before a commit names them; nothing where the folder is the lake."""
+        if self._mirror:
+            self._mirror.push(f"{TABLES[table].name}/{name}" for name in names)
 
     def lacks_columns(self, table: str) -> bool:
         """Whether some file of the table is older than one of its columns; files only ever get more columns."""
@@ -246,14 +286,15 @@ class Lake:
             frame: Rows; columns that are missing become null.
             keys: Column to value or values that name the replaced rows; every row of `frame` must match.
         """
-        write_deltalake(
-            self.to_write(table),
-            conform(TABLES[table], frame).to_arrow(),
-            mode="overwrite",
-            predicate=predicate_of(keys),
-            target_file_size=FILE_BYTES,
-            writer_properties=WRITER,
-        )
+        with self.writing(table) as delta:
+            write_deltalake(
+                delta,
+                conform(TABLES[table], frame).to_arrow(),
+                mode="overwrite",
+                predicate=predicate_of(keys),
+                target_file_size=FILE_BYTES,
+                writer_properties=WRITER,
+            )
 
     def update(self, table: str, frame: pl.DataFrame, keys: Keys) -> bool:
         """`replace`, unless only `created_at` differs from the rows that are there: a new version costs every reader.
@@ -278,14 +319,15 @@ class Lake:
             transaction: An id that is committed with the rows; `committed` tells whether that happened.
         """
         properties = CommitProperties(app_transactions=[Transaction(transaction, 1)]) if transaction else None
-        write_deltalake(
-            self.to_write(table),
-            conform(TABLES[table], frame).to_arrow(),
-            mode="append",
-            target_file_size=FILE_BYTES,
-            writer_properties=WRITER,
-            commit_properties=properties,
-        )
+        with self.writing(table) as delta:
+            write_deltalake(
+                delta,
+                conform(TABLES[table], frame).to_arrow(),
+                mode="append",
+                target_file_size=FILE_BYTES,
+                writer_properties=WRITER,
+                commit_properties=properties,
+            )
 
     def committed(self, table: str, transaction: str) -> bool:
         """Whether an `append` with this transaction id took place."""
@@ -301,7 +343,10 @@ class Lake:
             For each table `files_before`, `files_after` and `files_deleted`.
         """
         self._make_ready()
-        return {name: self._compact(name, retention_hours) for name in self.versions()}
+        counts = {name: self._compact(name, retention_hours) for name in self.versions()}
+        if self._mirror:
+            self._mirror.prune([file for name in self.versions() for file in self.files(name)])
+        return counts
 
     @retry_conflicts
     def _compact(self, table: str, retention_hours: int) -> dict[str, int]:
@@ -309,14 +354,14 @@ class Lake:
 
         before = len(self.delta(table).file_uris())
         put_together(self, table)
-        delta = self.delta(table)
-        deleted = delta.vacuum(
-            retention_hours=retention_hours,
-            dry_run=False,
-            full=True,  # files of commits that did not happen too
-            enforce_retention_duration=retention_hours >= 168,  # noqa: PLR2004
-        )
-        delta.create_checkpoint()
+        with self.writing(table) as delta:
+            deleted = delta.vacuum(
+                retention_hours=retention_hours,
+                dry_run=False,
+                full=True,  # files of commits that did not happen too
+                enforce_retention_duration=retention_hours >= 168,  # noqa: PLR2004
+            )
+            delta.create_checkpoint()
         after = len(self.delta(table).file_uris())
         return {"files_before": before, "files_after": after, "files_deleted": len(deleted)}
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.mirror import Mirror
 
 if TYPE_CHECKING:
     from shaberi_dagster.lake.store import Lake
@@ -168,11 +169,15 @@ def alone(folder: Path, name: str) -> Iterator[None]:
 
 def _write_format(folder: Path, number: int) -> None:
     """Swap the file in, so that nobody reads half of it."""
+    text = json.dumps({"format": number}) + "\n"
+    if mirror := Mirror.of(folder):
+        mirror.put(FORMAT_NAME, text.encode())
+        return
     folder.mkdir(parents=True, exist_ok=True)
     descriptor, scratch = tempfile.mkstemp(prefix=f"{FORMAT_NAME}.", dir=folder)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(json.dumps({"format": number}) + "\n")
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         Path(scratch).chmod(0o644)

@@ -177,7 +177,7 @@ def _close(lake: Lake, table: str, parts: _Parts) -> None:  # noqa: ARG001 - the
 def write_parts(lake: Lake, table: str, frame: pl.DataFrame, parts: _Parts) -> None:
     """Add one row group to the file of each partition that the rows are of."""
     schema = TABLES[table]
-    lake.to_write(table)  # creates the table's folder
+    lake.delta(table)  # creates the table's folder
     by = list(schema.partition_by)
     groups = frame.partition_by(by, as_dict=True, maintain_order=True) if by else {(): frame}
     for values, rows in groups.items():
@@ -209,13 +209,15 @@ def _statistics(path: Path, run_ids: set[str]) -> str:
 def append_files(lake: Lake, table: str, actions: Sequence[AddAction], transaction: str | None) -> None:
     """Make files with new rows part of the table."""
     properties = CommitProperties(app_transactions=[Transaction(transaction, 1)]) if transaction else None
-    lake.to_write(table).create_write_transaction(
-        list(actions),
-        "append",
-        arrow_schema(TABLES[table]),
-        list(TABLES[table].partition_by),
-        commit_properties=properties,
-    )
+    with lake.writing(table) as delta:
+        lake.push(table, [action.path for action in actions])
+        delta.create_write_transaction(
+            list(actions),
+            "append",
+            arrow_schema(TABLES[table]),
+            list(TABLES[table].partition_by),
+            commit_properties=properties,
+        )
 
 
 @says_disk_trouble
@@ -252,14 +254,15 @@ def replace_rows(
         frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema).to_batches()
         for frame in chain(rows(), fresh())
     )
-    write_deltalake(
-        lake.to_write(table),
-        pa.RecordBatchReader.from_batches(schema, batches),
-        mode="overwrite",
-        predicate=predicate_of(covered),
-        target_file_size=FILE_BYTES,
-        writer_properties=WRITER,
-    )
+    with lake.writing(table) as delta:
+        write_deltalake(
+            delta,
+            pa.RecordBatchReader.from_batches(schema, batches),
+            mode="overwrite",
+            predicate=predicate_of(covered),
+            target_file_size=FILE_BYTES,
+            writer_properties=WRITER,
+        )
 
 
 def _without(block: pl.DataFrame, replaced: pl.DataFrame, by: Sequence[str]) -> Iterator[pl.DataFrame]:

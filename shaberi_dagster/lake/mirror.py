@@ -1,0 +1,259 @@
+"""A lake on object storage, and the folder of this machine that mirrors it.
+
+Delta's files never change once they have their names, so a mirror is a copy by name: of each table first the Parquet
+files, then the entries of the log that name them. Whatever reads, polars, delta-rs, DuckDB and the catalog, reads the
+mirror as the lake that it is; only commits go to the store. Nothing here needs polars or delta-rs at start, so that
+readers start quickly.
+"""
+
+import json
+import os
+import re
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.settings import MIRROR_MARK
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+_LOG = "_delta_log"
+_ENTRY = re.compile(r"\d{20}\.(json|checkpoint.*\.parquet)")
+_AT_ONCE = 32
+_RETRIES: Any = {"max_retries": 10}
+_FRESH_SECONDS = 1.0
+"""A mirror that was pulled so lately is not pulled again for reading."""
+_KEPT_SECONDS = 7 * 24 * 3600
+"""How long a file that no table names any more stays, for readers of an older catalog."""
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """One store and the folder that mirrors it.
+
+    Attributes:
+        folder: The mirror.
+        uri: The store, `s3://bucket/path`; keys and address come from the environment (`AWS_ACCESS_KEY_ID`,
+            `AWS_SECRET_ACCESS_KEY`, `AWS_ENDPOINT_URL`, `AWS_REGION`) and are written nowhere.
+    """
+
+    folder: Path
+    uri: str
+
+    @classmethod
+    def of(cls, folder: Path) -> "Mirror | None":
+        """The mirror in a folder; None when it is a lake itself."""
+        try:
+            return cls(folder, (folder / MIRROR_MARK).read_text(encoding="utf-8").strip())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What delta-rs needs beside the environment."""
+        return {"AWS_ALLOW_HTTP": "true"} if _endpoint().startswith("http://") else {}
+
+    @cached_property
+    def _store(self) -> "ObjectStore":
+        return _connected(self.uri, _endpoint())
+
+    def refresh(self) -> None:
+        """Bring the mirror up to date, unless that was done just now.
+
+        Raises:
+            ShaberiError: The store cannot be reached.
+        """
+        if time.monotonic() - _pulled.get(self.folder, -_FRESH_SECONDS) >= _FRESH_SECONDS:
+            self.pull()
+
+    def pull(self, *tables: str) -> None:
+        """Copy what is new in the store.
+
+        Args:
+            tables: Only of these; none named means everything.
+
+        Raises:
+            ShaberiError: The store cannot be reached.
+        """
+        known = tables or sorted(path.parent.name for path in self.folder.glob(f"*/{_LOG}"))
+        with _reaching(self.uri), ThreadPoolExecutor(_AT_ONCE) as threads:
+            there = None if tables else threads.submit(self._listed)
+            entries = dict(zip(known, threads.map(self._new_entries, known), strict=True))
+            if there is not None:
+                folders, files = there.result()
+                fresh = sorted(folders - entries.keys())
+                entries |= zip(fresh, threads.map(self._new_entries, fresh), strict=True)
+                list(threads.map(lambda name: self._copy(name, anew=True), files))
+            for table, names in entries.items():
+                if names:
+                    self._take(table, names, threads)
+        if not tables:
+            _pulled[self.folder] = time.monotonic()
+
+    def push(self, names: Iterable[str]) -> None:
+        """Copy files of the mirror to the store, before a commit names them there.
+
+        Args:
+            names: Below the folder.
+
+        Raises:
+            ShaberiError: The store cannot be reached.
+        """
+        with _reaching(self.uri), ThreadPoolExecutor(_AT_ONCE) as threads:
+            list(threads.map(lambda name: self._store.put(name, self.folder / name), names))
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write a small file to the store and the mirror."""
+        with _reaching(self.uri):
+            self._store.put(name, content)
+        _swap_in(self.folder / name, content)
+
+    def prune(self, active: Iterable[str]) -> None:
+        """Delete files that no table names any more and that have been here for a week.
+
+        Args:
+            active: Files that are named, below the folder.
+        """
+        needed = set(active)
+        for path in self.folder.glob("*/**/*.parquet"):
+            old = time.time() - path.stat().st_mtime > _KEPT_SECONDS
+            if old and path.parent.name != _LOG and path.relative_to(self.folder).as_posix() not in needed:
+                path.unlink(missing_ok=True)
+
+    def check_conditions(self) -> None:
+        """Make sure that the store keeps two writers from taking the same version.
+
+        Raises:
+            ConfigurationError: It ignores `If-None-Match`, so that commits would be lost.
+            ShaberiError: It cannot be reached.
+        """
+        from obstore.exceptions import AlreadyExistsError  # noqa: PLC0415  (only lakes on object storage need it)
+
+        name = f"_probe/{uuid.uuid4()}"
+        with _reaching(self.uri):
+            self._store.put(name, b"first", mode="create")
+            try:
+                self._store.put(name, b"second", mode="create")
+            except AlreadyExistsError:
+                return
+            finally:
+                self._store.delete(name)
+        raise ConfigurationError(
+            f"{self.uri}: this store ignores If-None-Match, so that commits of two writers would overwrite each other; "
+            "take a store with conditional puts"
+        )
+
+    def _listed(self) -> tuple[set[str], list[str]]:
+        """The tables' folders and the small files in the store."""
+        listed = self._store.list_with_delimiter()
+        names = {str(one["path"]) for one in listed["objects"]}
+        return {prefix for prefix in map(str, listed["common_prefixes"]) if prefix[0] != "_"}, sorted(names)
+
+    def _new_entries(self, table: str) -> list[str]:
+        """Names of the log's entries that the mirror has not, in order."""
+        folder = f"{table}/{_LOG}"
+        own = self.folder / folder
+        last = (
+            max((path.name for path in own.iterdir() if _ENTRY.fullmatch(path.name)), default="")
+            if own.is_dir()
+            else ""
+        )
+        listed = self._store.list(f"{folder}/", offset=f"{folder}/{last}" if last else None).collect()
+        names = (str(one["path"]).rpartition("/")[2] for one in listed)
+        return sorted(name for name in names if _ENTRY.fullmatch(name))
+
+    def _take(self, table: str, names: Sequence[str], threads: ThreadPoolExecutor) -> None:
+        """Copy new entries of a log, after the files that they name."""
+        contents = dict(zip(names, threads.map(lambda name: self._read(f"{table}/{_LOG}/{name}"), names), strict=True))
+        if not (self.folder / table / _LOG).is_dir():
+            files = self._files_of(contents)
+        else:
+            files = _added(content for name, content in contents.items() if name.endswith(".json"))
+        list(threads.map(lambda name: self._copy(f"{table}/{name}"), files))
+        for name, content in contents.items():
+            _swap_in(self.folder / table / _LOG / name, content)
+
+    def _files_of(self, contents: Mapping[str, bytes]) -> list[str]:
+        """The files that a whole log names in the end."""
+        from deltalake import DeltaTable  # noqa: PLC0415  (costs start-up time)
+
+        with tempfile.TemporaryDirectory(prefix=".log-", dir=self.folder) as scratch:
+            for name, content in contents.items():
+                _swap_in(Path(scratch) / _LOG / name, content)
+            return [unquote(path) for path in DeltaTable(scratch).get_add_actions()["path"].to_pylist()]
+
+    def _copy(self, name: str, *, anew: bool = False) -> None:
+        if anew or not (self.folder / name).is_file():
+            content = self._read(name)
+            _swap_in(self.folder / name, content)
+
+    def _read(self, name: str) -> bytes:
+        return bytes(self._store.get(name).bytes())
+
+
+_pulled: dict[Path, float] = {}
+
+
+def _added(entries: Iterable[bytes]) -> list[str]:
+    """The files that some entries of a log add, and later ones do not remove."""
+    files: dict[str, None] = {}
+    for entry in entries:
+        for line in entry.splitlines():
+            action: dict[str, Any] = json.loads(line)
+            if "add" in action:
+                files[unquote(action["add"]["path"])] = None
+            elif "remove" in action:
+                files.pop(unquote(action["remove"]["path"]), None)
+    return list(files)
+
+
+def _endpoint() -> str:
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+
+
+@cache
+def _connected(uri: str, endpoint: str) -> "ObjectStore":
+    try:
+        from obstore.store import from_url  # noqa: PLC0415  (only lakes on object storage need it)
+    except ImportError:
+        raise ConfigurationError(f"{uri} needs the extra `cluster`: pip install 'shaberi-dagster[cluster]'") from None
+    return from_url(
+        uri,
+        disable_bulk_delete=True,
+        client_options={"allow_http": endpoint.startswith("http://")},
+        retry_config=_RETRIES,
+    )
+
+
+@contextmanager
+def _reaching(uri: str) -> Iterator[None]:
+    """Let what the store's client says be one line."""
+    from obstore.exceptions import BaseError  # noqa: PLC0415  (only lakes on object storage need it)
+
+    try:
+        yield
+    except BaseError as error:
+        first = str(error).strip().splitlines()[0]
+        raise ShaberiError(f"{uri} cannot be reached or refuses us: {first[:300]}") from error
+
+
+def _swap_in(path: Path, content: bytes) -> None:
+    """Write a file that nobody sees half of."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        scratch.write_bytes(content)
+        scratch.replace(path)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
