@@ -45,7 +45,7 @@ def running_store(folder: Path, *, conditional: bool = True, failing: float = 0.
         failing: Share of requests that it answers with 503.
     """
     requests: list[str] = []
-    chance = random.Random(7)  # noqa: S311
+    chance = random.Random(7)
 
     class Handler(localbucket.S3Handler):  # type: ignore[misc]
         data_root = folder

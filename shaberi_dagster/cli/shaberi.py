@@ -8,6 +8,8 @@ import typer
 from shaberi_dagster.cli.baseline import baseline_app
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, run_command
 from shaberi_dagster.cli.compare import COMPARE_EPILOG, compare
+from shaberi_dagster.cli.copy_lake import EPILOG as COPY_LAKE_EPILOG
+from shaberi_dagster.cli.copy_lake import copy_lake
 from shaberi_dagster.cli.generate_cache import EPILOG as GENERATE_CACHE_EPILOG
 from shaberi_dagster.cli.generate_cache import generate_cache
 from shaberi_dagster.cli.prices import EPILOG as PRICES_EPILOG
@@ -214,6 +216,7 @@ app.command(epilog=PRICES_EPILOG)(prices)
 app.command(epilog=GENERATE_CACHE_EPILOG)(generate_cache)
 app.add_typer(baseline_app, name="baseline")
 app.command(epilog=REPORT_EPILOG)(report)
+app.command(epilog=COPY_LAKE_EPILOG)(copy_lake)
 
 
 @app.command()

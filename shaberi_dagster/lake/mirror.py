@@ -130,6 +130,15 @@ class Mirror:
             if old and path.parent.name != _LOG and path.relative_to(self.folder).as_posix() not in needed:
                 path.unlink(missing_ok=True)
 
+    def is_empty(self) -> bool:
+        """Whether the store has nothing there yet.
+
+        Raises:
+            ShaberiError: It cannot be reached.
+        """
+        with _reaching(self.uri):
+            return self._listed() == (set(), [])
+
     def check_conditions(self) -> None:
         """Make sure that the store keeps two writers from taking the same version.
 

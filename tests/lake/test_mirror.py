@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -57,14 +56,6 @@ def counted(warehouse: Path) -> int:
 @pytest.fixture(autouse=True)
 def always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror, "_FRESH_SECONDS", 0.0)
-
-
-@pytest.fixture
-def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    with running_store(tmp_path / "store") as bucket:
-        for name, value in bucket.environment.items():
-            monkeypatch.setenv(name, value)
-        yield bucket
 
 
 def test_what_one_machine_writes_another_reads_in_files_and_in_sql(bucket: Bucket, tmp_path: Path) -> None:

@@ -1,0 +1,40 @@
+"""`shaberi copy-lake`: a lake in another place, on object storage too."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from shaberi_dagster.cli.command import FINE, Debug
+from shaberi_dagster.cli.live import reporter_for
+from shaberi_dagster.runs.workspace import reporting_to
+
+EPILOG = """Examples:
+
+\b
+  shaberi copy-lake warehouse s3://bucket/team/lake      then SHABERI_WAREHOUSE=s3://bucket/team/lake
+  shaberi copy-lake s3://bucket/team/lake backup         and back, or for a backup
+
+The keys and the address of a store come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL and AWS_REGION.
+Both are read afterwards and compared row by row. Journals of unfinished runs are not part of a lake: finish those runs
+first."""
+
+
+def copy_lake(
+    source: Annotated[str, typer.Argument(help="A folder, or s3://bucket/path.")],
+    target: Annotated[str, typer.Argument(help="Another one, in which there is no lake yet.")],
+    debug: Debug = False,
+) -> int:
+    """Copy a whole lake with its history, to object storage or from there."""
+    del debug
+    from shaberi_dagster.lake import copying  # noqa: PLC0415  (delta-rs only when it is needed)
+
+    reporter = reporter_for(sys.stderr)
+    with reporting_to(reporter):
+        copied = copying.copy_lake(source, target, reporter)
+    n_rows, n_tables = sum(copied.rows.values()), len(copied.rows)
+    print(  # noqa: T201
+        f"{n_rows:,} rows of {n_tables} tables, {copied.files:,} files ({copied.size / 1e6:,.1f} MB), "
+        f"are the same in {target}"
+    )
+    return FINE

@@ -1,0 +1,103 @@
+"""A whole lake in another place: from a folder to object storage, back, or to another folder."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.lake.mirror import Mirror
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.upgrades import FORMAT_NAME, check_format
+from shaberi_dagster.progress import Reporter, StageProgress
+from shaberi_dagster.settings import Settings
+
+_LOG = "_delta_log"
+_TOGETHER = 64
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What was copied.
+
+    Attributes:
+        rows: How many rows each table has, in both places the same ones.
+        files: How many files.
+        size: Their bytes.
+    """
+
+    rows: Mapping[str, int]
+    files: int
+    size: int
+
+
+def copy_lake(source: str, target: str, reporter: Reporter) -> Copied:
+    """Copy a lake with its history, then read both row by row.
+
+    Args:
+        source: A warehouse, as in `SHABERI_WAREHOUSE`.
+        target: Another one, in which there is no lake yet.
+        reporter: Told about progress.
+
+    Returns:
+        What was copied.
+
+    Raises:
+        ConfigurationError: There is no lake to be copied, one stands in the way, or the store cannot be used.
+        ShaberiError: A store cannot be reached, or the copy is not the same; then it must be thrown away.
+    """
+    lake = Lake(_folder(source))
+    folder = _folder(target)
+    if check_format(lake.folder) is None:
+        raise ConfigurationError(f"no lake in {source}")
+    if check_format(folder) is not None or ((store := Mirror.of(folder)) and not store.is_empty()):
+        raise ConfigurationError(f"{target} has a lake already: name another place")
+    if store:
+        store.check_conditions()
+    names = _names(lake)
+    line = StageProgress("copy", "lake", total=len(names))
+    for first in range(0, len(names), _TOGETHER):
+        some = names[first : first + _TOGETHER]
+        for name in some:
+            place = folder / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(lake.folder / name, place)
+        if store:
+            store.push(some)
+        line.done += len(some)
+        reporter.changed(line)
+    size = sum((folder / name).stat().st_size for name in names)
+    with tempfile.TemporaryDirectory() as elsewhere:
+        copy = Lake(_folder(target, Path(elsewhere)))
+        rows = {table: _compared(lake, copy, table) for table in lake.versions()}
+    return Copied(rows, len(names), size)
+
+
+def _folder(warehouse: str, mirrors: Path | None = None) -> Path:
+    """The folder of a warehouse; that of a store is its mirror, of which another one can be had."""
+    environment = os.environ | {"SHABERI_WAREHOUSE": warehouse}
+    return Settings.from_environment(environment | ({"SHABERI_MIRRORS": str(mirrors)} if mirrors else {})).warehouse
+
+
+def _names(lake: Lake) -> list[str]:
+    """The lake's files below its folder, those that name others after them: cut short, the copy is no lake."""
+    tables = [lake.path(table) for table in lake.versions()]
+    logs = [path for table in tables for path in sorted((table / _LOG).iterdir())]
+    data = [path for table in tables for path in sorted(table.rglob("*.parquet")) if path.parent.name != _LOG]
+    return [*(path.relative_to(lake.folder).as_posix() for path in (*data, *logs)), FORMAT_NAME]
+
+
+def _compared(lake: Lake, copy: Lake, table: str) -> int:
+    """How many rows a table has.
+
+    Raises:
+        ShaberiError: The copy has other ones.
+    """
+    version = lake.delta(table).version()
+    pairs = ((one.height, one.hash_rows().sort()) for one in (lake.read(table), copy.read(table)))
+    (rows, own), (_, others) = pairs
+    if copy.delta(table).version() != version or not own.equals(others):
+        raise ShaberiError(f"the copy of {table} is not the same: write nothing meanwhile, and copy to another place")
+    return rows
