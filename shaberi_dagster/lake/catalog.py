@@ -91,7 +91,7 @@ def _renewed(folder: Path) -> duckdb.DuckDBPyConnection:
 
     lake = Lake(folder)
     try:
-        _write_views(lake)
+        write_catalog(lake)
     except OSError as error:
         if error.errno not in _CANNOT_WRITE:
             raise
@@ -169,20 +169,11 @@ def refresh_catalog(lake: "Lake") -> None:
 
 
 def write_catalog(lake: "Lake") -> Path:
-    """Write `catalog.duckdb` for the current versions of all tables and swap it in; missing tables are made.
+    """Write `catalog.duckdb` for the current versions of all tables and swap it in; no table is touched.
 
     Returns:
         Its path.
     """
-    from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
-
-    for name in TABLES:
-        lake.delta(name)
-    return _write_views(lake)
-
-
-def _write_views(lake: "Lake") -> Path:
-    """The same for those who only read: no table is touched."""
     versions = logged_versions(lake.folder)
     with tempfile.TemporaryDirectory(prefix=".catalog-", dir=lake.folder) as scratch:
         fresh = Path(scratch) / CATALOG_NAME
