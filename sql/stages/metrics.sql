@@ -7,9 +7,9 @@
 -- reported_multiplier): n_planned samples, and n_questions answers of each consensus strategy.
 with by_question as (
     select
-        run_id, benchmark, question_set, strategy, judge, pipeline, question_id,
-        any_value(model) as model,
-        any_value(run_tag) as run_tag,
+        run_id, benchmark, scores.question_set, strategy, judge, pipeline, question_id,
+        any_value(scores.model) as model,
+        any_value(scores.run_tag) as run_tag,
         max(judge_config_hash) as judge_config_hash,
         max(judge_prompt_hash) as judge_prompt_hash,
         max(pipeline_hash) as pipeline_hash,
@@ -47,7 +47,7 @@ counted as (
 ),
 planned as (
     select
-        counted.*, plan.* exclude (run_id, benchmark, n_planned, n_questions),
+        counted.*, base_tag, run_number, scale_minimum, reported_multiplier,
         case when strategy is null then plan.n_planned else n_questions end as n_planned
     from counted
     join plan using (run_id, benchmark)
