@@ -2,14 +2,17 @@
 
 A judge's score of an answer with a finding is compared with what it gives the model's clean answers (those in which no
 pass finds anything) to questions as hard as this one: the question's mean over clean answers of all models, plus how
-far the model's clean answers lie from their questions' means. Shares of the scale. The table of docs/design/passes.md
-is its output.
+far the model's clean answers lie from their questions' means. Shares of the scale. The curves of the passes were drawn
+through what was taken of the other families' answers; those of the families in `KEPT` were only looked at afterwards.
+The tables of docs/design/passes.md are its output.
 
     shaberi import-legacy TREE… && shaberi reprocess --tag legacy --passes repetition,lang_mixing
     python perf/pass_calibration.py warehouse
 """
 
 import argparse
+import math
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,6 +26,10 @@ _ENDS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0)
 _SAMPLE = ["run_id", "benchmark", "question_id", "sample_index"]
 _MODEL_LEAST, _QUESTION_LEAST = 10, 5
 """Fewest clean answers of a model and to a question that a comparison rests on."""
+_JUDGE_LEAST = 5
+"""Fewest judgements of one judge in a cell of the table."""
+KEPT = re.compile("glm|phi|gemma|gpt-oss|tanuki|karakuri|smol|gemini", re.IGNORECASE)
+"""Model families that the curves were not drawn by."""
 
 
 def findings(lake: Lake) -> pl.DataFrame:
@@ -76,17 +83,27 @@ def table(judged: pl.DataFrame, name: str) -> str:
     (other,) = _MEASURES.keys() - {name}
     measure = pl.col(_MEASURES[name])
     found = judged.filter(pl.col(name).is_not_null(), pl.col(other).is_null())
-    lines = [
-        f"| {name}: {_MEASURES[name]} | answers | judgements | judges took | the pass takes |",
-        "|---|---|---|---|---|",
-    ]
+    kept = pl.col("model").str.contains(f"(?i){KEPT.pattern}")
+    judges = found["judge"].unique().sort().to_list()
+    heads = [f"{name}: {_MEASURES[name]}", "other families: answers, taken", "kept families: answers, taken", *judges]
+    lines = [f"| {' | '.join([*heads, 'the pass takes'])} |", "|---" * (len(heads) + 1) + "|"]
     for low, high in pairwise(_ENDS):
         own = found.filter(measure > low, measure <= high)
-        if not own.is_empty():
-            counts = f"{own['answer_hash'].n_unique():,} | {own.height:,}"
-            took, takes = own.select(pl.col("loss", name).mean()).row(0)
-            lines.append(f"| {low:g} to {high:g} | {counts} | {took:.3f} | {takes:.3f} |")
+        cells = [f"{low:g} to {high:g}", _taken(own.filter(~kept)), _taken(own.filter(kept))]
+        for judge in judges:
+            of_judge = own.filter(judge=judge)["loss"]
+            cells.append(f"{of_judge.mean():.2f}" if len(of_judge) >= _JUDGE_LEAST else "")
+        lines.append(f"| {' | '.join(cells)} | {own[name].mean() or 0:.3f} |")
     return "\n".join(lines)
+
+
+def _taken(judged: pl.DataFrame) -> str:
+    """How many answers, the mean loss, and its standard error over answers."""
+    losses = judged.group_by("answer_hash").agg(pl.col("loss").mean())["loss"]
+    if losses.is_empty():
+        return "0"
+    error = f" ± {losses.std() / math.sqrt(len(losses)):.3f}" if len(losses) > 1 else ""
+    return f"{len(losses)}: {losses.mean():.3f}{error}"
 
 
 def main() -> None:

@@ -57,7 +57,8 @@ def materialize(
         benchmarks: Which benchmarks; those that the run has not are left out.
         workspace: Where to read and write.
         judges: For `judgements`: only these; none named means all of the run's.
-        reprocess: For `judgements`: read the stored outputs again instead of calling judges.
+        reprocess: For `judgements`: read the stored outputs again instead of calling judges. For `pass_outputs`: let
+            today's versions of passes look at what earlier ones have seen.
 
     Returns:
         One result per benchmark of the run.
@@ -75,6 +76,8 @@ def materialize(
             results = DERIVED[stage](spec, own, workspace)
         elif reprocess and stage == "judgements":
             results = _read_again(RunPlan(spec, own, workspace))
+        elif reprocess and stage == "pass_outputs":
+            results = PassOutputs.of_run(RunPlan(spec, own, workspace), anew=True).materialize()
         else:
             results = stage_of(stage, RunPlan(spec, own, workspace), judges=judges).materialize()
     except PartitionBusyError:

@@ -130,6 +130,7 @@ class Evaluation:
             instance=instance,
             judges=self._judges(),
             reprocess=self._reprocess,
+            reexamine=self._reprocess and self._pipeline == BASELINE,
             options=workspace.options,
             tags={"shaberi/command": self._command, COMMAND_TAG: self._command_id},
         )

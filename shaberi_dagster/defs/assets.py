@@ -62,6 +62,9 @@ class _Passes(pydantic.BaseModel):
         default=[], description="One more pipeline, in order; the run's own pipelines are brought up to date anyway."
     )
     pass_options: list[str] = pydantic.Field(default=[], description="Settings, as NAME.SETTING=VALUE.")
+    reprocess: bool = pydantic.Field(
+        default=False, description="Let today's versions of passes look at what earlier ones have seen; call nobody."
+    )
 
 
 AnswersConfig = config_class("AnswersConfig", "How to make calls.", CallOptions)
@@ -104,7 +107,7 @@ def _bring_up_to_date(
     stage: str, context: dg.AssetExecutionContext, resource: WorkspaceResource, config: dg.Config | None = None
 ) -> Results:
     options = CallOptions(**part_of(config, CallOptions)) if config else CallOptions()
-    judging = _Judges(**part_of(config, _Judges)) if config else _Judges()
+    judging = _Judges(**part_of(config, _Judges)) if config else _Judges()  # `reprocess` is of passes as well
     asked = _Passes(**part_of(config, _Passes)) if config else _Passes()
     gate = _Gate(**part_of(config, _Gate)) if config else _Gate()
     # Stages, and runs of one command, have one budget.
@@ -122,7 +125,7 @@ def _bring_up_to_date(
             outcomes += _gated(made, gate.baseline, workspace.settings.warehouse)
         if imported and stage != "judgements":
             pipelines = [make_pipeline(asked.passes, asked.pass_options)] if asked.passes else []
-            outcomes += reprocess_imported(stage, imported, names, workspace, pipelines)
+            outcomes += reprocess_imported(stage, imported, names, workspace, pipelines, anew=judging.reprocess)
     for name in names:
         own = [outcome for outcome in outcomes if outcome.benchmark == name]
         yield materialize_result(dg.AssetKey([stage, name]), own, list(checks_of(stage, get_benchmark(name))))

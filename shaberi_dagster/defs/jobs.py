@@ -52,6 +52,7 @@ def run_in_process(
     stages: Sequence[str] = STAGES,
     judges: Sequence[str] = (),
     reprocess: bool = False,
+    reexamine: bool = False,
     options: CallOptions | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> None:
@@ -64,6 +65,7 @@ def run_in_process(
         stages: Which stages, any order.
         judges: Only these of the run's judges; none named means all.
         reprocess: Read the judges' stored outputs again instead of calling judges.
+        reexamine: Let today's versions of passes look at what earlier ones have seen.
         options: How calls are made.
         tags: More tags for the Dagster run.
 
@@ -71,10 +73,11 @@ def run_in_process(
         KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
     """
     keys = asset_keys(benchmarks, stages)
+    chosen = {key.path[0] for key in keys}
     execute(
         _evaluating_definitions().resolve_job_def(EVALUATE),
         instance,
-        ops=stage_config(options or CallOptions(), {key.path[0] for key in keys}, judges, reprocess=reprocess),
+        ops=stage_config(options or CallOptions(), chosen, judges, reprocess=reprocess, reexamine=reexamine),
         tags=tags,
         partition_key=run_id,
         asset_selection=keys,

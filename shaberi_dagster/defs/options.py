@@ -31,15 +31,20 @@ def part_of(config: dg.Config, model: type[pydantic.BaseModel]) -> dict[str, Any
 
 
 def stage_config(
-    options: CallOptions, stages: Collection[str], judges: Sequence[str] = (), *, reprocess: bool = False
+    options: CallOptions,
+    stages: Collection[str],
+    judges: Sequence[str] = (),
+    *,
+    reprocess: bool = False,
+    reexamine: bool = False,
 ) -> dict[str, Any]:
     """The `ops` part of a run config that materializes the stages with these options."""
-    calls = options.model_dump(exclude_none=True, exclude_defaults=True)
+    calls, again = options.model_dump(exclude_none=True, exclude_defaults=True), {"reprocess": True}
     ops = {
         "answers": {"config": calls},
         "consensus": {"config": calls},
-        "judgements": {"config": calls | {"judges": list(judges)} | ({"reprocess": True} if reprocess else {})},
-        "pass_outputs": {"config": calls},
+        "judgements": {"config": calls | {"judges": list(judges)} | (again if reprocess else {})},
+        "pass_outputs": {"config": calls | (again if reexamine else {})},
     }
     return {stage: config for stage, config in ops.items() if stage in stages}
 

@@ -65,7 +65,7 @@ def reprocess_runs(
     pipelines = [make_pipeline(config.passes, config.pass_options)] if config.passes else []
     with canceled_when_interrupted(context), published_at_the_end(place):
         for stage in IMPORTED_STAGES if imported else ():
-            outcomes = reprocess_imported(stage, imported, list(BENCHMARKS), place, pipelines)
+            outcomes = reprocess_imported(stage, imported, list(BENCHMARKS), place, pipelines, anew=not pipelines)
             known = set(context.instance.get_dynamic_partitions(RUNS_NAME))
             for key in {dg.AssetKey([stage, one.benchmark]) for one in outcomes}:
                 # Dagster has an event for each partition of each asset and takes 8 ms for it: only the first one.
@@ -86,6 +86,7 @@ def reprocess_runs(
                 context.instance,
                 stages=_REPROCESSED,
                 reprocess=True,
+                reexamine=not config.passes,
                 options=_NO_CALL,
                 tags={"shaberi/started_by": context.run_id},
             )

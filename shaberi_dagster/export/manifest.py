@@ -18,6 +18,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.passes.pipeline import BASELINE
+from shaberi_dagster.passes.registry import make_pass
 from shaberi_dagster.runs.spec import RunSpec, is_cache
 
 FORMAT = "shaberi-results/1"
@@ -353,19 +354,21 @@ def _distinct(rows: pl.DataFrame, benchmark: str, column: str) -> list[str]:
     return sorted(rows.filter(benchmark=benchmark)[column].drop_nulls().unique())
 
 
-def pipelines_of(records: Records) -> dict[str, dict[str, str]]:
-    """The pipelines that there are scores of, longest first: hashes of their passes' settings by name, in order."""
+def pipelines_of(records: Records) -> list[dict[str, str]]:
+    """The pipelines that there are scores of, longest first: hashes of their passes' settings by name, in order.
+
+    One is there once for each combination of versions that looked at an answer.
+    """
     settings: dict[str, list[str]] = {}
     for name, sha256 in records.pass_outputs.select("pass", "pass_config_hash").unique().sort(pl.all()).iter_rows():
         settings.setdefault(name, []).append(sha256)
     scored = records.scores.filter(pl.col("pipeline") != BASELINE).select("pipeline", "pipeline_hash").unique()
-    found: dict[str, dict[str, str]] = {}
+    found: list[dict[str, str]] = []
     for pipeline, sha256 in sorted(scored.iter_rows(), key=lambda row: (-row[0].count(","), row[0])):
         names = pipeline.split(",")
         # Only its hash tells which settings a pass has in a pipeline.
-        for chosen in product(*(settings.get(name, []) for name in names)):
-            if sha256_json(chosen) == sha256:
-                found[pipeline] = dict(zip(names, chosen, strict=True))
+        combinations = product(*(settings.get(name, []) for name in names))
+        found += [dict(zip(names, chosen, strict=True)) for chosen in combinations if sha256_json(chosen) == sha256]
     return found
 
 
@@ -387,17 +390,18 @@ def _known_passes(records: Records) -> list[Document]:
             records.pass_outputs.select(columns).unique("pass_config_hash").sort(columns).iter_rows()
         )
     ]
-    there = [(one["name"], one["config"]) for one in known]
+    there = {one["config_hash"] for one in known}
     unknown = dict.fromkeys(("version", "config_hash", "prompt_hash"))
     for one in planned:
-        if (one["name"], one["config"]) not in there:
-            there.append((one["name"], one["config"]))
+        made = make_pass(one["name"], one["config"], one.get("version", "1"))
+        if there.isdisjoint([made.config_hash, *made.older_config_hashes]):
+            there.add(made.config_hash)
             known.append({"name": one["name"], "config": one["config"], "base_url": base_urls[one["name"]]} | unknown)
     return known
 
 
 def _passes(records: Records) -> list[Document]:
-    orders = [list(names) for names in pipelines_of(records).values()]
+    orders = [list(names) for names in pipelines_of(records)]
     orders += [[one["name"] for one in pipeline] for pipeline in records.spec.get("passes", [])]
     places: dict[str, int] = {}
     for names in sorted(orders, key=len, reverse=True):

@@ -496,7 +496,7 @@ class _Files:
         pipelines = pipelines_of(self._records)
         around = []
         for one, sha256 in self._records.pass_outputs.select("pass", "pass_config_hash").unique().iter_rows():
-            passes = list(next((names for names in pipelines.values() if names.get(one) == sha256), {one: sha256}))
+            passes = list(next((names for names in pipelines if names.get(one) == sha256), {one: sha256}))
             before, after = (",".join(passes[: passes.index(one) + own]) for own in (0, 1))
             around.append((one, sha256, before or BASELINE, after))
         schema = dict.fromkeys(("pass", "pass_config_hash", "before", "pipeline"), pl.String)

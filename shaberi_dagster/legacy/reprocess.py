@@ -9,6 +9,7 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.pipeline import BASELINE, Passes
 from shaberi_dagster.passes.registry import make_pass
 from shaberi_dagster.runs.spec import LEGACY_KIND, RunSpec
@@ -42,6 +43,8 @@ def reprocess_imported(
     benchmarks: Sequence[str],
     workspace: Workspace,
     pipelines: Sequence[Passes] = (),
+    *,
+    anew: bool = False,
 ) -> list[StageResult]:
     """Make a stage of imported runs anew.
 
@@ -51,6 +54,7 @@ def reprocess_imported(
         benchmarks: Which of their benchmarks.
         workspace: Where to read and write.
         pipelines: Passes in order, beside those that the runs have already.
+        anew: Let today's versions of the passes look at what earlier ones have seen.
 
     Returns:
         One outcome per run and benchmark.
@@ -69,7 +73,7 @@ def reprocess_imported(
         own = planned.filter(benchmark=name)
         judges = own.select("run_id", "benchmark", judge="judges").explode("judge")
         if stage == "pass_outputs":
-            examine_imported(own["run_id"].to_list(), [name], everything, workspace)
+            examine_imported(own["run_id"].to_list(), [name], everything, workspace, anew=anew)
         if stage == "scores" or (stage == "pass_outputs" and pipelines):
             # Only its scores remember an imported run's pipelines, so new ones are there from the first stage on.
             score_runs(judges, everything, workspace)
@@ -124,17 +128,22 @@ def _all_pipelines(lake: Lake, run_ids: Sequence[str], pipelines: Sequence[Passe
         return list(pipelines)
     known = lake.read("scores", {"run_id": run_ids}, ["pipeline"])["pipeline"].unique().to_list()
     longest = [name for name in known if not any(other.startswith(f"{name},") for other in known) and name != BASELINE]
-    columns = ["pass", "pass_config", "created_at"]
+    columns = ["pass", "pass_config", "pass_version", "created_at"]
     outputs = lake.read("pass_outputs", {"run_id": run_ids}, columns) if longest else pl.DataFrame()
-    configs = dict(outputs.sort("created_at").select("pass", "pass_config").iter_rows()) if longest else {}
+    latest = outputs.sort("created_at").unique("pass", keep="last") if longest else outputs
+    configs = {row["pass"]: (row["pass_config"], row["pass_version"]) for row in latest.iter_rows(named=True)}
     asked = [[one.name for one in passes] for passes in pipelines]
     stored = [name.split(",") for name in sorted(longest)]
     return [
         # A pass without any finding (of answers without a text) has left no settings.
         *(
-            [make_pass(one, orjson.loads(configs.get(one, "{}"))) for one in names]
+            [_stored_pass(one, *configs.get(one, ("{}", None))) for one in names]
             for names in stored
             if names not in asked
         ),
         *pipelines,
     ]
+
+
+def _stored_pass(name: str, config: str, version: str | None) -> Pass[Any]:
+    return make_pass(name, orjson.loads(config), version)

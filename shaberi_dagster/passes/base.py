@@ -91,6 +91,8 @@ class Pass(ABC, Generic[ConfigT]):
     name: ClassVar[str]
     version: ClassVar[str]
     """Raised whenever the code finds something else than before."""
+    earlier_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """The earlier versions, oldest first, each with the settings that had another default then."""
     config_class: ClassVar[type[PassConfig]]
 
     def __init__(self, config: ConfigT) -> None:
@@ -99,7 +101,29 @@ class Pass(ABC, Generic[ConfigT]):
     @property
     def config_hash(self) -> str:
         """Identity of what it finds: name, version and settings."""
-        return sha256_json({"name": self.name, "version": self.version, "config": self.config.model_dump(mode="json")})
+        return self.hash_of(self.version, self.config)
+
+    @property
+    def older_config_hashes(self) -> Sequence[str]:
+        """What `config_hash` was with each earlier version, the latest first."""
+        hashes = []
+        for version, then in self.earlier_defaults.items():
+            fields = type(self.config).model_fields
+            changed = {name: old for name, old in then.items() if getattr(self.config, name) == fields[name].default}
+            hashes.append(self.hash_of(version, self.config.model_copy(update=changed)))
+        return hashes[::-1]
+
+    @classmethod
+    def restored(cls, config: ConfigT, version: str) -> ConfigT:
+        """Settings as they were stored with a version: what was its default is the default of today."""
+        fields, then = type(config).model_fields, cls.earlier_defaults.get(version, {})
+        return config.model_copy(
+            update={name: fields[name].default for name, old in then.items() if getattr(config, name) == old}
+        )
+
+    def hash_of(self, version: str, config: ConfigT) -> str:
+        """Identity of what a version finds with these settings."""
+        return sha256_json({"name": self.name, "version": version, "config": config.model_dump(mode="json")})
 
     @property
     def asks(self) -> str | None:

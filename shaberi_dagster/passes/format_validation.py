@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints,
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.passes.base import Answer, Finding, Pass, PassConfig
+from shaberi_dagster.passes.unfinished import HEADING, breaks_off
 
 RULES_FILE = Path(__file__).with_name("format_rules.yaml")
 
@@ -29,9 +30,8 @@ _MOST_JSON_STARTS = 40
 _MOST_SPANS = 50  # of evidence; all are counted
 _PARAGRAPH_LEAST = 40  # characters; shorter ones are headings
 _UNFINISHED_LEAST = 200  # characters; a shorter answer may be a phrase
-_TAIL = 200  # characters of the last line that are looked at
-_PROSE_LINE_LEAST = 60  # characters; shorter last lines may be a closing phrase
-_PROSE_STOPS = 3  # full stops of a text whose sentences end with them
+_MOST_LAST_TOKENS = 5  # that are looked through at the end
+_LAST_TOKEN_READ = 100  # characters
 
 _FENCE = re.compile(
     r"^[ \t>]*+(?:[-*+][ \t]++|[0-9]{1,3}[.)][ \t]++)?(?P<marks>`{3,}+|~{3,}+)(?P<info>[^\n`]*+)$", re.MULTILINE
@@ -49,7 +49,6 @@ _NUMBERED = re.compile(
     r"(?:(?<=[①-⑳])|[.)．）:：、】\]]|つ目|\ufe0f?\u20e3|[ 　](?=[^\W\d_「『*]))"
 )
 _BULLET = re.compile(r"^(?P<indent>[ \t　]*+)(?:[-*+•‣–—][ \t]++|[・●○■□◆◇▼▶★☆✅✔][ \t　]*+)\S")
-_HEADING = re.compile(r"^(?P<marks>#{1,6})[ \t]++\S")
 _BOLD_LINE = re.compile(r"^[ \t]*+\*\*[^*\n]++\*\*[：:]?[ \t]*+$")
 
 _TOKENS = re.compile(
@@ -62,13 +61,7 @@ _ROLE_LINE = re.compile(
     r"^[ \t]*+(?:\*\*)?(?:(?:User|USER|Human|Assistant|ASSISTANT)[ \t]*+[:：]|(?:user|assistant|system|model)[ \t]*+$)",
     re.MULTILINE,
 )
-_BARE_MARKER = re.compile(r"[ \t]*+(?:[0-9]{1,3}[.．)）]?|[-*+]|#{1,6})[ \t]*+")
-_OPEN_END = re.compile(r"(?:[、，をがはへ「『（(]|\]\([^)\s]*+)\Z")
-_AFTER_COMMA = re.compile(r"、\w{1,2}\Z")
-_LETTER_END = re.compile(r"[^\W\d_]\Z")
-_SENTENCE_END = re.compile(
-    r"(?:です|ます|した|ません|でしょう|ましょう|ください|下さい|である|だ|だった|ない|する|れる|ある|なる|せよ|こと|もの|など|等|よ|ね|か|さ|な|わ|ぞ)\Z"
-)
+_LAST_TOKEN = re.compile(rf"(?:{_TOKENS.pattern})\Z", re.MULTILINE)
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
@@ -341,7 +334,8 @@ class FormatValidation(Pass[FormatValidationConfig]):
     """
 
     name: ClassVar[str] = "format_validation"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
+    earlier_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"1": {}}
     config_class: ClassVar[type[PassConfig]] = FormatValidationConfig
 
     def __init__(self, config: FormatValidationConfig) -> None:
@@ -349,19 +343,18 @@ class FormatValidation(Pass[FormatValidationConfig]):
         self._rules = _cached_rules(config.rules_file or RULES_FILE)
         self._severities = {**_DEFAULT_SEVERITIES, **config.severities}
 
-    @property
-    def config_hash(self) -> str:
-        """Identity of what it finds: name, version, settings and the rules' content."""
-        settings = self.config.model_dump(mode="json", exclude={"rules_file"})
+    def hash_of(self, version: str, config: FormatValidationConfig) -> str:
+        """Identity of what a version finds: settings and the rules' content."""
+        settings = config.model_dump(mode="json", exclude={"rules_file"})
         rules = sha256_json(self._rules.model_dump(mode="json"))
-        return sha256_json({"name": self.name, "version": self.version, "config": settings, "rules": rules})
+        return sha256_json({"name": self.name, "version": version, "config": settings, "rules": rules})
 
     def examine(self, answer: Answer) -> Finding:
         """Violations of the question's rules and of the generic ones.
 
         Returns:
             Details: `violations` (count by kind) and `spans` of what can be pointed at. `unfinished` is a guess for
-            answers of which it is not known whether they were cut; it misses more than it finds.
+            answers of which it is not known whether they were cut.
         """
         text = answer.text
         if not text.strip():
@@ -433,24 +426,24 @@ def _debris(text: str, question: str) -> list[Span]:
 
 def _unfinished(text: str) -> list[Span]:
     """The last line, if it breaks off; only what can hardly be an end. An open fence says that already."""
-    body = text.rstrip()
+    body = _without_last_tokens(text)
     start = body.rfind("\n") + 1
     last = body[start:]
     outside = _outside_fences(body)[start:]
     if len(body) < _UNFINISHED_LEAST or outside != last or last.lstrip().startswith("|"):
         return []
-    return [(start, len(body), "unfinished")] if _breaks_off(last, body) else []
+    return [(start, len(body), "unfinished")] if breaks_off(last, body) else []
 
 
-def _breaks_off(line: str, text: str) -> bool:
-    is_open = line.count("**") % 2 or line.count("「") > line.count("」") or _OPEN_END.search(line[-_TAIL:])
-    if is_open or _BARE_MARKER.fullmatch(line) or _HEADING.match(line):
-        return True
-    if text.count("。") < _PROSE_STOPS:
-        return False
-    in_prose = "。" in line or ("、" in line and not _BULLET.match(line) and not _NUMBERED.match(line))
-    ends_with_a_letter = in_prose and len(line) >= _PROSE_LINE_LEAST and _LETTER_END.search(line)
-    return bool(_AFTER_COMMA.search(line) or (ends_with_a_letter and not _SENTENCE_END.search(line[-_TAIL:])))
+def _without_last_tokens(text: str) -> str:
+    """Without blanks and tokens of chat templates at the end."""
+    body = text.rstrip()
+    for _ in range(_MOST_LAST_TOKENS):
+        token = _LAST_TOKEN.search(body[-_LAST_TOKEN_READ:])
+        if token is None:
+            break
+        body = body[: len(body) - len(token[0])].rstrip()
+    return body
 
 
 def _json_values(text: str, *, whole: bool) -> Iterator[Any]:
@@ -544,7 +537,7 @@ def _bulleted_lengths(lines: list[str]) -> set[int]:
     section: Counter[int] = Counter()
     run: Counter[int] = Counter()
     for line in lines:
-        heading = _HEADING.match(line)
+        heading = HEADING.match(line)
         if heading or _BOLD_LINE.match(line):
             heads[heading["marks"] if heading else "**"] += 1
             lengths.update(section.values(), run.values())

@@ -90,8 +90,8 @@ class LangMixingConfig(PassConfig):
 
     latin_words: int = Field(default=8, ge=2)
     scattered_words: int = Field(default=10, ge=2)
-    severity_points: tuple[tuple[float, float], ...] = ((0.0, 0.05), (0.01, 0.1), (0.05, 0.3), (0.2, 0.6), (0.5, 1.0))
-    minimum_severity: float = Field(default=0.05, ge=0, le=1)
+    severity_points: tuple[tuple[float, float], ...] = ((0.0, 0.01), (0.01, 0.02), (0.05, 0.05), (0.2, 0.1), (0.5, 0.2))
+    minimum_severity: float = Field(default=0.01, ge=0, le=1)
     confirm_with: str | None = None
 
     @field_validator("severity_points")
@@ -128,7 +128,13 @@ class LangMixing(Pass[LangMixingConfig]):
     """
 
     name: ClassVar[str] = "lang_mixing"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
+    earlier_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "1": {
+            "severity_points": ((0.0, 0.05), (0.01, 0.1), (0.05, 0.3), (0.2, 0.6), (0.5, 1.0)),
+            "minimum_severity": 0.05,
+        }
+    }
     config_class: ClassVar[type[PassConfig]] = LangMixingConfig
 
     def examine(self, answer: Answer) -> Finding:

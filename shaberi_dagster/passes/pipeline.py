@@ -20,7 +20,11 @@ def pipeline_name(passes: Passes) -> str:
 
 def pipeline_hash(passes: Passes) -> str:
     """Identity of the passes, their versions and settings, in order."""
-    return sha256_json([one.config_hash for one in passes])
+    return _hash_of([one.config_hash for one in passes])
+
+
+def _hash_of(config_hashes: Sequence[str]) -> str:
+    return sha256_json(list(config_hashes))
 
 
 def distinct_passes(pipelines: Iterable[Passes]) -> list[Pass[Any]]:
@@ -35,23 +39,31 @@ def pipeline_scores(
 
     Args:
         baseline: Rows of `scores` without passes.
-        findings: `APPLY_KEYS`, answer_hash, pass, pass_config_hash, severity, reason; only those without failure.
+        findings: `APPLY_KEYS`, answer_hash, pass, pass_version, pass_config_hash, severity, reason; only those without
+            failure. Those of earlier versions count for answers that today's has not looked at.
         pipelines: Passes in order.
         scales: benchmark, scale_minimum, scale_maximum.
 
     Returns:
-        Rows like `baseline`. A score without a finding of one of the passes is a failure of class `pass_failed`.
+        Rows like `baseline`; `pipeline_hash` is of the versions that looked at the answer. A score without a finding
+        of one of the passes is a failure of class `pass_failed`.
     """
     by_name: dict[str, pl.DataFrame] = {}
     for passes in pipelines:
-        scored = baseline.with_columns(deltas=pl.lit([], dtype=_DELTAS))
+        scored = baseline.with_columns(deltas=pl.lit([], dtype=_DELTAS), looked=pl.lit([], dtype=pl.List(pl.String())))
         for count, one in enumerate(passes, start=1):
             scored = _applied(one, scored, findings, scales)
             name = pipeline_name(passes[:count])
             by_name[name] = scored.with_columns(
-                pipeline=pl.lit(name), pipeline_hash=pl.lit(pipeline_hash(passes[:count]))
-            )
+                pipeline=pl.lit(name), pipeline_hash=pl.col("looked").map_batches(_hashes, return_dtype=pl.String())
+            ).drop("looked")
     return pl.concat(by_name.values())
+
+
+def _hashes(looked: pl.Series) -> pl.Series:
+    """`pipeline_hash` for the `config_hash` of each pass, in order."""
+    joined = looked.list.join(",")
+    return joined.replace_strict({one: _hash_of(one.split(",")) for one in joined.unique()}, return_dtype=pl.String())
 
 
 _DELTA = pl.Struct({"pass": pl.String(), "version": pl.String(), "delta": pl.Float64(), "reason": pl.String()})
@@ -60,17 +72,19 @@ _DELTAS = pl.List(_DELTA)
 
 def _applied(one: Pass[Any], scored: pl.DataFrame, findings: pl.DataFrame, scales: pl.DataFrame) -> pl.DataFrame:
     """The scores after one more pass."""
-    own = findings.filter(pass_config_hash=one.config_hash)
+    own = _findings_of(one, findings)
     judgements = scored.select(*_ROW, "score").join(scales, on="benchmark")
     deltas = one.apply(own.select(*APPLY_KEYS, "severity", "reason"), judgements)
     added = pl.struct(
         pl.lit(one.name).alias("pass"),
-        pl.lit(one.version).alias("version"),
+        pl.col("pass_version").alias("version"),
         pl.col("delta"),
         pl.col("delta_reason").alias("reason"),
     )
-    examined = own.select(*APPLY_KEYS, "answer_hash", examined=pl.lit(value=True))
-    failed = pl.col("score").is_not_null() & pl.col("examined").is_null()
+    examined = own.select(*APPLY_KEYS, "answer_hash", "pass_version", "pass_config_hash")
+    failed = pl.col("score").is_not_null() & pl.col("pass_config_hash").is_null()
+    # Answers without a text have no finding: they go with the others of their run.
+    of_run = pl.col("pass_config_hash").fill_null(pl.col("pass_config_hash").max().over("run_id"))
     return (
         scored.join(
             deltas.rename({"reason": "delta_reason"}), on=_ROW, how="left", nulls_equal=True, maintain_order="left"
@@ -83,6 +97,15 @@ def _applied(one: Pass[Any], scored: pl.DataFrame, findings: pl.DataFrame, scale
             deltas=pl.when(pl.col("delta").is_not_null())
             .then(pl.concat_list("deltas", added.cast(_DELTA)))
             .otherwise("deltas"),
+            looked=pl.concat_list("looked", of_run.fill_null(one.config_hash)),
         )
         .select(scored.columns)
     )
+
+
+def _findings_of(one: Pass[Any], findings: pl.DataFrame) -> pl.DataFrame:
+    """What a pass found with these settings: one row an answer, of the latest version that looked at it."""
+    latest_first = {name: rank for rank, name in enumerate((one.config_hash, *one.older_config_hashes))}
+    own = findings.filter(pl.col("pass_config_hash").is_in(list(latest_first)))
+    rank = pl.col("pass_config_hash").replace_strict(latest_first, return_dtype=pl.Int64())
+    return own.sort(rank, maintain_order=True).unique([*APPLY_KEYS, "answer_hash"], keep="first", maintain_order=True)

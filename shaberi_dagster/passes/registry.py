@@ -30,15 +30,21 @@ def pass_class(name: str) -> type[Pass[Any]]:
     return found
 
 
-def make_pass(name: str, settings: Mapping[str, Any]) -> Pass[Any]:
+def make_pass(name: str, settings: Mapping[str, Any], version: str | None = None) -> Pass[Any]:
     """A pass with these settings; what they leave out is as the pass has it.
+
+    Args:
+        name: Which pass.
+        settings: Its settings.
+        version: With which version they were stored (see `Pass.restored`); None for settings that are asked for now.
 
     Raises:
         ConfigurationError: There is no such pass, or it cannot have these settings.
     """
     one = pass_class(name)
     try:
-        return one(one.config_class.model_validate(settings))
+        config = one.config_class.model_validate(settings)
+        return one(config if version is None else one.restored(config, version))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "settings"

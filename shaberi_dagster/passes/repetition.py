@@ -10,6 +10,7 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby, pairwise
@@ -31,7 +32,7 @@ _SECOND_LEAST = 75.0  # likewise of second ones, about two sentences
 _LOOP_LEAST = 18.0  # likewise of second ones that follow each other
 _DIGITS_LEAST = 200.0  # likewise of digits only; shorter ones are numbers such as a power of ten
 _LOOP_COPIES = 5  # of a unit in a row, besides the first
-_GAP_LEAST = 250  # characters in a row without a letter; the rules of wide tables are shorter
+_GAP_LEAST = 250  # visible characters in a row without a letter; the rules of wide tables are shorter
 _GAP_DIGITS_MOST = 0.05  # a gap with more digits than that is data or counting, not nothing
 _NUMBERED_LEAST = 20  # lines in all that differ in their numbers only, and steps of counting in a row
 _NUMBERED_LETTERS_LEAST = 6  # letters of such a line
@@ -44,6 +45,11 @@ _LENGTHENED = ord("ー")  # people draw rules with it
 _ZERO, _NINE = ord("0"), ord("9")
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, bits well mixed: 2**64 divided by the golden ratio
 
+# What takes no room, or is a blank that people lay text out with. Some of it counts as letters.
+_INVISIBLE = re.compile(
+    "[\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800"
+    "\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U000e0000-\U000e0fff]++"
+)
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 _NUMBER = re.compile(r"\d{1,9}")
 _TABLE_RULE = re.compile(r"[|:+*\s-]*+")
@@ -76,7 +82,7 @@ class RepetitionConfig(PassConfig):
         least_letters: How many wide letters of third occurrences make a finding (a narrow letter is half of one).
         least_share: The share of the letters that does so too, for short answers.
         curve: Severity by the repeated share of the text: points `(share, severity)`, straight lines between
-            them, flat outside. By default a text that is all loop loses half of the scale, a passing stutter 2 %.
+            them, flat outside. By default a text that is all loop loses a quarter of the scale, a passing stutter 2 %.
     """
 
     least_letters: float = Field(default=75.0, gt=0)
@@ -84,9 +90,9 @@ class RepetitionConfig(PassConfig):
     curve: Annotated[tuple[tuple[float, float], ...], AfterValidator(_is_curve)] = (
         (0.0, 0.0),
         (0.05, 0.02),
-        (0.2, 0.15),
-        (0.5, 0.3),
-        (1.0, 0.5),
+        (0.2, 0.12),
+        (0.5, 0.16),
+        (1.0, 0.25),
     )
 
 
@@ -94,7 +100,10 @@ class Repetition(Pass[RepetitionConfig]):
     """Finds loops and repeated passages."""
 
     name: ClassVar[str] = "repetition"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
+    earlier_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "1": {"curve": ((0.0, 0.0), (0.05, 0.02), (0.2, 0.15), (0.5, 0.3), (1.0, 0.5))}
+    }
     config_class: ClassVar[type[PassConfig]] = RepetitionConfig
 
     def examine(self, answer: Answer) -> Finding:
@@ -201,7 +210,7 @@ def _folding() -> npt.NDArray[np.uint32]:
     table = np.zeros(_IDEOGRAPHS.stop + 1, np.uint32)
     for code in range(_BASIC_PLANE):
         char = chr(code)
-        if char.isalnum() and code != _LENGTHENED:
+        if char.isalnum() and code != _LENGTHENED and not _INVISIBLE.match(char):
             table[code] = ord(unicodedata.normalize("NFKC", char)[0].lower()[0])
     table[_IDEOGRAPHS] = np.arange(_IDEOGRAPHS.start, _IDEOGRAPHS.stop)
     return table
@@ -271,6 +280,8 @@ def _gaps(letters: _Letters) -> list[Span]:
     for before in np.flatnonzero(np.diff(edges) > _GAP_LEAST):
         start, end = int(edges[before]) + 1, int(edges[before + 1])
         gap = letters.text[start:end]
+        if len(_INVISIBLE.sub("", gap)) <= _GAP_LEAST:
+            continue
         if _TABLE_RULE.fullmatch(gap) and "|" in gap and "--" in gap:
             continue
         if sum(char.isdigit() for char in gap) <= _GAP_DIGITS_MOST * len(gap):

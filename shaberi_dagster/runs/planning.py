@@ -26,7 +26,7 @@ from shaberi_dagster.llm.endpoints import CUSTOM, default_max_tokens, resolve_en
 from shaberi_dagster.llm.journal import finished_calls
 from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.passes.base import Pass
-from shaberi_dagster.passes.registry import make_pipeline
+from shaberi_dagster.passes.registry import make_pass, make_pipeline
 from shaberi_dagster.prompting import PromptLibrary, generation_prompt_hash, judges_alike
 from shaberi_dagster.runs.spec import (
     SINGLE,
@@ -651,16 +651,24 @@ def _passes(
 
 
 def _pass_spec(one: Pass[Any], request: RunRequest, judges: Sequence[JudgeSpec], known: Sequence[PassSpec]) -> PassSpec:
-    endpoint, config = None, one.config.model_dump(mode="json")
+    alike = (each for each in known if each.name == one.name)
+    stored = next((each for each in alike if _made(each).config_hash == one.config_hash), None)
+    endpoint, config, version = None, one.config.model_dump(mode="json"), one.version
+    if stored is not None:  # with the settings of an earlier version it is the same pass
+        config, version = stored.config, stored.version
     if one.asks is not None:
-        before = next((each.endpoint for each in known if (each.name, each.config) == (one.name, config)), None)
+        before = stored.endpoint if stored else None
         # A pass asks where the judges are, unless it asks the embedded model.
         judge = next((judge.endpoint for judge in judges if judge.endpoint.name == CUSTOM), None)
         base_url = request.judge_base_url or (judge.base_url if judge else None)
         variable = request.judge_api_key_variable or (judge.api_key_variable if judge else None)
         at_judges = (None, None) if one.asks == DEFAULT_MODEL else (base_url, variable)
         endpoint = _endpoint_spec(one.asks, *at_judges, before=before)
-    return PassSpec(name=one.name, config=config, endpoint=endpoint)
+    return PassSpec(name=one.name, config=config, version=version, endpoint=endpoint)
+
+
+def _made(one: PassSpec) -> Pass[Any]:
+    return make_pass(one.name, one.config, one.version)
 
 
 def _moved_along(pipeline: Sequence[PassSpec], judges: Sequence[JudgeSpec]) -> tuple[PassSpec, ...]:

@@ -287,10 +287,11 @@ class JudgeSpec(_Frozen):
 
 
 class PassSpec(_Frozen):
-    """One pass of a pipeline with its settings."""
+    """One pass of a pipeline with its settings, and the version that they were given to."""
 
     name: str
     config: dict[str, JsonValue]
+    version: Annotated[str, Field(exclude_if=lambda version: version == "1")] = "1"
     endpoint: EndpointSpec | None = None
     """Of the model that it asks; None when it asks none."""
 

@@ -44,7 +44,7 @@ class PassOutputs(Stage[PassItem]):
     """Examines every answer by each pass, unless that was done.
 
     A finding stands as long as the answer text, the pass and its settings and prompts are the same; it is used by
-    every pipeline.
+    every pipeline. What an earlier version of a pass found stands too; an answer that it has not seen gets today's.
 
     Args:
         run_ids: The runs; only one if a pass asks a model.
@@ -53,6 +53,7 @@ class PassOutputs(Stage[PassItem]):
         passes: Each settings once.
         endpoints: Where the models of the passes that ask one are served, by the pass's `config_hash`.
         rows: The answers.
+        anew: Let today's versions look at what earlier ones have seen, but for passes that ask a model.
     """
 
     name = "pass_outputs"
@@ -71,13 +72,20 @@ class PassOutputs(Stage[PassItem]):
         *,
         endpoints: Mapping[str, EndpointSpec] | None = None,
         rows: Rows | None = None,
+        anew: bool = False,
     ) -> None:
         super().__init__(run_ids, benchmarks, workspace, rows)
         self._passes = {one.config_hash: one for one in passes}
+        self._older = {
+            older: one.config_hash
+            for one in passes
+            if one.asks or not anew
+            for older in reversed(one.older_config_hashes)
+        }
         self._endpoints = {name: endpoint.to_endpoint() for name, endpoint in (endpoints or {}).items()}
 
     @classmethod
-    def of_run(cls, plan: RunPlan, rows: Rows | None = None) -> "PassOutputs":
+    def of_run(cls, plan: RunPlan, rows: Rows | None = None, *, anew: bool = False) -> "PassOutputs":
         """The passes of a run's pipelines, over its answers."""
         pipelines = passes_of(plan.spec)
         endpoints = {
@@ -86,9 +94,8 @@ class PassOutputs(Stage[PassItem]):
             for made, one in zip(passes, pipeline, strict=True)
             if one.endpoint
         }
-        return cls(
-            [plan.spec.run_id], plan.names, plan.workspace, distinct_passes(pipelines), endpoints=endpoints, rows=rows
-        )
+        passes = distinct_passes(pipelines)
+        return cls([plan.spec.run_id], plan.names, plan.workspace, passes, endpoints=endpoints, rows=rows, anew=anew)
 
     @property
     def asks(self) -> bool:
@@ -105,7 +112,29 @@ class PassOutputs(Stage[PassItem]):
         answers = texts.read(self.rows, self.keys, (*_ANSWER, "answer_hash", "status"))
         # Imported error messages and empty answers have been judged too, so they need a finding.
         examined = answers.filter(pl.col("answer_hash").is_not_null() | (pl.col("status") == UNMADE))
-        return examined.join(passes, how="cross").select(*self.key, *self.identity)
+        every = examined.join(passes, how="cross").select(*self.key, *self.identity)
+        return self._with_what_stands(every) if self._older else every
+
+    def _with_what_stands(self, every: pl.DataFrame) -> pl.DataFrame:
+        """The planned rows, with the identity of the version that has looked at the answer already."""
+        columns = [*self.key, *self.identity]
+        versions = [*self._older, *self._passes]  # the latest comes last
+        keys = {**self.keys, "pass_config_hash": versions, "status": self.settled}
+        stored = self.workspace.lake.read(self.name, keys, columns)
+        ranks = {name: rank for rank, name in enumerate(versions)}
+        there = (
+            stored.with_columns(
+                stands="pass_config_hash",
+                pass_config_hash=pl.col("pass_config_hash").replace(self._older),
+                rank=pl.col("pass_config_hash").replace_strict(ranks, return_dtype=pl.Int64),
+            )
+            .sort("rank")
+            .unique(columns, keep="last", maintain_order=True)
+            .select(*columns, "stands")
+        )
+        return every.join(there, on=columns, how="left", nulls_equal=True, maintain_order="left").select(
+            *self.key[:-1], pl.col("stands").fill_null(pl.col("pass_config_hash")).alias(self.key[-1]), *self.identity
+        )
 
     def items(self, pending: pl.DataFrame) -> Iterator[PassItem]:
         """In the order of the answers."""
@@ -120,7 +149,7 @@ class PassOutputs(Stage[PassItem]):
 
     def asker(self, columns: Mapping[str, Any]) -> Asker | None:
         """The pass, if it asks a model."""
-        one = self._passes[columns["pass_config_hash"]]
+        one = self._passes[self._older.get(columns["pass_config_hash"], columns["pass_config_hash"])]
         if one.asks is None:
             return None
         return Asker(one.name, one.asks, self._endpoints[one.config_hash], _SAMPLING.max_tokens)
@@ -207,11 +236,16 @@ class PassOutputs(Stage[PassItem]):
 
 def passes_of(spec: RunSpec) -> list[list[Pass[Any]]]:
     """The pipelines of a run, ready to work."""
-    return [[make_pass(one.name, one.config) for one in pipeline] for pipeline in spec.passes]
+    return [[make_pass(one.name, one.config, one.version) for one in pipeline] for pipeline in spec.passes]
 
 
 def examine_imported(
-    run_ids: Sequence[str], benchmarks: Sequence[str], pipelines: Sequence[Passes], workspace: Workspace
+    run_ids: Sequence[str],
+    benchmarks: Sequence[str],
+    pipelines: Sequence[Passes],
+    workspace: Workspace,
+    *,
+    anew: bool = False,
 ) -> None:
     """Examine the answers of many runs that have no RunSpec, by passes that ask no model.
 
@@ -220,6 +254,7 @@ def examine_imported(
         benchmarks: Which of their benchmarks.
         pipelines: Passes in order.
         workspace: Where to read and write.
+        anew: Let today's versions of the passes look at what earlier ones have seen.
 
     Raises:
         ConfigurationError: A pass asks a model: nothing says where, and for imported runs nothing may be paid.
@@ -231,7 +266,7 @@ def examine_imported(
     for start in range(0, len(ordered), _RUNS_AT_ONCE):
         some = ordered[start : start + _RUNS_AT_ONCE]
         for name in benchmarks:
-            PassOutputs(some, [name], workspace, passes).materialize()
+            PassOutputs(some, [name], workspace, passes, anew=anew).materialize()
 
 
 def _found(finding: Finding) -> dict[str, Any]:

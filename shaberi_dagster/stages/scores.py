@@ -19,7 +19,7 @@ from shaberi_dagster.stages.result import StageResult, by_class, complete_check
 
 _FINDING_COLUMNS = [
     *("run_id", "benchmark", "question_id", "sample_index", "strategy", "answer_hash"),
-    *("pass", "pass_config_hash", "severity", "reason"),
+    *("pass", "pass_version", "pass_config_hash", "severity", "reason"),
 ]
 
 

@@ -1,7 +1,7 @@
--- With which settings the passes of a pipeline went over some runs.
+-- With which versions and settings the passes of a pipeline went over some runs: several where one has not looked again.
 select distinct run_id, benchmark, pipeline_hash
-from metrics
+from scores
 where list_contains($run_ids, run_id)
   and pipeline = $pipeline
   and strategy is null
-  and null_policy = 'legacy'
+  and status = 'ok'

@@ -9,6 +9,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.legacy.reprocess import STAGES, imported_among, reprocess_imported
+from shaberi_dagster.passes.lang_mixing import LangMixing
 from shaberi_dagster.passes.registry import make_pipeline
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages import pass_outputs
@@ -113,6 +114,22 @@ def test_new_settings_replace_those_of_the_same_pipeline(workspace: Workspace, i
     _reprocess(workspace, imported, "lang_mixing", options=("lang_mixing.minimum_severity=0.2",))
     assert ("a", 7.0, pytest.approx(7 - 0.2 * 9)) in _scores(workspace.lake, "lang_mixing")
     assert workspace.lake.read("pass_outputs")["pass_config_hash"].n_unique() == 1
+
+
+def test_findings_of_an_earlier_version_stand_until_the_runs_are_made_anew(
+    workspace: Workspace, imported: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _reprocess(workspace, imported, "lang_mixing", options=("lang_mixing.minimum_severity=0.5",))
+    before, versions = _scores(workspace.lake, "lang_mixing"), workspace.lake.versions()
+    earlier = LangMixing.version
+    monkeypatch.setattr(LangMixing, "version", "9")
+    monkeypatch.setattr(LangMixing, "earlier_defaults", {**LangMixing.earlier_defaults, earlier: {}})
+    _reprocess(workspace, imported, "lang_mixing", options=("lang_mixing.minimum_severity=0.5",))
+    assert workspace.lake.versions() == versions
+    for stage in STAGES:
+        reprocess_imported(stage, imported, list(BENCHMARKS), workspace, anew=True)
+    assert set(workspace.lake.read("pass_outputs")["pass_version"]) == {"9"}
+    assert _scores(workspace.lake, "lang_mixing") == before
 
 
 def test_a_pipeline_is_there_from_the_first_stage_on(workspace: Workspace, imported: list[str]) -> None:

@@ -132,7 +132,20 @@ def test_the_token_limit_is_a_fault_only_where_it_is_known():
 
 
 @pytest.mark.parametrize(
-    "end", ["そして、", "それは「青い", "次の点です。\n\n2.", "### 結", "**重要", "ところで、海", "\n- **名"]
+    "end",
+    [
+        "そして、",
+        "それは「青い",
+        "次の点です。\n\n2.",
+        "### 結",
+        "**重要",
+        "ところで、海",
+        "\n- **名",
+        "\n続いて次の点を挙げます：",
+        "\n- 波の高い日には海へ出るのを",
+        "\nThe lighthouse keeper walked along the shore and looked for the",
+        "海は青く、波は静かに、海は青く、波は静かに、海は青く、波は静",
+    ],
 )
 def test_a_text_that_breaks_off_is_unfinished_if_it_is_not_known_whether_it_was_cut(end):
     assert generic(LONG + end) == {"unfinished"}
@@ -151,10 +164,32 @@ def test_a_text_that_breaks_off_is_unfinished_if_it_is_not_known_whether_it_was_
         "以上、よろしくね",
         "\n（完）",
         "\nSee you",
+        "\n### 答え：**12個**",
+        "\n答えは次のとおりです。**「海」が二回です。",
+        "\nBest regards,",
+        "\n- 海\n- 山\n- 川",
+        "\n#海 #山",
     ],
 )
 def test_an_end_that_can_be_one_is_left_alone(end):
     assert generic(LONG + end) == set()
+
+
+def test_tokens_of_chat_templates_hide_no_end():
+    assert generic(LONG + "\n### 2. 費用<|im_end|>\n") == {"unfinished", "debris"}
+    assert generic(LONG + "よろしくお願いいたします。</s>") == {"debris"}
+
+
+_SAID = "".join(f"{n}日目は{n * 7}人が{n % 9}つの島を訪ねました。\n\n" for n in range(1, 120))
+
+
+def test_a_long_text_ends_as_its_other_lines_do():
+    assert generic(f"{_SAID}それ") == {"unfinished"}
+    assert generic(f"{_SAID}答え: 十二の島") == set()
+    assert generic(_SAID.replace("。", "") + "それ") == set()
+    items = "".join(f"- {n}日目の島{n * 7}\n" for n in range(1, 200))
+    assert generic(f"{_SAID}{items}- 最後の島") == set()
+    assert generic(f"{_SAID}{items.replace(chr(10), '。' + chr(10))}- 最後の島") == {"unfinished"}
 
 
 @pytest.mark.parametrize(
@@ -264,4 +299,4 @@ def test_any_text_has_a_finding_within_its_bounds(text, question, question_id, t
 def test_deeply_nested_text_is_no_json_and_no_crash(with_rule):
     one = with_rule(kind="json")
     for text in ("[" * 100_000, '{"a":' * 20_000, "[" * 5000 + "]" * 5000):
-        assert violations(one, text) <= {"json"}
+        assert violations(one, text) <= {"json", "unfinished"}

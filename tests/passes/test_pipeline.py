@@ -74,6 +74,7 @@ def findings(scored, *passes, severity=None):
             *APPLY_KEYS,
             "answer_hash",
             pl.lit(one.name).alias("pass"),
+            pass_version=pl.lit(one.version),
             pass_config_hash=pl.lit(one.config_hash),
             severity=pl.lit(one.config.severity if severity is None else severity),
             reason=pl.lit("found"),
@@ -192,3 +193,46 @@ def test_passes_with_the_same_settings_are_examined_once():
     found = distinct_passes([[first, second], [second, First(Cost()), Halving(Cost())]])
 
     assert [one.name for one in found] == ["first", "second", "halving"]
+
+
+class Cheaper(First):
+    """The first pass after its default was lowered."""
+
+    version: ClassVar[str] = "2"
+    earlier_defaults: ClassVar = {"1": {"severity": 0.4}}
+
+
+def test_a_version_knows_what_earlier_ones_found_with_the_same_settings():
+    default, chosen = Cost(), Cost(severity=0.7)
+    assert Cheaper(default).older_config_hashes == [First(Cost(severity=0.4)).config_hash]
+    assert Cheaper(chosen).older_config_hashes == [First(chosen).config_hash]
+    assert Cheaper.restored(Cost(severity=0.4), "1") == default
+    assert Cheaper.restored(chosen, "1") == chosen
+    assert Cheaper.restored(Cost(severity=0.4), "2").severity == 0.4
+
+
+def test_what_an_earlier_version_found_counts_until_todays_has_looked_and_the_hash_tells_them_apart():
+    scored, today, second = baseline(8.0, 8.0, None), Cheaper(Cost()), Second(Cost(severity=0.1))
+    earlier = findings(scored, today, severity=0.4).with_columns(
+        pass_version=pl.lit("1"), pass_config_hash=pl.lit(today.older_config_hashes[0])
+    )
+    looked_again = findings(scored, today).filter(question_id="q1")
+    found = pl.concat([earlier, looked_again, findings(scored, second)])
+
+    frame = pipeline_scores(scored, found, [[today, second]], SCALES)
+
+    assert scores_by_pipeline(frame) == {"first": [4.0, 6.0, None], "first,second": [3.0, 5.0, None]}
+    both = frame.filter(pipeline="first,second").sort("question_id")
+    assert [deltas[0]["version"] for deltas in both["deltas"][:2].to_list()] == ["1", "2"]
+    old, new, _ = both["pipeline_hash"]
+    assert new == pipeline_hash([today, second])
+    assert old == pipeline_hash([First(Cost(severity=0.4)), second])
+
+
+def test_an_answer_without_a_finding_goes_with_the_versions_of_its_run():
+    scored, today = baseline(8.0, None), Cheaper(Cost())
+    earlier = findings(scored, today).with_columns(pass_config_hash=pl.lit(today.older_config_hashes[0]))
+
+    frame = pipeline_scores(scored, earlier.filter(question_id="q0"), [[today]], SCALES)
+
+    assert frame["pipeline_hash"].n_unique() == 1

@@ -9,7 +9,7 @@ import pytest
 
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.identity import sha256_text
-from shaberi_dagster.passes.lang_mixing import LangMixing
+from shaberi_dagster.passes.lang_mixing import LangMixing, LangMixingConfig
 from shaberi_dagster.passes.repetition import Repetition
 from shaberi_dagster.runs.planning import add_pipeline, store_run
 from shaberi_dagster.runs.spec import CallOptions, EndpointSpec, PassSpec, RunSpec
@@ -325,3 +325,90 @@ def test_the_floor_of_the_scale_is_told_in_the_reason(workspace: Workspace) -> N
     rows = workspace.lake.read("scores").filter(pipeline="lang_mixing")
     assert set(rows["score"]) == {0.0}
     assert all("floored" in deltas[0]["reason"] for deltas in rows["deltas"])
+
+
+class _FirstConfig(LangMixingConfig):
+    minimum_severity: float = 0.4
+
+
+@pytest.fixture
+def first_version(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """The pass as it was when every leak cost four tenths; `undo` brings today's."""
+    with monkeypatch.context() as then:
+        then.setattr(LangMixing, "version", "0")
+        then.setattr(LangMixing, "config_class", _FirstConfig)
+        then.setattr(LangMixing, "earlier_defaults", {})
+        yield then
+
+
+def _raise_version(first_version: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch) -> None:
+    first_version.undo()
+    monkeypatch.setattr(LangMixing, "earlier_defaults", {"0": {"minimum_severity": 0.4}})
+
+
+def _versions(workspace: Workspace) -> list[tuple[str, float]]:
+    rows = workspace.lake.read("pass_outputs").filter(pl.col("pass") == "lang_mixing")
+    return sorted(rows.select("pass_version", "severity").unique().rows())
+
+
+def test_a_new_version_leaves_a_complete_run_as_it_is_and_looks_at_new_answers(
+    workspace: Workspace,
+    mock: MockEndpoint,
+    examined: dict[str, int],
+    first_version: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = _run(workspace, mock, passes=["lang_mixing", "repetition"])
+    requests, versions = mock.stats()["requests"], workspace.lake.versions()
+    _raise_version(first_version, monkeypatch)
+
+    again = _run(workspace, mock, passes=["lang_mixing", "repetition"])
+    assert (again, workspace.lake.versions()) == (spec, versions)
+    assert (examined["lang_mixing"], mock.stats()["requests"]) == (5, requests)
+
+    answers = workspace.lake.read("answers").sort("question_id")
+    first = pl.int_range(pl.len()) == 0
+    changed = _LEAK * 2
+    answers = answers.with_columns(
+        answer=pl.when(first).then(pl.lit(changed)).otherwise("answer"),
+        answer_hash=pl.when(first).then(pl.lit(sha256_text(changed))).otherwise("answer_hash"),
+    )
+    workspace.lake.replace("answers", answers, {"run_id": spec.run_id})
+    materialized(spec, workspace)
+    (old, four_tenths), (new, less) = _versions(workspace)
+    assert (old, four_tenths, new) == ("0", 0.4, LangMixing.version)
+    assert less < 0.4
+    hashes = workspace.lake.read("scores", {"pipeline": "lang_mixing"})["pipeline_hash"]
+    assert sorted(hashes.value_counts()["count"]) == [1, 4]
+
+
+def test_reprocessing_looks_again_with_todays_version_and_its_defaults(
+    workspace: Workspace,
+    mock: MockEndpoint,
+    first_version: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = _run(workspace, mock, passes=["lang_mixing"])
+    requests = mock.stats()["requests"]
+    _raise_version(first_version, monkeypatch)
+    for stage in ("pass_outputs", "scores", "metrics"):
+        materialize(stage, spec.run_id, ["tengu"], workspace, reprocess=True)
+    ((version, severity),) = _versions(workspace)
+    assert (version, mock.stats()["requests"]) == (LangMixing.version, requests)
+    assert severity < 0.4
+    assert workspace.lake.read("scores", {"pipeline": "lang_mixing"})["pipeline_hash"].n_unique() == 1
+
+
+def test_what_a_model_was_asked_about_stands_also_when_a_run_is_reprocessed(
+    workspace: Workspace,
+    mock: MockEndpoint,
+    first_version: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mock.options.script = _scripted(guard="LEAKS: 1")
+    spec = _run(workspace, mock, passes=["lang_mixing"], pass_options=["lang_mixing.confirm_with=guard"])
+    before = workspace.lake.read("pass_outputs")
+    _raise_version(first_version, monkeypatch)
+    frugal = Workspace(workspace.settings, environment={}, options=CallOptions(max_tokens_total=0))
+    materialize("pass_outputs", spec.run_id, ["tengu"], frugal, reprocess=True)
+    assert workspace.lake.read("pass_outputs").equals(before)
