@@ -1,7 +1,5 @@
 """`quick-eval`: whether several samples and a consensus of them beat a single answer."""
 
-import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,7 +12,6 @@ from shaberi_dagster.cli.command import (
     FINE,
     GATE_FAILED,
     INCONCLUSIVE,
-    INTERRUPTED,
     Debug,
     exit_code,
     run_command,
@@ -193,11 +190,7 @@ def quick_eval(  # noqa: PLR0917
     if dry_run:
         evaluation.show_plan(as_json=as_json)
         return FINE
-    try:
-        status = evaluation.run()
-    except KeyboardInterrupt:
-        say_how_to_go_on()
-        return INTERRUPTED
+    status = evaluation.run()
     verdict = _show(evaluation, request, status, checked, as_json=as_json, output=output)
     if status != "complete":
         evaluation.say_what_failed()
@@ -415,12 +408,6 @@ def _count(option: str, text: str, *, least: int, other: str) -> int:
 def names_of(text: str) -> list[str]:
     """The names of a comma-separated list."""
     return [name for part in text.split(",") if (name := part.strip())]
-
-
-def say_how_to_go_on(arguments: Sequence[str] = tuple(sys.argv)) -> None:
-    """After an interrupt."""
-    again = " ".join([Path(arguments[0]).name, *map(shlex.quote, arguments[1:])])
-    print(f"\ninterrupted; finished calls are saved. Go on with:\n  {again}", file=sys.stderr)  # noqa: T201
 
 
 def main() -> None:

@@ -4,14 +4,12 @@ import atexit
 import contextlib
 import gc
 import os
-import shlex
 import sys
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, INTERRUPTED, Debug, run_command
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, run_command
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 
@@ -180,12 +178,7 @@ def run_evals(  # noqa: PLR0917
     if dry_run:
         evaluation.show_plan(as_json=json)
         return FINE
-    try:
-        status = evaluation.run()
-    except KeyboardInterrupt:
-        again = " ".join([Path(sys.argv[0]).name, *map(shlex.quote, sys.argv[1:])])
-        _say(f"\ninterrupted; finished calls are saved. Go on with:\n  {again}")
-        return INTERRUPTED
+    status = evaluation.run()
     evaluation.show_scores(as_json=json)
     if status == "complete":
         return FINE
@@ -197,10 +190,6 @@ def _one_of(option: str, value: str | None, *values: str) -> Any:
     if value is not None and value not in values:
         raise ConfigurationError(f"{option} must be {' or '.join(values)}, not {value!r}")
     return value
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201
 
 
 def main() -> None:
