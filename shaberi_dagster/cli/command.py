@@ -1,5 +1,6 @@
 """What all commands share: how they start, and how they say what went wrong."""
 
+import logging
 import os
 import signal
 import sys
@@ -65,6 +66,8 @@ def _interrupts_heard() -> Iterator[None]:
                 connections.interrupt_statements()
         os.close(heard)
 
+    if logging.lastResort:  # SQLAlchemy writes a traceback of what it then raises
+        logging.lastResort.addFilter(_says_more_than_an_interrupt)
     before = signal.set_wakeup_fd(told), sys.unraisablehook
     sys.unraisablehook = _not_lost
     Thread(target=listen, name="interrupts", daemon=True).start()
@@ -74,6 +77,11 @@ def _interrupts_heard() -> Iterator[None]:
         wakeup, sys.unraisablehook = before
         signal.set_wakeup_fd(wakeup)
         os.close(told)
+
+
+def _says_more_than_an_interrupt(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return error is None or not is_interrupt(error)
 
 
 def _not_lost(ignored: Any) -> None:

@@ -127,6 +127,9 @@ def quick_eval(  # noqa: PLR0917
     min_concurrency: Annotated[int, typer.Option(min=1, help="The limiter goes no lower.")] = 1,
     max_concurrency: Annotated[int, typer.Option(min=1, help="The limiter goes no higher.")] = 60,
     limiter_cooldown: Annotated[float, typer.Option(min=0, help="Seconds between two changes of aimd.")] = 2.0,
+    call_deadline: Annotated[
+        float, typer.Option(min=1, help="Seconds that a call may take, with all that the server lets it wait.")
+    ] = 1800.0,
     fresh: Fresh = False,
     max_cost: MaxCost = None,
     max_tokens_total: MaxTokensTotal = None,
@@ -179,6 +182,7 @@ def quick_eval(  # noqa: PLR0917
         min_concurrency=min_concurrency,
         max_concurrency=max_concurrency,
         limiter_cooldown=limiter_cooldown,
+        call_deadline=call_deadline,
         fresh=fresh,
         max_cost=max_cost,
         max_tokens_total=max_tokens_total,

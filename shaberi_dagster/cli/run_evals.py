@@ -109,6 +109,9 @@ def run_evals(  # noqa: PLR0917
     min_concurrency: Annotated[int, typer.Option(min=1, help="The limiter goes no lower.")] = 1,
     max_concurrency: Annotated[int, typer.Option(min=1, help="The limiter goes no higher.")] = 60,
     limiter_cooldown: Annotated[float, typer.Option(min=0, help="Seconds between two changes of aimd.")] = 2.0,
+    call_deadline: Annotated[
+        float, typer.Option(min=1, help="Seconds that a call may take, with all that the server lets it wait.")
+    ] = 1800.0,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Do not use the replies that other runs have paid for.")
     ] = False,
@@ -160,6 +163,7 @@ def run_evals(  # noqa: PLR0917
         min_concurrency=min_concurrency,
         max_concurrency=max_concurrency,
         limiter_cooldown=limiter_cooldown,
+        call_deadline=call_deadline,
         fresh=fresh,
         max_cost=max_cost,
         max_tokens_total=0 if reprocess else max_tokens_total,

@@ -1,3 +1,4 @@
+import logging
 import signal
 import sys
 import threading
@@ -160,6 +161,20 @@ def test_an_interrupt_while_an_object_is_freed_is_not_lost(ended):
     started = time.monotonic()
     assert ended(body) == (130, _GO_ON)
     assert time.monotonic() - started < 4
+
+
+def test_an_interrupt_that_a_library_logs_is_not_shown(ended):
+    library = logging.getLogger("a library")
+    library.propagate = False
+
+    def body(_):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            library.exception("closing")
+            raise
+
+    assert ended(body) == (130, _GO_ON)
 
 
 def test_a_second_interrupt_while_it_cleans_up_changes_nothing(ended):
