@@ -27,22 +27,24 @@ class LakeReader:
 
     folder: Path
 
-    def sql(self, query: str, **parameters: Any) -> "pl.DataFrame":
+    def sql(self, query: str, *, timeout: float | None = None, **parameters: Any) -> "pl.DataFrame":
         """The rows of a SELECT statement, of a named query (`sql/queries`) or of a view.
 
         Args:
             query: SQL, or a name.
+            timeout: Seconds after which the statement is stopped; None for no limit.
             parameters: Values of its `$parameters`; those of a named query have the defaults of the query.
 
         Raises:
-            ConfigurationError: It cannot be run, or only changes something.
+            ConfigurationError: It cannot be run, only changes something, or takes too long.
         """
         from shaberi_dagster.lake.catalog import run_query  # noqa: PLC0415
+        from shaberi_dagster.lake.connections import within  # noqa: PLC0415
         from shaberi_dagster.reports.named_queries import find_query  # noqa: PLC0415
         from shaberi_dagster.reports.reading import frame_of  # noqa: PLC0415
 
         named = find_query(Settings.from_environment(), query)
-        with self._catalog() as catalog:
+        with self._catalog() as catalog, within(timeout, catalog):
             if named is None:
                 return frame_of(run_query(catalog, query, parameters))
             given = {name: None if value is None else str(value) for name, value in parameters.items()}

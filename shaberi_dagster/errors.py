@@ -1,4 +1,8 @@
-"""The errors a user can meet. Each message is one line that names what to change."""
+"""The errors a user can meet. Each message is one line that names what to change; that of SQL shows where as well."""
+
+import re
+
+_INTERRUPT = re.compile(r"^Query interrupted$|^INTERRUPT Error|KeyboardInterrupt|ExecutionInterruptedError")
 
 
 class ShaberiError(Exception):
@@ -26,9 +30,31 @@ class QuestionFileError(ConfigurationError):
         self.path, self.line, self.reason = path, line, reason
 
 
+class SqlError(ConfigurationError):
+    """A statement cannot be run. Below the first line its message has the place in the statement, marked by DuckDB.
+
+    Args:
+        error: What DuckDB says.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        said, line, place = str(error).strip().partition("\nLINE ")
+        super().__init__(f"SQL: {' '.join(said.split())}{line}{place}")
+
+
 class EndpointError(ConfigurationError):
     """An endpoint cannot be reached or refuses us; the message has its URL and never the key."""
 
 
 class PartitionBusyError(ShaberiError):
     """Another process is working on the same run."""
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether Ctrl-C, `kill` or a server's end stopped something.
+
+    Libraries that call Python, or are called while it is pressed, make errors of their own of it.
+    """
+    if isinstance(error, Exception):
+        return not isinstance(error, ShaberiError) and _INTERRUPT.search(str(error)) is not None
+    return not isinstance(error, GeneratorExit | SystemExit)

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
+from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError, is_interrupt
 from shaberi_dagster.export.results_tree import is_exported
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.reprocess import reprocess_imported
@@ -85,7 +85,7 @@ def materialize(
     except BaseException as error:
         stopped = str(error) if isinstance(error, ShaberiError) else type(error).__name__
         try:
-            set_status(spec, workspace, error=stopped if isinstance(error, Exception) else None)
+            set_status(spec, workspace, error=None if is_interrupt(error) else stopped)
         except Exception as second:  # noqa: BLE001 - what stopped the stage is what has to be said (a full disk)
             workspace.reporter.note(f"the state of run {run_id} could not be written: {second}")
         changed(run_id, workspace)

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 
+from shaberi_dagster.errors import is_interrupt
 from shaberi_dagster.export.results_tree import export_runs, reason_of, write_manifest
 from shaberi_dagster.lake.catalog import logged_versions, refresh_catalog
 from shaberi_dagster.runs.workspace import Workspace
@@ -61,7 +62,9 @@ def publish(workspace: Workspace) -> None:
         return
     try:
         refresh_catalog(lake)
-    except Exception as error:  # noqa: BLE001 - its next reader writes it
+    except Exception as error:
+        if is_interrupt(error):
+            raise
         note(f"the catalog of {lake.folder} could not be written: {reason_of(error)}; its next reader tries again")
     run_ids = sorted(workspace.unpublished)
     workspace.unpublished.clear()
@@ -71,7 +74,9 @@ def publish(workspace: Workspace) -> None:
         failed = export_runs(
             lake, folder, run_ids=run_ids, environment=workspace.environment, hindrances=(Exception,)
         ).failed
-    except Exception as error:  # noqa: BLE001 - the lake has what was paid for; these files can be made again
+    except Exception as error:
+        if is_interrupt(error):
+            raise
         failed = {", ".join(run_ids): reason_of(error)}
     for run, reason in failed.items():
         note(f"the results of run {run} in {folder} could not be written: {reason}; `shaberi export` writes them")

@@ -1,19 +1,24 @@
 """What all commands share: how they start, and how they say what went wrong."""
 
+import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread, Timer, main_thread
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.cli.start import INTERRUPTED, say_how_to_go_on, take_interrupts
+from shaberi_dagster.errors import ShaberiError, SqlError, is_interrupt
 
-FINE, GATE_FAILED, USAGE, FAILED_PARTS, INCONCLUSIVE, UNFORESEEN, INTERRUPTED = 0, 1, 2, 3, 4, 70, 130
+FINE, GATE_FAILED, USAGE, FAILED_PARTS, INCONCLUSIVE, UNFORESEEN = 0, 1, 2, 3, 4, 70
 _ORDER = (UNFORESEEN, INTERRUPTED, USAGE, GATE_FAILED, FAILED_PARTS, INCONCLUSIVE)
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 _DEBUG_FLAG = "--debug"
+_SOON_SECONDS = 0.01
 
 
 def exit_code(*codes: int) -> int:
@@ -22,12 +27,12 @@ def exit_code(*codes: int) -> int:
 
 
 def run_command(app: Callable[..., Any]) -> NoReturn:
-    """Run a typer app; errors become one line on stderr and exit code 2, and typer makes Ctrl-C exit code 130."""
-    # `kill PID` ends a command as cleanly as Ctrl-C does.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Run a typer app; errors become one line on stderr and exit code 2, Ctrl-C is 130 and how to go on."""
     code: Any = FINE
     try:
-        code = app(standalone_mode=False)
+        take_interrupts(signal.default_int_handler)
+        with _interrupts_heard():
+            code = app(standalone_mode=False)
         sys.stdout.flush()
     except ShaberiError as error:
         code = error.exit_code
@@ -41,12 +46,53 @@ def run_command(app: Callable[..., Any]) -> NoReturn:
             raise
     except typer.Exit as stop:
         code = stop.exit_code
-    except Exception as error:  # noqa: BLE001
-        code = _usage_error(error)
+    except BaseException as error:  # noqa: BLE001
+        code = INTERRUPTED if is_interrupt(error) else _usage_error(error)
+    take_interrupts(signal.SIG_IGN)  # who presses Ctrl-C again, or now, is told all the same
+    if code == INTERRUPTED:
+        say_how_to_go_on()
     sys.exit(code if isinstance(code, int) else FINE)
 
 
-def _usage_error(error: Exception) -> int:
+@contextmanager
+def _interrupts_heard() -> Iterator[None]:
+    """Let Ctrl-C also reach what does not hear it: statements of DuckDB, and callbacks of Python."""
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+
+    def listen() -> None:
+        while os.read(heard, 1):  # the number of a signal that Python will handle; nothing at the end
+            if connections := sys.modules.get("shaberi_dagster.lake.connections"):  # else there is no DuckDB yet
+                connections.interrupt_statements()
+        os.close(heard)
+
+    if logging.lastResort:  # SQLAlchemy writes a traceback of what it then raises
+        logging.lastResort.addFilter(_says_more_than_an_interrupt)
+    before = signal.set_wakeup_fd(told), sys.unraisablehook
+    sys.unraisablehook = _not_lost
+    Thread(target=listen, name="interrupts", daemon=True).start()
+    try:
+        yield
+    finally:
+        wakeup, sys.unraisablehook = before
+        signal.set_wakeup_fd(wakeup)
+        os.close(told)
+
+
+def _says_more_than_an_interrupt(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return error is None or not is_interrupt(error)
+
+
+def _not_lost(ignored: Any) -> None:
+    """Interrupt again if an interrupt was raised where nobody can take an error, as while an object is freed."""
+    if ignored.exc_value is not None and is_interrupt(ignored.exc_value):
+        Timer(_SOON_SECONDS, signal.pthread_kill, [main_thread().ident, signal.SIGINT]).start()
+    else:
+        sys.__unraisablehook__(ignored)
+
+
+def _usage_error(error: BaseException) -> int:
     """One line for an option that typer does not take; a command without arguments shows its help."""
     format_message = getattr(error, "format_message", None)
     if callable(format_message):
@@ -58,9 +104,10 @@ def _usage_error(error: Exception) -> int:
     return UNFORESEEN
 
 
-def _report(error: Exception, text: str) -> None:
+def _report(error: BaseException, text: str) -> None:
     if _DEBUG_FLAG in sys.argv:
         import traceback  # noqa: PLC0415
 
         traceback.print_exception(error)
-    print(f"error: {' '.join(text.split())}", file=sys.stderr)  # noqa: T201
+    line = text if isinstance(error, SqlError) else " ".join(text.split())
+    print(f"error: {line}", file=sys.stderr)  # noqa: T201

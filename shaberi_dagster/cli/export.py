@@ -1,6 +1,7 @@
 """`shaberi export`: the lake as files, and what is to be known about them."""
 
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import orjson
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.export.results_tree import RESULTS, ResultsExport, export_runs
+from shaberi_dagster.export.results_tree import MANIFEST, RESULTS, ResultsExport, export_runs
 from shaberi_dagster.export.shaberi_v1 import FORMAT, RECORD_NAME, Export, Note, Selection, export
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.rendering.text import json_safe, printable
@@ -52,6 +53,9 @@ def run_export(
         if selection.sources:
             raise ConfigurationError(f"--source goes with --format {FORMAT}: runs are chosen by --model and --tag")
         folder = output or settings.results
+        _check_place(folder)
+        if output and output.is_dir() and any(output.iterdir()) and not any(output.glob(f"*/*/{MANIFEST}")):
+            raise ConfigurationError(f"--output {output} is neither empty nor a folder of results: name another one")
         with reporter.watching():
             done = export_runs(
                 lake, folder, models=selection.models, tags=selection.tags, compact=compact, changed=reporter.changed
@@ -62,10 +66,29 @@ def run_export(
         raise ConfigurationError(f"--format {FORMAT} needs --output, the folder to write")
     if compact:
         raise ConfigurationError(f"--compact goes with --format {RESULTS}")
+    _check_place(output)
     with reporter.watching():
         tree = export(lake, output, selection, changed=reporter.changed)
     _say(tree.document(), summary(tree), as_json=as_json)
     return FINE
+
+
+def _check_place(folder: Path) -> None:
+    """Refuse a folder that is none, or where nothing can be written; one that is missing will be made.
+
+    Raises:
+        ConfigurationError: So it is.
+    """
+    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except NotADirectoryError:
+        raise ConfigurationError(f"{there} is no folder: name another one with --output") from None
+    except OSError as error:
+        raise ConfigurationError(
+            f"{there} cannot be written ({error.strerror}): name another folder with --output"
+        ) from error
 
 
 def _say(document: dict[str, Any], lines: Sequence[str], *, as_json: bool) -> None:

@@ -1,12 +1,11 @@
 """`shaberi generate-cache`: make the samples of an ensemble beforehand, so that `quick-eval` need not ask for them."""
 
-import sys
 from typing import Annotated
 
 import typer
 
 from shaberi_dagster.benchmarks.registry import DEFAULT_SEED
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, INTERRUPTED, Debug
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug
 from shaberi_dagster.cli.quick_eval import (
     BaseUrl,
     Concurrency,
@@ -26,7 +25,6 @@ from shaberi_dagster.cli.quick_eval import (
     Temperature,
     names_of,
     request_of,
-    say_how_to_go_on,
 )
 from shaberi_dagster.runs.spec import CallOptions, RunSpec
 
@@ -91,11 +89,7 @@ def generate_cache(  # noqa: PLR0917
     from shaberi_dagster.cli.evaluation import Evaluation  # noqa: PLC0415  (Dagster only when it is needed)
 
     evaluation = Evaluation([request], options, command="generate-cache", stages=["answers"])
-    try:
-        evaluation.run()
-    except KeyboardInterrupt:
-        say_how_to_go_on(sys.argv)
-        return INTERRUPTED
+    evaluation.run()
     spec = evaluation.spec
     answers = evaluation.workspace.lake.read(
         "answers", {"run_id": spec.run_id, "benchmark": evaluation.benchmarks}, ["benchmark", "status"]

@@ -52,12 +52,8 @@ def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str
         instance.add_dynamic_partitions(TREES_NAME, list(named))
         tags = {"shaberi/command": "import-legacy"}
         config = {"trees": asked, "tag": tag, "models": models, "log_runs": log_runs}
-        try:
-            for name in named:
-                run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, partition_key=name, tags=tags)
-        except KeyboardInterrupt:
-            reporter.note("interrupted; what is in the lake stays, the same command goes on")
-            raise
+        for name in named:
+            run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, partition_key=name, tags=tags)
         if (surplus := surplus_files(Lake(settings.warehouse))) >= _MANY_FILES:
             reporter.note(f"the lake has {surplus:,} files more than it needs: `shaberi compact` puts them together")
 

@@ -16,8 +16,9 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.errors import ConfigurationError, SqlError
 from shaberi_dagster.lake.catalog import describe_sql, open_catalog, run_query, view_files, view_name
+from shaberi_dagster.lake.connections import within
 from shaberi_dagster.rendering.text import json_safe, printable
 from shaberi_dagster.reports.named_queries import find_query, named_queries
 from shaberi_dagster.settings import Settings
@@ -33,6 +34,7 @@ def run_sql(
     output: Path | None,
     *,
     explain: bool = False,
+    timeout: float | None = None,
 ) -> None:
     """Run one statement and write its result; in tables and CSV a map becomes a column for each of its keys.
 
@@ -43,9 +45,10 @@ def run_sql(
         output_format: One of `FORMATS`.
         output: A file, or None for stdout.
         explain: Run it and write DuckDB's plan with times instead of its result.
+        timeout: Seconds after which the statement is stopped; None for no limit.
 
     Raises:
-        ConfigurationError: The query, a parameter or the format cannot be used.
+        ConfigurationError: The query, a parameter or the format cannot be used, or the time is over.
     """
     if output_format not in FORMATS:
         raise ConfigurationError(f"--format must be one of {', '.join(FORMATS)}, not {output_format!r}")
@@ -55,7 +58,7 @@ def run_sql(
     given = _given(parameters)
     named = find_query(settings, query)
     text, values = (query, given) if named is None else (named.sql, named.bound(given))
-    with open_catalog(settings.warehouse) as connection:
+    with open_catalog(settings.warehouse) as connection, within(timeout, connection):
         if named is not None:
             named.check_known(connection, given)
         result = run_query(connection, f"explain analyze {text}" if explain else text, dict(values))
@@ -65,8 +68,10 @@ def run_sql(
                 return
             description = result.description or []
             rows = result.fetchall()
+        except duckdb.InterruptException:
+            raise
         except duckdb.Error as error:
-            raise ConfigurationError(f"SQL: {str(error).strip()}") from error
+            raise SqlError(error) from error
     columns = [column[0] for column in description]
     if output_format in {"table", "csv"}:
         maps = [str(column[1]).startswith("MAP(") for column in description]

@@ -1,7 +1,5 @@
 """`quick-eval`: whether several samples and a consensus of them beat a single answer."""
 
-import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,7 +12,6 @@ from shaberi_dagster.cli.command import (
     FINE,
     GATE_FAILED,
     INCONCLUSIVE,
-    INTERRUPTED,
     Debug,
     exit_code,
     run_command,
@@ -130,6 +127,9 @@ def quick_eval(  # noqa: PLR0917
     min_concurrency: Annotated[int, typer.Option(min=1, help="The limiter goes no lower.")] = 1,
     max_concurrency: Annotated[int, typer.Option(min=1, help="The limiter goes no higher.")] = 60,
     limiter_cooldown: Annotated[float, typer.Option(min=0, help="Seconds between two changes of aimd.")] = 2.0,
+    call_deadline: Annotated[
+        float, typer.Option(min=1, help="Seconds that a call may take, with all that the server lets it wait.")
+    ] = 1800.0,
     fresh: Fresh = False,
     max_cost: MaxCost = None,
     max_tokens_total: MaxTokensTotal = None,
@@ -182,6 +182,7 @@ def quick_eval(  # noqa: PLR0917
         min_concurrency=min_concurrency,
         max_concurrency=max_concurrency,
         limiter_cooldown=limiter_cooldown,
+        call_deadline=call_deadline,
         fresh=fresh,
         max_cost=max_cost,
         max_tokens_total=max_tokens_total,
@@ -193,11 +194,7 @@ def quick_eval(  # noqa: PLR0917
     if dry_run:
         evaluation.show_plan(as_json=as_json)
         return FINE
-    try:
-        status = evaluation.run()
-    except KeyboardInterrupt:
-        say_how_to_go_on()
-        return INTERRUPTED
+    status = evaluation.run()
     verdict = _show(evaluation, request, status, checked, as_json=as_json, output=output)
     if status != "complete":
         evaluation.say_what_failed()
@@ -415,12 +412,6 @@ def _count(option: str, text: str, *, least: int, other: str) -> int:
 def names_of(text: str) -> list[str]:
     """The names of a comma-separated list."""
     return [name for part in text.split(",") if (name := part.strip())]
-
-
-def say_how_to_go_on(arguments: Sequence[str] = tuple(sys.argv)) -> None:
-    """After an interrupt."""
-    again = " ".join([Path(arguments[0]).name, *map(shlex.quote, arguments[1:])])
-    print(f"\ninterrupted; finished calls are saved. Go on with:\n  {again}", file=sys.stderr)  # noqa: T201
 
 
 def main() -> None:

@@ -4,14 +4,12 @@ import atexit
 import contextlib
 import gc
 import os
-import shlex
 import sys
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, INTERRUPTED, Debug, run_command
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, run_command
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 
@@ -111,6 +109,9 @@ def run_evals(  # noqa: PLR0917
     min_concurrency: Annotated[int, typer.Option(min=1, help="The limiter goes no lower.")] = 1,
     max_concurrency: Annotated[int, typer.Option(min=1, help="The limiter goes no higher.")] = 60,
     limiter_cooldown: Annotated[float, typer.Option(min=0, help="Seconds between two changes of aimd.")] = 2.0,
+    call_deadline: Annotated[
+        float, typer.Option(min=1, help="Seconds that a call may take, with all that the server lets it wait.")
+    ] = 1800.0,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Do not use the replies that other runs have paid for.")
     ] = False,
@@ -162,6 +163,7 @@ def run_evals(  # noqa: PLR0917
         min_concurrency=min_concurrency,
         max_concurrency=max_concurrency,
         limiter_cooldown=limiter_cooldown,
+        call_deadline=call_deadline,
         fresh=fresh,
         max_cost=max_cost,
         max_tokens_total=0 if reprocess else max_tokens_total,
@@ -180,12 +182,7 @@ def run_evals(  # noqa: PLR0917
     if dry_run:
         evaluation.show_plan(as_json=json)
         return FINE
-    try:
-        status = evaluation.run()
-    except KeyboardInterrupt:
-        again = " ".join([Path(sys.argv[0]).name, *map(shlex.quote, sys.argv[1:])])
-        _say(f"\ninterrupted; finished calls are saved. Go on with:\n  {again}")
-        return INTERRUPTED
+    status = evaluation.run()
     evaluation.show_scores(as_json=json)
     if status == "complete":
         return FINE
@@ -197,10 +194,6 @@ def _one_of(option: str, value: str | None, *values: str) -> Any:
     if value is not None and value not in values:
         raise ConfigurationError(f"{option} must be {' or '.join(values)}, not {value!r}")
     return value
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201
 
 
 def main() -> None:

@@ -46,6 +46,9 @@ def sql(  # noqa: PLR0917
     output_format: Annotated[str, typer.Option("--format", help="table, csv, json or parquet.")] = "table",
     output: Annotated[Path | None, typer.Option(help="Write here instead of stdout (needed for parquet).")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show DuckDB's plan with times instead.")] = False,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, help="Stop the statement after so many seconds. Default: never.")
+    ] = None,
     debug: Debug = False,
 ) -> int:
     """Ask the lake; nothing can be changed from here."""
@@ -56,7 +59,7 @@ def sql(  # noqa: PLR0917
     if query is None:
         list_queries(settings)
     else:
-        run_sql(settings, query, param or [], output_format, output, explain=explain)
+        run_sql(settings, query, param or [], output_format, output, explain=explain, timeout=timeout)
     return FINE
 
 

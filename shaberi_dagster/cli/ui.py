@@ -1,11 +1,14 @@
 """`shaberi ui`: Dagster's webserver and daemon on this lake."""
 
+import errno
 import os
+import socket
 import subprocess
 import sys
 
 from shaberi_dagster.defs.execution import close_dead_runs, open_instance
 from shaberi_dagster.defs.partitions import add_missing_partitions
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.settings import Settings
 
@@ -15,7 +18,11 @@ def serve(settings: Settings, host: str, port: int) -> int:
 
     Returns:
         Its exit code; 0 when the user stopped it.
+
+    Raises:
+        ConfigurationError: It cannot listen there.
     """
+    check_free(host, port)
     with open_instance(settings.dagster_home) as instance:
         close_dead_runs(instance)
         add_missing_partitions(Lake(settings.warehouse), instance)
@@ -34,3 +41,20 @@ def serve(settings: Settings, host: str, port: int) -> int:
         server.terminate()
         server.wait()
         return 0
+
+
+def check_free(host: str, port: int) -> None:
+    """Refuse an address that a server cannot listen on.
+
+    Raises:
+        ConfigurationError: Another program has the port, or the host is none of this machine.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+            probe.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigurationError(f"port {port} of {host} is in use: name another one with --port") from error
+        raise ConfigurationError(f"nothing can listen on port {port} of {host}: {error.strerror}") from error

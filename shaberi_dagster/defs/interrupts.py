@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 import dagster as dg
 
+from shaberi_dagster.errors import is_interrupt
+
 INTERRUPTS = (KeyboardInterrupt, dg.DagsterExecutionInterruptedError)
 CANCELED = "interrupted; finished calls are in the journal"
 
@@ -17,8 +19,12 @@ def canceled_when_interrupted(context: dg.OpExecutionContext | dg.AssetExecution
     """
     try:
         yield
-    except INTERRUPTS:
+    except BaseException as error:
+        if not is_interrupt(error):
+            raise
         run = context.instance.get_run_by_id(context.run.run_id)
         if run and run.status == dg.DagsterRunStatus.STARTED:
             context.instance.report_run_canceling(run, CANCELED)
-        raise
+        if isinstance(error, INTERRUPTS):
+            raise
+        raise KeyboardInterrupt from None

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.errors import ConfigurationError, SqlError
+from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.upgrades import check_format
 from shaberi_dagster.settings import project_folder
@@ -155,8 +156,10 @@ def run_query(
             unknown = ", ".join(sorted(given.keys() - statement.named_parameters)) or "none"
             raise ConfigurationError(f"SQL parameters: missing {missing}; unknown {unknown}")
         return connection.execute(statement, given)
+    except duckdb.InterruptException:
+        raise
     except (duckdb.Error, ValueError) as error:  # ValueError: a statement that DuckDB has no type for in Python
-        raise ConfigurationError(f"SQL: {str(error).strip()}") from error
+        raise SqlError(error) from error
 
 
 def refresh_catalog(lake: "Lake") -> None:
@@ -178,7 +181,7 @@ def write_catalog(lake: "Lake") -> Path:
     with tempfile.TemporaryDirectory(prefix=".catalog-", dir=lake.folder) as scratch:
         fresh = Path(scratch) / CATALOG_NAME
         # Clients from 1.4 on can open it.
-        with duckdb.connect(str(fresh), config={"storage_compatibility_version": "v1.4.0"}) as connection:
+        with connected(str(fresh), {"storage_compatibility_version": "v1.4.0"}) as connection:
             # The tables are beside the place where it will be.
             connection.execute(f"set temp_directory = {_sql_string(f'{lake.folder / CATALOG_NAME}.tmp')}")
             connection.begin()  # else each of the hundreds of statements is synced to the disk
@@ -198,7 +201,7 @@ def connect(lake: "Lake", *tables: str) -> duckdb.DuckDBPyConnection:
         lake: What to read.
         tables: Only these tables of schema `lake`, which is quick; none named means all of them and the public views.
     """
-    connection = duckdb.connect()
+    connection = connected()
     connection.execute("set TimeZone = 'UTC'")
     if tables:
         define_tables(connection, lake, tables)
@@ -342,7 +345,7 @@ def _connect(folder: Path) -> duckdb.DuckDBPyConnection | None:
         return None
     # Attached to an instance of its own: DuckDB hands out an open file's instance again, with the old content and
     # with its settings locked, even when another file stands in its place.
-    connection = duckdb.connect()
+    connection = connected()
     try:
         connection.execute(f"attach {_sql_string(str(path))} as catalog (read_only)")
     except duckdb.IOException:

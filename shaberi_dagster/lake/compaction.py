@@ -16,6 +16,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.transaction import RemoveAction
 
+from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.store import FILE_BYTES, Lake, arrow_schema
 from shaberi_dagster.lake.writer import Part, new_part
@@ -116,7 +117,7 @@ def _replace(lake: Lake, delta: DeltaTable, table: Table, groups: Sequence[pl.Da
 
 def _sorter(table: Table, spill: Path) -> duckdb.DuckDBPyConnection:
     """A connection that has an empty frame of the table's columns."""
-    connection = duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": str(spill)})
+    connection = connected(config={"memory_limit": _MEMORY, "temp_directory": str(spill)})
     connection.execute("set TimeZone = 'UTC'")
     connection.register("no_rows", table.schema.to_frame())
     return connection

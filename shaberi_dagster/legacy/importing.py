@@ -24,6 +24,7 @@ from shaberi_dagster.benchmarks.questions import QuestionSet, known_sets, parts_
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError
 from shaberi_dagster.identity import check_run_tag, run_id_of
+from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.schemas import CONSENSUS, METRICS, RUNS, SCORES, TABLES
 from shaberi_dagster.lake.store import Lake, conform
 from shaberi_dagster.legacy.assemble import NOT_RECORDED, Batch, assemble
@@ -449,7 +450,7 @@ class _Import:
         judges = rows.judgements.select("run_id", "benchmark", "judge").unique()
         if judges.is_empty():
             return SCORES.schema.to_frame(), METRICS.schema.to_frame()
-        with duckdb.connect() as connection:
+        with connected() as connection:
             connection.execute("create schema lake")
             _define(connection, "answers", rows.answers)
             _define(connection, "judgements", rows.judgements)

@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
@@ -12,7 +12,6 @@ from typing import Self
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
-from shaberi_dagster.errors import EndpointError
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings
 from shaberi_dagster.llm.embedded import SLOTS, start_embedded
@@ -96,6 +95,10 @@ class Engine:
             self._limiter_settings = settings
             self._limiters.clear()
 
+    def give_up_after(self, seconds: float) -> None:
+        """Let a call take so long from now on, from its first attempt, backoff included."""
+        self._retry = replace(self._retry, deadline_seconds=seconds)
+
     async def check(self, endpoint: Endpoint, model: str) -> None:
         """See that the endpoint is there and takes our key, before a stage makes its calls.
 
@@ -122,7 +125,6 @@ class Engine:
 
         Raises:
             ConfigurationError: The endpoint's key is missing.
-            EndpointError: The endpoint refuses us; no other call would fare better.
         """
         # A call that there is no budget for needs neither key nor server.
         client = partial(self._client, request.endpoint, request.model)
@@ -132,9 +134,9 @@ class Engine:
         try:
             reply = await attempts.run()
         except CallFailure as failure:
-            if failure.error_class == "authentication":
-                raise EndpointError(_refusal(request.endpoint, failure)) from None
-            return attempts.finished(error_class=failure.error_class, error_message=failure.message)
+            refused = failure.error_class == "authentication"
+            message = _refusal(request.endpoint, failure) if refused else failure.message
+            return attempts.finished(error_class=failure.error_class, error_message=message)
         return attempts.finished(reply=reply)
 
     async def _client(self, endpoint: Endpoint, model: str) -> ChatClient:
@@ -258,11 +260,15 @@ class _Attempts:
             return True
         due = self._deadline.when() if self._deadline is not None else None
         if due is not None and asyncio.get_running_loop().time() + state.upcoming_sleep > due:
-            raise self._out_of_time(_failure(state).message)
+            raise self._out_of_time(_failure(state).message, _failure(state).retry_after)
         return False
 
-    def _out_of_time(self, last: str) -> CallFailure:
-        return CallFailure("deadline", f"no reply within {self._retry.deadline_seconds:g} s; last: {last}")
+    def _out_of_time(self, last: str, retry_after: float | None = None) -> CallFailure:
+        limit = f"{self._retry.deadline_seconds:g} s"
+        if retry_after:
+            told = f"the server asks to wait {retry_after:.4g} s, a call may take {limit} in all"
+            return CallFailure("deadline", f"{told}: a longer --call-deadline lets it; last: {last}")
+        return CallFailure("deadline", f"no reply within {limit}; last: {last}")
 
 
 def _is_passing(error: BaseException) -> bool:

@@ -81,7 +81,6 @@ class CallSession:
             own request hash.
 
         Raises:
-            EndpointError: The endpoint refuses us.
             ShaberiError: The journal cannot be written.
         """
         name = request.request_hash

@@ -1,4 +1,4 @@
-"""Who is not asked any more: a model that a server does not have, or whose calls end with the same error each time."""
+"""Who is not asked any more: a model that a server does not have or refuses, or that fails alike each time."""
 
 import re
 from collections import Counter
@@ -34,6 +34,10 @@ class Stopping:
         """Why the call need not be made; None when it may."""
         return self.reasons.get((request.model, request.endpoint.base_url))
 
+    def stop(self, model: str, base_url: str, message: str) -> None:
+        """Ask a model no more, since it would always say this."""
+        self.reasons.setdefault((model, base_url), f"not asked any more: {message}")
+
     def count(self, call: Call) -> None:
         """Take note of how a call ended."""
         asked = call.model, call.base_url
@@ -45,8 +49,8 @@ class Stopping:
             errors = self._errors.setdefault(asked, Counter())
             same = f"{call.error_class} {_NUMBERED.sub('#', call.error_message)}"
             errors[same] += 1
-            if UNKNOWN_MODEL.search(call.error_message):
-                self.reasons.setdefault(asked, f"not asked any more: {call.error_message}")
+            if call.error_class == "authentication" or UNKNOWN_MODEL.search(call.error_message):
+                self.stop(*asked, call.error_message)
             elif errors[same] >= MOST_EQUAL_ERRORS:
                 self.reasons.setdefault(asked, f"not asked after {errors[same]} equal errors: {call.error_message}")
 

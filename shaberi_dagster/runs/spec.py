@@ -131,6 +131,9 @@ class CallOptions(BaseModel):
     limiter_cooldown: Annotated[
         float, Field(ge=0, description="Seconds between two changes of the same kind by the limiter aimd")
     ] = 2.0
+    call_deadline: Annotated[
+        float, Field(gt=0, description="Seconds that a call may take from its first attempt, waiting included")
+    ] = 1800.0
     fresh: Annotated[bool, Field(description="Do not use the replies that other runs have paid for")] = False
     max_cost: Annotated[
         float | None, Field(ge=0, description="Make no further call when this many US dollars are spent")

@@ -227,6 +227,7 @@ class Workspace:
             atexit.register(_threads[pid].close)
         _threads[pid].announce = self.reporter.note
         _threads[pid].engine.limit_by(self.options.limiter_settings)
+        _threads[pid].engine.give_up_after(self.options.call_deadline)
         return _threads[pid]
 
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import polars as pl
 
+from shaberi_dagster.errors import EndpointError
 from shaberi_dagster.lake.schemas import CALLS, LIMIT_CHANGES, TABLES
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.lake.writer import RowWriter
@@ -264,7 +265,7 @@ class Stage(ABC, Generic[ItemT]):
 
         Raises:
             ConfigurationError: The run cannot go on as it was made.
-            EndpointError: An endpoint refuses us.
+            EndpointError: No endpoint that is needed can be reached, or each refuses us.
             PartitionBusyError: Another process works on this stage of the run.
         """
         survey = self.survey()
@@ -390,7 +391,8 @@ class JournaledCalls(Generic[ItemT]):
             self._engine, self._journal, stage.name, paid.find, budget, claims=self._claims, news=paid.news
         )
         self._limiters: dict[Endpoint, Limiter] = {}
-        self._checked: set[Asked] = set()
+        self._stopping, self._checked = session.stopping, set[Asked]()
+        self._not_there: dict[Asked, EndpointError] = {}
         refused_before = budget.refused
         await self._check(stage.asked(survey.pending))
 
@@ -410,6 +412,8 @@ class JournaledCalls(Generic[ItemT]):
         async for row in run_all(self._prepared(stage.items(survey.pending), session), one, workers=workers):
             writer.add(row)
         self._record_limits(settled=False)
+        if self._not_there and self._not_there.keys() == self._checked:
+            raise next(iter(self._not_there.values()))
         if refused := budget.refused - refused_before:
             reporter.note(f"{budget.objection()}: {refused} calls of {stage.name} were not made")
         if sentence := str(session.stopping):
@@ -431,7 +435,11 @@ class JournaledCalls(Generic[ItemT]):
         for endpoint, model in sorted(asked - self._checked, key=lambda one: (one[0].base_url, one[1])):
             budget.check(model, endpoint.base_url)
             if budget.objection() is None:
-                await self._engine.check(endpoint, model)
+                try:
+                    await self._engine.check(endpoint, model)
+                except EndpointError as error:  # others may be there
+                    self._not_there[endpoint, model] = error
+                    self._stopping.stop(model, endpoint.base_url, str(error))
             self._checked.add((endpoint, model))
             self._limiters.setdefault(endpoint, self._engine.limiter(endpoint))
 

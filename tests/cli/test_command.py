@@ -1,22 +1,29 @@
+import logging
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Annotated
 
+import duckdb
 import pytest
 import typer
+from deltalake.exceptions import DeltaError
 
 from shaberi_dagster.cli.command import exit_code, run_command
-from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, QuestionFileError
+from shaberi_dagster.errors import ConfigurationError, EndpointError, PartitionBusyError, QuestionFileError
+from shaberi_dagster.lake.connections import connected
 
 pytestmark = pytest.mark.unit
 
 
 @pytest.fixture(autouse=True)
 def own_signal_handler() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
@@ -52,7 +59,7 @@ def raising(error):
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 4, 130])
 def test_the_number_that_a_command_returns_is_its_exit_code(code, ended):
-    assert ended(lambda _: code) == (code, "")
+    assert ended(lambda _: code)[0] == code
 
 
 def test_a_command_that_returns_nothing_went_fine(ended):
@@ -107,15 +114,84 @@ def test_a_wrong_option_is_one_line_that_points_to_the_help_and_exit_code_2(argu
     assert err.count("\n") == 1
 
 
-def test_an_interrupt_is_exit_code_130(ended):
-    assert ended(raising(KeyboardInterrupt())) == (130, "")
+_ENDLESS = "select count(*) from range(10000000) a, range(100000) b where a.range * b.range % 7 = 3"
+_GO_ON = "\ninterrupted; what is finished is saved. Go on with:\n  command\n"
+
+
+def test_an_interrupt_is_exit_code_130_and_tells_how_to_go_on(ended):
+    assert ended(raising(KeyboardInterrupt())) == (130, _GO_ON)
+
+
+def test_an_interrupt_within_duckdb_is_one_too(ended):
+    def body(_):
+        threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
+        connected().execute(_ENDLESS).fetchall()
+
+    started = time.monotonic()
+    assert ended(body) == (130, _GO_ON)
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("Query interrupted"),
+        duckdb.InterruptException("INTERRUPT Error: Interrupted!"),
+        DeltaError("C Data interface error: KeyboardInterrupt"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_libraries_make_of_an_interrupt_is_one(error, ended):
+    assert ended(raising(error)) == (130, _GO_ON)
+
+
+def test_an_interrupt_that_a_server_writes_about_is_none(ended):
+    assert ended(raising(EndpointError("HTTP 500: KeyboardInterrupt")))[0] == 2
+
+
+def test_an_interrupt_while_an_object_is_freed_is_not_lost(ended):
+    class Freed:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+
+    def body(_):
+        Freed()
+        time.sleep(5)
+
+    started = time.monotonic()
+    assert ended(body) == (130, _GO_ON)
+    assert time.monotonic() - started < 4
+
+
+def test_an_interrupt_that_a_library_logs_is_not_shown(ended):
+    library = logging.getLogger("a library")
+    library.propagate = False
+
+    def body(_):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            library.exception("closing")
+            raise
+
+    assert ended(body) == (130, _GO_ON)
+
+
+def test_a_second_interrupt_while_it_cleans_up_changes_nothing(ended):
+    def body(_):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            signal.raise_signal(signal.SIGINT)
+
+    assert ended(body) == (130, _GO_ON)
 
 
 def test_kill_ends_a_command_like_an_interrupt(ended):
     def body(_):
         signal.raise_signal(signal.SIGTERM)
 
-    assert ended(body) == (130, "")
+    assert ended(body) == (130, _GO_ON)
 
 
 @pytest.mark.parametrize(

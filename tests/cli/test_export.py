@@ -9,6 +9,7 @@ from shaberi_dagster.cli.export import results_summary, run_export, summary
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.export.results_tree import ResultsExport, RunExport
 from shaberi_dagster.export.shaberi_v1 import Export, Note, Selection
+from tests.permissions import read_only
 from tests.results_tree import assert_valid_tree
 from tests.runs import ask, stored_run
 
@@ -98,3 +99,26 @@ def test_what_does_not_go_together_is_refused(settings, arguments, complaint) ->
 def test_the_old_trees_have_no_compact_form(settings, tmp_path) -> None:
     with pytest.raises(ConfigurationError, match="--compact goes with --format results"):
         run_export(settings, tmp_path, "shaberi-v1", Selection(), compact=True)
+
+
+@pytest.mark.parametrize("output_format", ["results", "shaberi-v1"])
+def test_a_bad_place_is_refused_before_anything_is_written(output_format, workspace, mock, settings, tmp_path) -> None:
+    stored_run(workspace, ask(mock))
+    file, locked, foreign = tmp_path / "file", tmp_path / "locked", tmp_path / "foreign"
+    file.write_text("precious", encoding="utf-8")
+    locked.mkdir()
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("precious", encoding="utf-8")
+    for place, reason in (
+        (file, f"{file} is no folder"),
+        (file / "below", f"{file} is no folder"),
+        (foreign, f"{foreign} is neither empty nor" if output_format == "results" else "nothing to export"),
+    ):
+        with pytest.raises(ConfigurationError, match=reason):
+            run_export(settings, place, output_format, Selection())
+    with (
+        read_only(locked),
+        pytest.raises(ConfigurationError, match=rf"{locked} cannot be written \(Permission denied\)"),
+    ):
+        run_export(settings, locked, output_format, Selection())
+    assert sorted(path.name for path in foreign.iterdir()) == ["thesis.tex"]

@@ -3,6 +3,7 @@ import io
 import json
 import shutil
 import sys
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from shaberi_dagster import open_lake
 from shaberi_dagster.cli import query
 from shaberi_dagster.cli.query import list_queries, run_sql
 from shaberi_dagster.errors import ConfigurationError
@@ -412,3 +414,30 @@ def test_a_table_of_parquet_or_nothing_is_refused_before_the_query_runs(ask, mon
         ask("select 1", output_format="parquet")
     with pytest.raises(ConfigurationError, match="--format must be one of"):
         ask("select 1", output_format="xml")
+
+
+_ENDLESS = "select count(*) from range(10000000) a, range(100000) b where a.range * b.range % 7 = 3"
+
+
+def test_an_error_of_sql_shows_the_place_below_its_first_line(settings):
+    with pytest.raises(ConfigurationError) as refused:
+        run_sql(settings, "select benchmark, scroe\nfrom answers", [], "table", None)
+
+    said, line, caret = str(refused.value).splitlines()
+    assert said.startswith('SQL: Binder Error: Referenced column "scroe" not found')
+    assert line == "LINE 1: select benchmark, scroe"
+    assert line.index("scroe") == caret.index("^")
+
+
+def test_a_statement_is_stopped_when_its_time_is_over(settings):
+    with pytest.raises(ConfigurationError, match=r"^the statement was stopped after 0\.2 s: give it a longer timeout$"):
+        run_sql(settings, _ENDLESS, [], "table", None, timeout=0.2)
+    with pytest.raises(ConfigurationError, match=r"stopped after 0\.2 s"):
+        open_lake(settings.warehouse).sql(_ENDLESS, timeout=0.2)
+
+
+def test_a_statement_within_its_time_is_not_touched(settings, capsys):
+    run_sql(settings, "select 1 as one", [], "json", None, timeout=60)
+
+    assert json.loads(capsys.readouterr().out) == [{"one": 1}]
+    assert [timer for timer in threading.enumerate() if isinstance(timer, threading.Timer)] == []

@@ -419,7 +419,7 @@ def test_the_command_that_an_interrupted_one_prints_goes_on_where_it_stopped(
     assert "Traceback" not in stopped.err
 
     before, again = stopped.err.rstrip("\n").split("\n")[-2:]
-    assert before == "interrupted; finished calls are saved. Go on with:"
+    assert before == "interrupted; what is finished is saved. Go on with:"
     command, *rest = shlex.split(again)
     assert rest == arguments
     mock.options.p_hang, mock.options.script = 0.0, None

@@ -57,9 +57,7 @@ def test_without_a_query_the_views_and_queries_are_listed() -> None:
         (["create table mine as select 1"], "only one statement that reads"),
         (["drop view answers"], "only one statement that reads"),
         (["select 1; drop view answers"], "only one statement that reads"),
-        (["from read_text('/etc/passwd')"], "SQL: "),
-        (["select nonsense from answers"], 'SQL: Binder Error: Referenced column "nonsense" not found'),
-        (["selekt 1"], "SQL: Parser Error"),
+        (["select sum(range) from range(1000000000000)", "--timeout", "0.2"], "the statement was stopped after 0.2 s"),
         (["nonsense"], "no query 'nonsense'; known: agreement,"),
         (["hardest_questions"], "parameters: benchmark"),
         (["hardest_questions", "--param", "elyza"], "--param 'elyza' must be NAME=VALUE"),
@@ -76,6 +74,24 @@ def test_what_is_no_reading_of_the_lake_is_refused_in_one_line(
 
     assert expected in complaint
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "said", "place"),
+    [
+        ("select nonsense from answers", 'SQL: Binder Error: Referenced column "nonsense" not found', "nonsense"),
+        ("selekt 1", "SQL: Parser Error", "selekt"),
+        ("from read_text('/etc/passwd')", "SQL: Permission Error", "read_text"),
+        ("from answer", 'SQL: Catalog Error: Table with name answer does not exist! Did you mean "answers', "answer"),
+    ],
+)
+def test_an_error_of_sql_is_one_line_and_the_place(statement: str, said: str, place: str, first_run: Evaluated) -> None:
+    finished = first_run.shaberi("sql", statement)
+
+    line, shown, caret = finished.err.splitlines()
+    assert (finished.code, line.startswith(f"error: {said}")) == (2, True)
+    assert shown == f"LINE 1: {statement}"
+    assert shown.index(place) == caret.index("^")
 
 
 def test_without_a_lake_it_names_the_folder_and_what_to_do(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import EndpointError, ShaberiError
+from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake import writer
 from shaberi_dagster.lake.store import Lake
@@ -172,7 +172,7 @@ def _run(workspace: Workspace, mock: MockEndpoint, folder: Path, count: int) -> 
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refusal_stops_the_stage_at_once_and_keeps_what_was_answered(
+def test_a_refusal_stops_the_calls_at_once_and_keeps_what_was_answered(
     status: int, settings: Settings, tmp_path: Path
 ) -> None:
     def refuse(_: dict[str, Any], number: int) -> Scripted:
@@ -181,12 +181,14 @@ def test_a_refusal_stops_the_stage_at_once_and_keeps_what_was_answered(
     workspace = Workspace(settings, environment={}, options=CallOptions(concurrency=_AT_ONCE))
     with own_engine({}), running_mock(script=refuse, latency=0.01) as mock:
         spec = _run(workspace, mock, tmp_path / "own", 300)
-        with pytest.raises(EndpointError, match=f"HTTP {status}"):
-            materialize("answers", spec.run_id, ["rakuda"], workspace)
+        (result,) = materialize("answers", spec.run_id, ["rakuda"], workspace)
         assert 100 < mock.stats()["requests"] <= 100 + 2 * _AT_ONCE
-        with Journal.open(workspace.journal_path(spec.run_id, "answers"), spec.run_id, "answers") as journal:
-            assert len(journal.calls) == 100
-            assert len(list(journal.records)) == 100
+    assert not all(check.passed for check in result.checks)
+    rows = workspace.lake.read("answers")
+    assert rows["status"].value_counts().sort("count").rows() == [("ok", 100), ("error", 200)]
+    failed = rows.filter(status="error")
+    assert set(failed["error_class"]) == {"authentication", "stopped"}
+    assert failed["error_message"].str.contains(f"HTTP {status}: no", literal=True).all()
 
 
 @pytest.mark.parametrize(

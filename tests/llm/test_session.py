@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from shaberi_dagster.errors import EndpointError
 from shaberi_dagster.llm.claims import Claims
 from shaberi_dagster.llm.engine import Engine, RetrySettings
 from shaberi_dagster.llm.journal import Journal, OtherJournals
@@ -210,16 +209,19 @@ def test_a_cancelled_waiter_does_not_cancel_the_call(run, ask):
     assert call.status == "ok"
 
 
-def test_a_refusal_reaches_the_stage_and_leaves_no_record(run, ask):
-    with running_mock(key="right") as mock:
-        request = ask(mock.base_url)
+def test_who_refuses_us_is_asked_once_and_others_go_on(run, ask):
+    with running_mock(key="right") as mock, running_mock() as other:
 
         async def work(session):
-            with pytest.raises(EndpointError):
-                await asyncio.gather(*(session.call(request, {}) for _ in range(3)))
+            refused = [(await session.call(ask(mock.base_url, str(number)), {}))[0] for number in range(3)]
+            return refused, (await session.call(ask(other.base_url), {}))[0]
 
-        _, records = run(work)
-    assert records == []
+        (refused, answered), records = run(work)
+    assert [call.error_class for call in refused] == ["authentication", "stopped", "stopped"]
+    assert all("HTTP 401" in call.error_message for call in refused)
+    assert answered.status == "ok"
+    assert mock.stats()["requests"] == 1
+    assert [record["error_class"] for record in records] == ["authentication", None]
 
 
 def test_no_key_is_in_the_journal(run, ask, tmp_path):

@@ -402,31 +402,36 @@ def _texts(settings: Settings) -> Iterator[str]:
             yield path.read_bytes().decode(errors="replace")
 
 
-@pytest.mark.parametrize("refused_at", ["the check", "a call"])
-def test_an_endpoint_that_refuses_the_key_stops_the_stage_and_the_key_is_nowhere(
-    refused_at: str, workspace: Workspace
-) -> None:
-    def refuse(_: dict[str, Any], number: int) -> Any:
-        if number < 3:
-            return "答え"
-        return web.json_response({"error": {"message": f"Incorrect API key provided: {_KEY}"}}, status=401)
+def _refuse(_: dict[str, Any], number: int) -> Any:
+    if number < 3:
+        return "答え"
+    return web.json_response({"error": {"message": f"Incorrect API key provided: {_KEY}"}}, status=401)
 
-    options: dict[str, Any] = {"key": "another"} if refused_at == "the check" else {"script": refuse}
-    with running_mock(**options) as mock:
+
+def test_an_endpoint_that_refuses_the_key_at_first_stops_the_stage_and_the_key_is_nowhere(workspace: Workspace) -> None:
+    with running_mock(key="another") as mock:
         spec = stored_run(workspace, ask(mock, benchmarks=["all"]))
         with pytest.raises(EndpointError) as refusal:
             _answer(spec, workspace)
-        assert mock.base_url in str(refusal.value)
-        assert _KEY not in str(refusal.value)
-        assert mock.headers[0]["Authorization"] == f"Bearer {_KEY}" if mock.headers else refused_at == "the check"
-        run = workspace.lake.read("runs").row(0, named=True)
-        assert run["status"] == "error"
-        assert mock.base_url in run["status_by_benchmark"]
-        assert workspace.lake.read("answers").is_empty()
-        assert not any(_KEY in text for text in _texts(workspace.settings))
-        if refused_at == "the check":
-            assert _requests(mock) == 0
-            return
+    assert mock.base_url in str(refusal.value)
+    assert _KEY not in str(refusal.value)
+    run = workspace.lake.read("runs").row(0, named=True)
+    assert run["status"] == "error"
+    assert mock.base_url in run["status_by_benchmark"]
+    assert workspace.lake.read("answers").is_empty()
+    assert not any(_KEY in text for text in _texts(workspace.settings))
+    assert _requests(mock) == 0
+
+
+def test_what_an_endpoint_refuses_in_the_middle_is_a_failure_and_made_when_it_takes_the_key_again(
+    workspace: Workspace,
+) -> None:
+    with running_mock(script=_refuse) as mock:
+        spec = stored_run(workspace, ask(mock, benchmarks=["all"]))
+        rows = _answer(spec, workspace)
+        assert mock.headers[0]["Authorization"] == f"Bearer {_KEY}"
+        assert sorted(rows["status"]) == ["error"] * 18 + ["ok"] * 3
+        assert rows["error_message"].drop_nulls().str.contains("HTTP 401: Incorrect API key", literal=True).all()
         mock.options.script = None
         made = _requests(mock)
         assert _answer(spec, workspace)["status"].to_list() == ["ok"] * 21

@@ -654,6 +654,22 @@ def test_a_judges_endpoint_that_refuses_us_stops_the_stage_and_keeps_the_answers
         assert guarded.stats()["requests"] == 0
 
 
+def test_a_judge_whose_endpoint_refuses_us_does_not_keep_another_from_judging(workspace: Workspace) -> None:
+    with running_mock() as mock, running_mock(key="secret") as guarded:
+        spec = _answered(workspace, mock, judge_models=["judge-a", "judge-b"])
+        elsewhere = spec.judges[1].endpoint.model_copy(update={"base_url": guarded.base_url})
+        judges = (spec.judges[0], spec.judges[1].model_copy(update={"endpoint": elsewhere}))
+        spec = spec.model_copy(update={"judges": judges})
+        store_run(spec, workspace)
+        rows, outcome = _judge(spec, workspace)
+        assert guarded.stats()["requests"] == 0
+    by_judge = {judge: set(own["status"]) for (judge,), own in rows.group_by("judge")}
+    assert by_judge == {"judge-a": {"ok"}, "judge-b": {"error"}}
+    failed = rows.filter(judge="judge-b")
+    assert failed["error_message"].str.contains(f"{guarded.base_url} refuses us", literal=True).all()
+    assert not checks(outcome)["few_failures"]
+
+
 def test_judging_without_answers_asks_nothing_and_fails_the_check(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(workspace, ask(mock))
     rows, outcome = _judge(spec, workspace)
