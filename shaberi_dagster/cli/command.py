@@ -1,9 +1,11 @@
 """What all commands share: how they start, and how they say what went wrong."""
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -19,6 +21,12 @@ _DEBUG_FLAG = "--debug"
 def exit_code(*codes: int) -> int:
     """Of the exit codes that apply the one that counts: 130, 2, 1, 3, 4, the first of them; else 0."""
     return next((code for code in _ORDER if code in codes), FINE)
+
+
+def say_how_to_go_on() -> None:
+    """After an interrupt: the same command, which does the rest."""
+    again = " ".join([Path(sys.argv[0]).name, *map(shlex.quote, sys.argv[1:])])
+    print(f"\ninterrupted; finished calls are saved. Go on with:\n  {again}", file=sys.stderr)  # noqa: T201
 
 
 def run_command(app: Callable[..., Any]) -> NoReturn:

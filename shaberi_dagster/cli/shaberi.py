@@ -10,17 +10,24 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, run_command
 from shaberi_dagster.cli.compare import COMPARE_EPILOG, compare
 from shaberi_dagster.cli.generate_cache import EPILOG as GENERATE_CACHE_EPILOG
 from shaberi_dagster.cli.generate_cache import generate_cache
+from shaberi_dagster.cli.options import OptionsCommand, Version, takes_models
 from shaberi_dagster.cli.prices import EPILOG as PRICES_EPILOG
 from shaberi_dagster.cli.prices import prices
 from shaberi_dagster.cli.report import EPILOG as REPORT_EPILOG
 from shaberi_dagster.cli.report import report
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.rendering.data import as_json
+from shaberi_dagster.runs.request_file import request_schema
 from shaberi_dagster.settings import Settings
 
-app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True,
-    help="Query the evaluation lake in SQL, look after it, and open the Dagster UI.",
-)  # fmt: skip
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+
+
+@app.callback()
+def shaberi(version: Version = False) -> None:
+    """Query the evaluation lake in SQL, look after it, and open the Dagster UI."""
+    del version
+
 
 _SQL_EPILOG = """Examples:
 
@@ -211,9 +218,17 @@ def reprocess(
 
 app.command(epilog=COMPARE_EPILOG)(compare)
 app.command(epilog=PRICES_EPILOG)(prices)
-app.command(epilog=GENERATE_CACHE_EPILOG)(generate_cache)
+app.command(cls=OptionsCommand, epilog=GENERATE_CACHE_EPILOG)(takes_models(generate_cache))
 app.add_typer(baseline_app, name="baseline")
 app.command(epilog=REPORT_EPILOG)(report)
+
+
+@app.command()
+def schema(debug: Debug = False) -> int:
+    """Print the JSON schema of the YAML files that `run-evals --config` takes, for editors that complete them."""
+    del debug
+    typer.echo(as_json(request_schema()), nl=False)
+    return FINE
 
 
 @app.command()
