@@ -24,7 +24,9 @@ Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed sampl
 def generate_cache(request: CacheRequest, calls: CallOptions, how: CommandOptions) -> int:
     """Make the samples of an ensemble that are not stored yet, and nothing else."""
     del how
-    from shaberi_dagster.cli.evaluation import Evaluation  # noqa: PLC0415  (Dagster only when it is needed)
+    # Polars and Dagster only when they are needed.
+    from shaberi_dagster.cli.evaluation import say_what_failed  # noqa: PLC0415
+    from shaberi_dagster.running import Evaluation  # noqa: PLC0415
 
     evaluation = Evaluation([request.to_request()], calls, command="generate-cache", stages=["answers"])
     try:
@@ -43,7 +45,7 @@ def generate_cache(request: CacheRequest, calls: CallOptions, how: CommandOption
         typer.echo(_summary(spec, name, made))
     if complete:
         return FINE
-    evaluation.say_what_failed()
+    say_what_failed(evaluation)
     return FAILED_PARTS
 
 

@@ -26,8 +26,8 @@ from shaberi_dagster.runs.spec import CallOptions, RunRequest
 if TYPE_CHECKING:  # Dagster and polars cost start-up time that --help and usage errors need not pay
     import duckdb
 
-    from shaberi_dagster.cli.evaluation import Evaluation
     from shaberi_dagster.reports.gate import GateReport
+    from shaberi_dagster.running import Evaluation
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -78,12 +78,14 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
     """Evaluate single answers and consensus strategies on samples that they share."""
     gate = _Gate(how)
     asked = request.to_request()
-    from shaberi_dagster.cli.evaluation import Evaluation  # noqa: PLC0415  (Dagster only when it is needed)
+    # Polars and Dagster only when they are needed.
+    from shaberi_dagster.cli.evaluation import say_what_failed, show_plan  # noqa: PLC0415
+    from shaberi_dagster.running import Evaluation  # noqa: PLC0415
 
     evaluation = Evaluation([asked], calls, command="quick-eval")
     gate.find_baseline(evaluation.workspace.settings.warehouse)
     if how.dry_run:
-        evaluation.show_plan(as_json=how.as_json)
+        show_plan(evaluation, as_json=how.as_json)
         return FINE
     try:
         status = evaluation.run()
@@ -92,7 +94,7 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
         return INTERRUPTED
     verdict = _show(evaluation, asked, status, gate, as_json=how.as_json, output=how.output)
     if status != "complete":
-        evaluation.say_what_failed()
+        say_what_failed(evaluation)
     of_run = FINE if status == "complete" else FAILED_PARTS
     return exit_code(of_run, _OF_GATE[verdict.result] if verdict else FINE)
 

@@ -71,7 +71,8 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
         calls = calls.model_copy(update={"max_tokens_total": 0})
     # Only now, so that --help and usage errors are quick. Imports leave no garbage, so none is looked for among them.
     gc.disable()
-    from shaberi_dagster.cli.evaluation import Evaluation  # noqa: PLC0415
+    from shaberi_dagster.cli.evaluation import say_what_failed, show_plan, show_scores  # noqa: PLC0415
+    from shaberi_dagster.running import Evaluation  # noqa: PLC0415
 
     gc.freeze()
     gc.enable()
@@ -81,17 +82,17 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
         [request.model_copy(update={"tag": tag}) for tag in tags], calls, rejudge=how.rejudge, reprocess=how.reprocess
     )
     if how.dry_run:
-        evaluation.show_plan(as_json=how.as_json)
+        show_plan(evaluation, as_json=how.as_json)
         return FINE
     try:
         status = evaluation.run()
     except KeyboardInterrupt:
         say_how_to_go_on()
         return INTERRUPTED
-    evaluation.show_scores(as_json=how.as_json)
+    show_scores(evaluation, as_json=how.as_json)
     if status == "complete":
         return FINE
-    evaluation.say_what_failed()
+    say_what_failed(evaluation)
     return FAILED_PARTS
 
 
