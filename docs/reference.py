@@ -1,7 +1,7 @@
 # ruff: noqa: INP001  (a script beside the page that it writes)
-"""Writes docs/reference.md: everything that has a name, from the place where it is defined.
+"""Writes docs/reference.md, everything that has a name, and the JSON schema of requests, from where they are defined.
 
-Run `python docs/reference.py` (or `make docs`) after a change; a test compares the file with what this makes.
+Run `python docs/reference.py` (or `make docs`) after a change; a test compares the files with what this makes.
 """
 
 import re
@@ -18,15 +18,19 @@ from pydantic.fields import FieldInfo
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INCONCLUSIVE, INTERRUPTED, UNFORESEEN, USAGE
+from shaberi_dagster.cli.options import OptionsCommand
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.lake.catalog import describe_sql, view_files, view_name
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.rendering.data import as_json
+from shaberi_dagster.runs.request_file import request_schema
+from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.result import CHECKS
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "reference.md"
+REQUEST_SCHEMA = ROOT / "docs" / "schemas" / "run-request.schema.json"
 _HELP_WIDTH = 110
 
 EXIT_CODES = {
@@ -78,7 +82,7 @@ def commands() -> str:
 
 
 def help_texts() -> dict[str, str]:
-    """What `--help` shows, by command."""
+    """What `--help` shows, by command; where it is short, what `--help-all` shows."""
     return {path: text for name in _scripts() for path, text in _help(typer.main.get_command(application(name)), name)}
 
 
@@ -95,7 +99,8 @@ def _scripts() -> dict[str, str]:
 
 def _help(command: Any, path: str) -> Iterator[tuple[str, str]]:
     context = command.make_context(path, ["--help"], resilient_parsing=True, terminal_width=_HELP_WIDTH)
-    yield path, command.get_help(context).strip()
+    text = command.whole_help(context) if isinstance(command, OptionsCommand) else command.get_help(context)
+    yield path, text.strip()
     for name, child in getattr(command, "commands", {}).items():
         yield from _help(child, f"{path} {name}")
 
@@ -130,9 +135,13 @@ def _environment() -> str:
 def _run_request() -> str:
     rows = [
         (f"`{name}`", _type(str(field.annotation)), _default(field), field.description or "")
-        for name, field in RunRequest.model_fields.items()
+        for model in (RunRequest, CallOptions)
+        for name, field in model.model_fields.items()
     ]
-    intro = "In the options of `run-evals`, in the launchpad of the job `new_run`, and in YAML files of run specs."
+    intro = (
+        "In the options of `run-evals`, in its file `--config`, in the launchpad of the job `new_run`, and in the "
+        "folder of run specs. [schemas/run-request.schema.json](schemas/run-request.schema.json) is their schema."
+    )
     return f"{intro}\n\n" + _table(("field", "type", "default", "meaning"), rows)
 
 
@@ -145,7 +154,7 @@ def _type(annotation: str) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    if field.default is None:
+    if field.default is None or field.default is False:
         return ""
     return ", ".join(field.default) if isinstance(field.default, list) else str(field.default)
 
@@ -238,3 +247,4 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 if __name__ == "__main__":
     TARGET.write_text(reference(), encoding="utf-8")
+    REQUEST_SCHEMA.write_text(as_json(request_schema()), encoding="utf-8")

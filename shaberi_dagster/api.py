@@ -1,5 +1,6 @@
 """The library: `open_lake()` reads what there is, `evaluate()` makes what is missing. `docs/library.md` shows how."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -149,12 +150,12 @@ def evaluate(model: str, **request: Any) -> "ScoreReport":
         ConfigurationError: Something that is asked for cannot be.
         EndpointError: An endpoint cannot be reached or refuses us.
     """
-    from shaberi_dagster.cli.evaluation import Evaluation  # noqa: PLC0415
+    from shaberi_dagster.running import Evaluation  # noqa: PLC0415
     from shaberi_dagster.runs.spec import CallOptions, RunRequest  # noqa: PLC0415
 
     options = {name: request.pop(name) for name in CallOptions.model_fields if name in request}
     asked = RunRequest(model=model, **request)
     evaluation = Evaluation([asked], CallOptions(**options))
     if evaluation.run() != "complete":
-        evaluation.say_what_failed()
+        print(evaluation.failures(), file=sys.stderr)  # noqa: T201
     return LakeReader(evaluation.workspace.settings.warehouse).scores(models=[model], tags=[asked.tag])

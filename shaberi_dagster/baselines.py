@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import orjson
 import polars as pl
 
@@ -19,6 +20,7 @@ from shaberi_dagster.identity import check_run_tag
 from shaberi_dagster.lake.catalog import connect, write_catalog
 from shaberi_dagster.lake.schemas import BASELINES
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.reports.verdicts import listed, run_of, verdicts_of
 from shaberi_dagster.runs.workspace import JOURNAL_FOLDER
 
@@ -66,6 +68,33 @@ def promote(
         lake.append("baselines", frame.select(BASELINES.schema.names()))
     write_catalog(lake)
     return frame
+
+
+def chosen_run(catalog: duckdb.DuckDBPyConnection, run_id: str | None, model: str | None, tag: str | None) -> str:
+    """The run that is meant, by its identity or by its model's name and its tag.
+
+    Raises:
+        ConfigurationError: None or several are.
+    """
+    if (run_id is None) == (model is None):
+        raise ConfigurationError("name the run: MODEL@@TAG, or --model MODEL --tag TAG")
+    if run_id is not None:
+        if tag is not None:
+            raise ConfigurationError("--tag goes with --model; a run is MODEL@@TAG")
+        if fetch(catalog, "run", run_id=run_id):
+            return run_id
+        model, _, tag = run_id.rpartition("@@")  # the identity of a run has its model's name made safe
+        if not model:
+            raise ConfigurationError(f"{run_id!r} is no run: name it as MODEL@@TAG, or give --model")
+    found = fetch(catalog, "runs_of_model", model=model, tag=tag)
+    if not found:
+        raise ConfigurationError(f"{model} has no run{f' with tag {tag!r}' if tag else ''}")
+    # A run of generate-cache has samples only.
+    found = [one for one in found if one["has_strategies"]] or found
+    if len(found) > 1:
+        tags = ", ".join(one["run_tag"] for one in found)
+        raise ConfigurationError(f"{model} has several runs: give --tag, one of {tags}")
+    return str(found[0]["run_id"])
 
 
 @contextmanager

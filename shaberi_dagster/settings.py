@@ -34,6 +34,8 @@ class Settings:
         run_specs: Folder watched by the sensor for RunSpec YAML files (`SHABERI_RUN_SPECS`).
         prompts: The Jinja templates (`SHABERI_PROMPTS`, default the project's own).
         prices: A YAML file with own prices (`SHABERI_PRICES`), which win over list prices; None for list prices only.
+        embedded_model: GGUF file of the embedded model (`SHABERI_EMBEDDED_MODEL`, default the one that is installed).
+        models: Weights that `shaberi doctor --install-model` fetched (`XDG_DATA_HOME`, default `~/.local/share`).
         sql: The views and queries.
         user: Who makes or imports runs, for `created_by` (`SHABERI_USER`, default the login name).
     """
@@ -47,6 +49,8 @@ class Settings:
     prices: Path | None
     sql: Path
     user: str | None = None
+    embedded_model: Path | None = None
+    models: Path = Path("models")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -73,6 +77,8 @@ class Settings:
             prices=Path(prices).absolute() if prices else None,
             sql=project_folder("sql"),
             user=environment.get("SHABERI_USER") or _login_name(),
+            models=Path(environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "shaberi" / "models",
+            embedded_model=Path(model).absolute() if (model := environment.get("SHABERI_EMBEDDED_MODEL")) else None,
         )
 
 

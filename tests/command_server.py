@@ -16,7 +16,7 @@ from tests.migrations import make_engines_once, read_migrations_once
 COMMANDS = {"run-evals": "run_evals", "view-scores": "view_scores", "quick-eval": "quick_eval", "shaberi": "shaberi"}
 _HEAVY = (
     *(
-        "shaberi_dagster.cli.evaluation",
+        "shaberi_dagster.running",
         "shaberi_dagster.definitions",
         "shaberi_dagster.llm.engine",
         "genai_prices.data",

@@ -9,6 +9,8 @@ import pytest
 import typer
 
 from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.rendering.data import as_json
+from shaberi_dagster.runs.request_file import request_schema
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.stages.result import CHECKS
 
@@ -32,6 +34,10 @@ generator = _generator()
 
 def test_the_page_is_what_its_generator_makes_now() -> None:
     assert generator.TARGET.read_text(encoding="utf-8") == generator.reference(), "stale: run `make docs`"
+
+
+def test_the_schema_of_requests_is_that_of_the_code_now() -> None:
+    assert generator.REQUEST_SCHEMA.read_text(encoding="utf-8") == as_json(request_schema()), "stale: run `make docs`"
 
 
 @pytest.mark.parametrize("path", generator.help_texts())

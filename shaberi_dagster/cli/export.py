@@ -10,11 +10,11 @@ from typing import Any
 import orjson
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
-from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.export.results_tree import MANIFEST, RESULTS, ResultsExport, export_runs
 from shaberi_dagster.export.shaberi_v1 import FORMAT, RECORD_NAME, Export, Note, Selection, export
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.rendering.live import reporter_for
 from shaberi_dagster.rendering.text import json_safe, printable
 from shaberi_dagster.settings import Settings
 

@@ -9,8 +9,8 @@ import orjson
 from rich.console import Console
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
-from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.rendering.document import write
+from shaberi_dagster.rendering.live import reporter_for
 from shaberi_dagster.rendering.text import json_safe, printable
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from shaberi_dagster.settings import Settings

@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
-from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.lake.compaction import surplus_files
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.importing import named_trees, reconcile_lake
 from shaberi_dagster.legacy.reconcile import Reconciliation
+from shaberi_dagster.rendering.live import reporter_for
 from shaberi_dagster.rendering.text import json_safe, printable
 from shaberi_dagster.runs.workspace import reporting_to
 from shaberi_dagster.settings import Settings

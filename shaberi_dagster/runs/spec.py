@@ -13,6 +13,7 @@ from shaberi_dagster.identity import run_id_of, sha256_json
 from shaberi_dagster.llm.endpoints import default_max_tokens, endpoint_name
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.types import Endpoint, Sampling
+from shaberi_dagster.runs.option import Option
 
 LEGACY_KIND: Literal["legacy"] = "legacy"
 """`kind` in the specs of imported caches, and of imported trees before version 2 had them."""
@@ -28,6 +29,39 @@ def judge_name(model: str, prompt: str | None) -> str:
     return f"{model}+{prompt}" if prompt else model
 
 
+BaseUrl = Annotated[
+    str | None, Field(description="OpenAI-compatible endpoint of the model, up to /v1"), Option("how", metavar="URL")
+]
+KeyVariable = Annotated[
+    str | None,
+    Field(description="Environment variable with the key of the endpoint (default SHABERI_API_KEY)"),
+    Option("advanced"),
+]
+JudgeKeyVariable = Annotated[
+    str | None, Field(description="Environment variable with the key of the judges' endpoint"), Option("advanced")
+]
+JudgePrompt = Annotated[
+    str | None,
+    Field(description="Variant of the judge prompt: a judge of its own, named MODEL+VARIANT"),
+    Option("advanced"),
+]
+ConsensusModel = Annotated[
+    str | None,
+    Field(description="Makes the strategies' calls; default: the model"),
+    Option("advanced", metavar="MODEL", known="models"),
+]
+Questions = Annotated[
+    str | None,
+    Field(description="starter, hub or a folder (SHABERI_DATASETS)"),
+    Option("what", metavar="SOURCE"),
+]
+QuestionSets = Annotated[
+    list[str] | None,
+    Field(description="Versions of question sets other than the default, e.g. mt_bench@80, gpqa@unshuffled"),
+    Option("advanced", ("--question-set",), repeated=True),
+]
+
+
 class RunRequest(BaseModel):
     """What a user asks for, in the command line, the launchpad or a YAML file.
 
@@ -36,71 +70,101 @@ class RunRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: Annotated[str, Field(description="Model to evaluate, e.g. gpt-5.1 or embedded/smollm2-135m")]
-    tag: Annotated[str, Field(description="Run tag: one model can have many runs")] = "default"
+    model: Annotated[str, Field(description="Model to evaluate, e.g. gpt-5.1"), Option("what", known="models")]
+    tag: Annotated[str, Field(description="The same tag continues the same run"), Option("what", known="runs")] = (
+        "default"
+    )
     benchmarks: Annotated[
-        list[str] | None, Field(description="Benchmark names, or all; none: the run's own, else all")
+        list[str] | None,
+        Field(description="Names, or all; default: the run's own, else all"),
+        Option("what", ("--benchmark",), known="benchmarks"),
     ] = None
     judge_models: Annotated[
         list[str] | None,
-        Field(description="Judge models; none: the run's own; of the embedded model, and only of it, else itself"),
+        Field(description="Who judges; default: the run's own"),
+        Option("what", ("--judge-model",), metavar="MODEL", repeated=True, known="judges"),
     ] = None
-    judge_prompt: Annotated[
-        str | None, Field(description="Variant of the judge prompt; these judges are then named MODEL+VARIANT")
+    judge_prompt: JudgePrompt = None
+    passes: Annotated[
+        list[str] | None,
+        Field(description="One more pipeline of score modifiers, in order"),
+        Option("what", known="passes"),
     ] = None
-    passes: Annotated[list[str] | None, Field(description="One more pipeline of score-modifying passes, in order")] = (
-        None
-    )
-    pass_options: Annotated[list[str] | None, Field(description="Settings of these passes, as NAME.SETTING=VALUE")] = (
-        None
-    )
-    base_url: Annotated[str | None, Field(description="OpenAI-compatible endpoint of the model, up to /v1")] = None
-    judge_base_url: Annotated[str | None, Field(description="Endpoint of the judges, up to /v1")] = None
-    api_key_variable: Annotated[
-        str | None, Field(description="Environment variable with the key of base_url (default SHABERI_API_KEY)")
+    pass_options: Annotated[
+        list[str] | None,
+        Field(description="Settings of these passes, as NAME.SETTING=VALUE"),
+        Option("advanced", ("--pass-option",), metavar="NAME.SETTING=VALUE", repeated=True),
     ] = None
-    judge_api_key_variable: Annotated[
-        str | None, Field(description="Environment variable with the key of judge_base_url")
+    base_url: BaseUrl = None
+    judge_base_url: Annotated[
+        str | None, Field(description="Endpoint of the judges, up to /v1"), Option("how", metavar="URL")
     ] = None
-    temperature: Annotated[float | None, Field(ge=0, le=2, description="Sampling temperature of answers")] = None
-    max_tokens: Annotated[int | None, Field(ge=1, description="Most completion tokens of an answer")] = None
-    frequency_penalty: Annotated[float | None, Field(ge=-2, le=2, description="Frequency penalty of answers")] = None
-    judge_temperature: Annotated[float | None, Field(ge=0, le=2, description="Sampling temperature of judges")] = None
-    judge_max_tokens: Annotated[int | None, Field(ge=1, description="Most completion tokens of a judgement")] = None
+    api_key_variable: KeyVariable = None
+    judge_api_key_variable: JudgeKeyVariable = None
+    temperature: Annotated[
+        float | None, Field(ge=0, le=2, description="Of answers; default: 0.2, where rules grade 0.7"), Option("how")
+    ] = None
+    max_tokens: Annotated[
+        int | None, Field(ge=1, description="Most tokens of an answer; default: 6000"), Option("how")
+    ] = None
+    frequency_penalty: Annotated[
+        float | None,
+        Field(ge=-2, le=2, description="Of answers; default: 0"),
+        Option("advanced", ("--frequency-penalty", "-fp")),
+    ] = None
+    judge_temperature: Annotated[
+        float | None, Field(ge=0, le=2, description="Of judges; default: 0"), Option("advanced")
+    ] = None
+    judge_max_tokens: Annotated[
+        int | None, Field(ge=1, description="Most tokens of a judgement; default: 4096"), Option("advanced")
+    ] = None
     score_rounding: Annotated[
-        Literal["none", "legacy"] | None, Field(description="legacy rounds scores half to even")
+        Literal["none", "legacy"] | None,
+        Field(description="none keeps decimals, as without a word; legacy rounds half to even"),
+        Option("as the original"),
     ] = None
     samples: Annotated[
-        int | None, Field(ge=1, description="Answers to each question; none: the run's own, else the benchmark's")
+        int | None,
+        Field(ge=1, description="Answers to each question (default: 1)"),
+        Option("what"),
     ] = None
     sample_models: Annotated[
-        list[str] | None, Field(description="Models that the samples come from in turn; none: the model itself")
+        list[str] | None,
+        Field(description="Models that the samples come from in turn; default: the model itself"),
+        Option("advanced", metavar="MODELS", known="models"),
     ] = None
     strategies: Annotated[
-        list[str] | None, Field(description="Strategies that make a consensus of the samples; none: no consensus")
+        list[str] | None,
+        Field(description="Make a consensus of the samples; default: none"),
+        Option("what", ("--strategy", "--strategies"), known="strategies"),
     ] = None
     single: Annotated[
         Literal["own", "first"] | None,
         Field(description="What strategies are compared with: one more sample of its own, or the first of the samples"),
+        Option("advanced"),
     ] = None
-    consensus_model: Annotated[str | None, Field(description="Makes the strategies' calls; none: the model")] = None
+    consensus_model: ConsensusModel = None
     grader_model: Annotated[
-        str | None, Field(description="Grades what rules cannot tell where no judge is named; none: nobody does")
+        str | None, Field(description="Grades what rules cannot tell where no judge is named; default: nobody does")
     ] = None
-    sample: Annotated[int | None, Field(ge=1, description="A seeded sample of so many questions; none: all")] = None
-    sample_seed: Annotated[int | None, Field(ge=0, description="Which sample; none: the run's own, else 42")] = None
+    sample: Annotated[
+        int | None, Field(ge=1, description="A seeded sample of so many of the questions"), Option("what")
+    ] = None
+    sample_seed: Annotated[
+        int | None,
+        Field(ge=0, description="Which sample, each a question set of its own; default: the run's own, else 42"),
+        Option("advanced"),
+    ] = None
     sample_order: Annotated[
-        Literal["pinned", "mulberry32"], Field(description="pinned, or the original ensemble evaluation's order")
+        Literal["pinned", "mulberry32"],
+        Field(description="How a sample is chosen: pinned, or in the original ensemble evaluation's seeded order"),
+        Option("as the original"),
     ] = "pinned"
     limit: Annotated[
-        int | None, Field(ge=1, description="Only the first N questions of each benchmark; none: all of them")
+        int | None, Field(ge=1, description="Only the first N questions of each benchmark"), Option("what")
     ] = None
-    questions: Annotated[
-        str | None, Field(description="Question source: starter, hub, or a folder with JSONL or Parquet files")
-    ] = None
-    question_sets: Annotated[
-        list[str] | None, Field(description="Versions other than the default, e.g. mt_bench@80")
-    ] = None
+    questions: Questions = None
+    question_sets: QuestionSets = None
 
     @model_validator(mode="before")
     @classmethod
@@ -119,27 +183,38 @@ class CallOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     concurrency: Annotated[
-        int | None, Field(ge=1, description="Calls at once to each endpoint, fixed; none: the limiter finds out")
+        int | None, Field(ge=1, description="Calls at once to an endpoint; default: it finds out"), Option("budget")
     ] = None
     limiter: Annotated[
         Literal["adaptive", "aimd"],
         Field(description="adaptive finds what the server takes; aimd adds one and halves"),
+        Option("advanced"),
     ] = "adaptive"
-    initial_concurrency: Annotated[int, Field(ge=1, description="Calls at once in the beginning")] = 40
-    min_concurrency: Annotated[int, Field(ge=1, description="Never fewer calls at once")] = 1
-    max_concurrency: Annotated[int, Field(ge=1, description="Never more calls at once")] = 60
+    initial_concurrency: Annotated[
+        int, Field(ge=1, description="Calls at once in the beginning"), Option("advanced")
+    ] = 40
+    min_concurrency: Annotated[int, Field(ge=1, description="Never fewer calls at once"), Option("advanced")] = 1
+    max_concurrency: Annotated[int, Field(ge=1, description="Never more calls at once"), Option("advanced")] = 60
     limiter_cooldown: Annotated[
-        float, Field(ge=0, description="Seconds between two changes of the same kind by the limiter aimd")
+        float,
+        Field(ge=0, description="Seconds between two changes of the same kind by the limiter aimd"),
+        Option("advanced"),
     ] = 2.0
     call_deadline: Annotated[
-        float, Field(gt=0, description="Seconds that a call may take from its first attempt, waiting included")
+        float,
+        Field(gt=0, description="Seconds that a call may take from its first attempt, waiting included"),
+        Option("advanced"),
     ] = 1800.0
-    fresh: Annotated[bool, Field(description="Do not use the replies that other runs have paid for")] = False
+    fresh: Annotated[
+        bool, Field(description="Do not use the replies that other runs have paid for"), Option("advanced")
+    ] = False
     max_cost: Annotated[
-        float | None, Field(ge=0, description="Make no further call when this many US dollars are spent")
+        float | None, Field(ge=0, description="No further call when so many USD are spent"), Option("budget")
     ] = None
     max_tokens_total: Annotated[
-        int | None, Field(ge=0, description="Make no further call when this many tokens are sent and received")
+        int | None,
+        Field(ge=0, description="No further call after so many tokens, in and out"),
+        Option("budget"),
     ] = None
 
     @property

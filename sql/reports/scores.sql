@@ -13,24 +13,13 @@ baselines as (
     select run_id, judge, benchmark, score as baseline_score
     from metrics
     where pipeline = 'baseline' and $pipeline <> 'baseline' and strategy is null and null_policy = $null_policy
-),
-limits as (
-    select run_id, (spec ->> '$.limit')::bigint as most_questions
-    from runs
-),
-sets as (
-    select benchmark, question_set, count(*) as n_in_set
-    from questions
-    group by all
 )
 select
     run_id, model, run_tag, judge, benchmark, question_set, pipeline, null_policy, score, sd_questions,
     n_planned, n_scored, n_failed, n_excluded, coalesce(n_out_of_scale, 0) as n_out_of_scale, baseline_score,
-    -- Only where that is less than the set has.
-    case when most_questions < n_in_set then most_questions end as n_asked,
+    n_asked,
     judge_prompt_hash, judge_config_hash, pipeline_hash, base_tag, run_number
 from chosen
 left join baselines using (run_id, judge, benchmark)
-left join limits using (run_id)
-left join sets using (benchmark, question_set)
+left join limited_sets using (run_id, benchmark, question_set)
 order by model, run_tag, judge, benchmark

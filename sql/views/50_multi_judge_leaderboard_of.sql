@@ -1,28 +1,38 @@
 -- multi_judge_leaderboard_of(models, tags := null, policy := 'legacy', only_judges := null): a list of models compared
 -- over what all of them have: mean of the means of the shared judges per benchmark, and overall (the unweighted mean of
--- the shared benchmarks), best first. A judge is shared if it scored all of them over the same question set, with the
--- same prompt and the same settings of passes. Of each model those runs (with one of the tags) count that have most
--- scores by judge and question set; n_runs is how many share.
+-- the shared benchmarks), best first. A judge is shared if it scored all of them over the same questions, with the
+-- same prompt and the same settings of passes; of a set of which only the first questions were asked, they are others.
+-- Of each model those runs (with one of the tags) count that have most scores by judge and question set, and of these
+-- those that were limited in fewest; n_runs is how many share.
 create macro multi_judge_leaderboard_of(models, tags := null, policy := 'legacy', only_judges := null) as table
 with asked as (
-    select *, count(*) over (partition by run_id, pipeline, strategy) as n_cells
+    select
+        *,
+        count(*) over own_cells as n_cells,
+        count(n_asked) over own_cells as n_limited
     from current_metrics
+    left join limited_sets using (run_id, benchmark, question_set)
     where null_policy = policy
       and score is not null
       and list_contains(models, model)
       and (tags is null or list_contains(tags, run_tag))
       and (only_judges is null or list_contains(only_judges, judge))
+    window own_cells as (partition by run_id, pipeline, strategy)
 ),
-compared as (
+fullest as (
     from asked
     qualify n_cells = max(n_cells) over (partition by model, pipeline, strategy)
+),
+compared as (
+    from fullest
+    qualify n_limited = min(n_limited) over (partition by model, pipeline, strategy)
 ),
 own as (
     select
         *,
         count(distinct run_id) over (partition by pipeline, strategy) as n_runs,
         count(*) over (
-            partition by pipeline, strategy, benchmark, question_set, judge, judge_prompt_hash, pipeline_hash
+            partition by pipeline, strategy, benchmark, question_set, n_asked, judge, judge_prompt_hash, pipeline_hash
         ) as n_sharing
     from compared
 ),

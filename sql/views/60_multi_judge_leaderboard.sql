@@ -1,17 +1,22 @@
 -- For every set of two judges or more that some run has, the runs that have all of them: mean of the judges' means per
 -- benchmark, and overall (the unweighted mean of all the run's benchmarks). Rows compare within the same judges,
--- judge_prompt_hashes (by question set and judge), question_sets, pipeline, pipeline_hash and strategy, which is what
--- rank and n_runs are over; policy legacy.
+-- judge_prompt_hashes (by question set and judge), asked (the question sets, with how many of their questions were asked
+-- where that is not all), pipeline, pipeline_hash and strategy, which is what rank and n_runs are over; policy legacy.
 create view multi_judge_leaderboard as
 with own as (
-    select *, count(distinct question_set) over (partition by run_id, pipeline, strategy) as n_question_sets
+    select
+        *,
+        count(distinct question_set) over (partition by run_id, pipeline, strategy) as n_question_sets,
+        concat(question_set, ', ' || n_asked || ' asked') as questions
     from current_metrics
+    left join limited_sets using (run_id, benchmark, question_set)
     where null_policy = 'legacy'
       and score is not null
 ),
 by_run as (
     select
-        model, run_tag, run_id, benchmark, question_set, pipeline, pipeline_hash, strategy, n_question_sets, n_planned,
+        model, run_tag, run_id, benchmark, question_set, questions, pipeline, pipeline_hash, strategy, n_question_sets,
+        n_planned,
         list({judge: judge, prompt: judge_prompt_hash} order by judge) as own_judges,
         map_from_entries(list((judge, score))) as means,
         list({judge: judge, scored: n_scored, failed: n_failed, excluded: n_excluded}) as counts
@@ -29,6 +34,7 @@ by_benchmark as (
         list_transform(shared, lambda one: one.judge) as judges,
         list_transform(shared, lambda one: one.prompt) as judge_prompt_hashes,
         [by_run.question_set] as question_sets,
+        [questions] as asked,
         n_question_sets,
         list_avg(list_transform(judges, lambda judge: means[judge])) as score,
         n_planned * len(judges) as n_planned,
@@ -55,6 +61,7 @@ overall as (
         model, run_tag, run_id, 'overall' as benchmark, pipeline, pipeline_hash, strategy, judges,
         flatten(list(judge_prompt_hashes order by question_sets)) as judge_prompt_hashes,
         list_sort(flatten(list(question_sets))) as question_sets,
+        list_sort(flatten(list(asked))) as asked,
         avg(score order by benchmark) as score,
         sum(n_planned)::bigint as n_planned, sum(n_scored)::bigint as n_scored,
         sum(n_failed)::bigint as n_failed, sum(n_excluded)::bigint as n_excluded
@@ -67,8 +74,8 @@ select
     rank() over (compared order by score desc) as rank,
     model, run_tag, score, n_planned, n_scored, n_failed, n_excluded,
     count(*) over compared as n_runs,
-    run_id, judge_prompt_hashes, pipeline_hash
+    run_id, judge_prompt_hashes, pipeline_hash, asked
 from (from with_counts union all by name from overall)
 window compared as (
-    partition by judges, judge_prompt_hashes, benchmark, question_sets, pipeline, pipeline_hash, strategy
+    partition by judges, judge_prompt_hashes, benchmark, asked, pipeline, pipeline_hash, strategy
 );

@@ -93,7 +93,7 @@ def test_baselines_are_listed_with_what_they_got_right(workspace, run):
     promote(workspace.lake, run.run_id, "other")
 
     shown = invoke("list")
-    assert "main   org__%E3%83%A2%E3%83%87%E3%83%AB@@july  gsm8k     10         single 60.0%, elo 80.0%" in shown
+    assert "main   org__%E3%83%A2%E3%83%87%E3%83%AB@@july  gsm8k            10  single 60.0%, elo 80.0%" in shown
     assert "a ␛[31mred‹U+202E› note" in shown
     document = invoke("list", "--json")
     assert "\u202e" not in document

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from shaberi_dagster.baselines import promote
 from shaberi_dagster.benchmarks.registry import ENSEMBLE_BENCHMARKS
-from shaberi_dagster.cli import quick_eval
-from shaberi_dagster.cli.generate_cache import generate_cache
-from shaberi_dagster.cli.quick_eval import names_of, request_of
+from shaberi_dagster.cli import quick_eval, shaberi
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.runs.presets import CacheRequest, QuickRequest
+from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.statistics.intervals import paired_proportions_interval, wilson_interval
 from shaberi_dagster.statistics.significance import mcnemar_exact
@@ -87,11 +87,7 @@ def quick(mock: MockEndpoint, sums: Path, *more: str, judge: str | None = MODEL)
 
 def cache(mock: MockEndpoint, sums: Path, *more: str) -> Finished:
     """`generate-cache` in this process, at the mock endpoint."""
-    import typer  # noqa: PLC0415
-
-    app = typer.Typer()
-    app.command()(generate_cache)
-    return _invoked(app, options(mock, sums, *more))
+    return _invoked(shaberi.app, ["generate-cache", *options(mock, sums, *more)])
 
 
 def _invoked(app: Any, arguments: list[str]) -> Finished:
@@ -370,17 +366,15 @@ def test_a_baseline_that_is_not_there_is_told_before_any_call(mock: MockEndpoint
 # ------------------------------------------------------------------------------------------------ options
 
 
-def request(**values: Any) -> Any:
-    settings = {"model": "m", "ensemble": "5", "samples": None, "sample": "30", "tag": None, "prefix": "quick"}
-    settings |= {"benchmarks": ["all"], "strategies": ["all"], "temperature": 0.7, "questions": None}
-    return request_of(**{**settings, **values})
+def request(**values: Any) -> RunRequest:
+    return QuickRequest(model="m", **values).to_request()
 
 
 def test_the_tag_is_made_of_the_settings() -> None:
     assert request().tag == "quick-n30-5x-t0.7"
     assert request(sample="all", ensemble="7", temperature=1.0).tag == "quick-7x-t1"
     assert request(tag="mine", single="first").tag == "mine"
-    assert request(strategies=["elo"], benchmarks=["arc"], api_key_variable="KEY").tag == "quick-n30-5x-t0.7"
+    assert request(strategies=["elo"], datasets=["arc"], api_key_variable="KEY").tag == "quick-n30-5x-t0.7"
 
 
 @pytest.mark.parametrize(
@@ -409,6 +403,28 @@ def test_other_settings_are_another_run(other: dict[str, Any]) -> None:
     assert len({tag, request(single="first", max_tokens=7).tag, request().tag}) == 3
 
 
+@pytest.mark.parametrize(
+    ("asked", "tag"),
+    [
+        (
+            {"max_tokens": 100, "base_url": "http://h/v1", "judge_base_url": "http://j/v1", "judge_model": "j"}
+            | {"single": "first"},
+            "quick-n30-5x-t0.7-66c559d3",
+        ),
+        (
+            {"question_sets": ["gpqa@x"], "questions": "hub", "sample_seed": 3, "ensemble": "a,b"}
+            | {"judge_prompt": "strict"},
+            "quick-n30-2x-t0.7-ceace699",
+        ),
+        ({"model": "embedded/smollm2-135m"}, "quick-n30-5x-t0.7-765c4fc1"),
+    ],
+)
+def test_tags_are_what_they_always_were_so_that_nothing_is_paid_for_again(asked: dict[str, Any], tag: str) -> None:
+    assert QuickRequest(**{"model": "m"} | asked).to_request().tag == tag
+    of_cache = CacheRequest(model="m", max_tokens=7, base_url="http://h/v1").to_request()
+    assert of_cache.tag == "cache-5x-t0.7-17379c85"
+
+
 @pytest.mark.parametrize(("named", "judges"), [(None, None), ("none", []), ("j", ["j"])])
 def test_nobody_judges_but_who_is_named(named: str | None, judges: list[str] | None) -> None:
     asked = request(judge_model=named)
@@ -429,7 +445,7 @@ def test_without_a_judge_what_an_llm_judges_is_refused(mock: MockEndpoint, sums:
 
 
 def test_benchmarks_and_tags() -> None:
-    assert request(benchmarks=["tengu"]).benchmarks == ["tengu"]
+    assert request(datasets=["tengu"]).benchmarks == ["tengu"]
     assert request().benchmarks == list(ENSEMBLE_BENCHMARKS)
 
 
@@ -437,7 +453,6 @@ def test_models_make_up_the_ensemble() -> None:
     assert (request(ensemble="a, b,c").samples, request(ensemble="a,b,c").sample_models) == (3, ["a", "b", "c"])
     assert request(ensemble="a,b", samples=6).samples == 6
     assert request(ensemble="a").samples == 5
-    assert names_of(" a,, b ") == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from shaberi_dagster.cli.report import LIMIT, MARKER, report
+from shaberi_dagster.cli.report import report
+from shaberi_dagster.rendering.ci import LIMIT, MARKER
 from shaberi_dagster.rendering.gate import GateDocument
 from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.statistics.gates import Tally, could_fail, paired_gate, pool

@@ -230,7 +230,7 @@ def test_the_real_questions_are_answered_and_judged_by_two_judges_and_never_paid
         (["--base-url", "localhost:8000"], "base URL 'localhost:8000' must be like http://localhost:8000/v1"),
         (["--model", "embedded/huge"], f"no embedded model 'embedded/huge': there is {DEFAULT_MODEL}"),
         (["--questions", "nowhere"], "question source 'nowhere' must be starter, hub or an existing folder"),
-        (["--score-rounding", "up"], "--score-rounding must be none or legacy, not 'up'"),
+        (["--score-rounding", "up"], "Invalid value for '--score-rounding'"),
         (["--passes", "nonsense"], "unknown pass 'nonsense'"),
         (["--rejudge"], "run org__model@@default has no answers to rejudge"),
         (["--runs", "0"], "'--runs'"),

@@ -1,6 +1,7 @@
 """The statistics in sql/views against scipy, numpy and cases small enough to do by hand."""
 
 import itertools
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
@@ -83,6 +84,10 @@ def store(lake: Lake, table: str, rows: list[Row]) -> None:
         )
     if table == "judgements":
         defaults |= {"superseded": False}
+    if table == "runs":
+        defaults |= {"spec_hash": "", "status": "complete", "updated_at": _CREATED}
+    if table == "questions":
+        defaults |= {"question": "?", "question_set_sha256": ""}
     frame = pl.DataFrame([defaults | row for row in rows], schema=TABLES[table].schema)
     lake.append(table, frame)
 
@@ -437,6 +442,37 @@ def test_the_multi_judge_leaderboard_has_each_set_of_judges(lake: Lake, ask: Ask
         (["a", "b", "c"], "overall", 1, "m", 5.0, 27, 24, 3, 0, 1),
         (["a", "b", "c"], "tengu", 1, "m", 5.0, 27, 24, 3, 0, 1),
     ]
+
+
+def test_a_limited_run_is_never_ranked_with_full_ones(lake: Lake, ask: Ask) -> None:
+    asked = {"origin": "own", "benchmarks": {"tengu": {"question_set": "tengu@9"}}}
+    specs = {"m": asked, "n": asked, "few": asked | {"limit": 2}, "all of them": asked | {"limit": 9}}
+    store(lake, "runs", [run(model) | {"spec": json.dumps(spec)} for model, spec in specs.items()])
+    store(lake, "questions", [sample(question=f"q{k}") | {"position": k} for k in range(9)])
+    scores = {"m": 6.0, "n": 7.0, "few": 10.0, "all of them": 5.0}
+    store(lake, "metrics", [run(model) | metric(judge, score) for model, score in scores.items() for judge in "ab"])
+
+    columns = "asked, rank, model, n_runs"
+    found = ask(f"select {columns} from multi_judge_leaderboard where benchmark = 'overall' order by all")
+    assert [tuple(row.values()) for row in found] == [
+        (["tengu@9"], 1, "n", 3),
+        (["tengu@9"], 2, "m", 3),
+        (["tengu@9"], 3, "all of them", 3),
+        (["tengu@9, 2 asked"], 1, "few", 1),
+    ]
+    assert ask("from multi_judge_leaderboard_of(['m', 'few'])") == []
+    assert len(ask("from multi_judge_leaderboard_of(['m', 'all of them']) where benchmark = 'tengu'")) == 2
+
+
+def test_of_a_models_runs_a_limited_one_does_not_keep_the_full_one_from_being_compared(lake: Lake, ask: Ask) -> None:
+    asked = {"origin": "own", "benchmarks": {"tengu": {"question_set": "tengu@9"}}}
+    runs = [run("m") | {"spec": json.dumps(asked)}, run("m", "few") | {"spec": json.dumps(asked | {"limit": 2})}]
+    store(lake, "runs", [*runs, run("n") | {"spec": json.dumps(asked)}])
+    store(lake, "questions", [sample(question=f"q{k}") | {"position": k} for k in range(9)])
+    store(lake, "metrics", [own | metric("a", 5.0) for own in (run("m"), run("m", "few"), run("n"))])
+
+    found = ask("select model, run_tag from multi_judge_leaderboard_of(['m', 'n']) where benchmark = 'tengu'")
+    assert [tuple(row.values()) for row in found] == [("m", "t"), ("n", "t")]
 
 
 def test_an_overall_score_is_never_over_a_part_of_the_runs_benchmarks(lake: Lake, ask: Ask) -> None:

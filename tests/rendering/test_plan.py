@@ -8,8 +8,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from shaberi_dagster.cli.plan import write_plan
 from shaberi_dagster.forecast import Estimate
+from shaberi_dagster.rendering.document import write
+from shaberi_dagster.rendering.plan import PlanDocument
 
 pytestmark = pytest.mark.unit
 
@@ -48,7 +49,7 @@ BOUND = {"basis": "template (upper bound)", "upper_bound": True, "fallback_calls
 
 def printed(*estimates: Estimate, width: int = WIDE, as_json: bool = False) -> str:
     file = io.StringIO()
-    write_plan(estimates, Console(file=file, width=width), as_json=as_json)
+    write(PlanDocument(estimates), "json" if as_json else "table", Console(file=file, width=width))
     return file.getvalue()
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from shaberi_dagster.cli.evaluation import Evaluation
 from shaberi_dagster.export.results_tree import is_exported
 from shaberi_dagster.lake.catalog import CATALOG_NAME
+from shaberi_dagster.running import Evaluation
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
 from tests.mock_endpoint import MockEndpoint, content_for

@@ -1,0 +1,207 @@
+"""Options of a command made of pydantic models: names, types, ranges, defaults and help are those of the fields."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import annotated_types
+import typer
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+from typer.core import TyperCommand
+
+from shaberi_dagster import __version__
+from shaberi_dagster.cli.completion import completer
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.runs.option import Option
+
+MORE_EXAMPLES = "More examples:"
+"""Begins the part of an epilog that only the long help shows."""
+_SHORT = ("what", "how", "budget")
+_LONG = (*_SHORT, "advanced", "as the original")
+_METAVARS = {int: "N", float: "X", str: "NAME", Path: "FILE"}
+_HELP_ALL = "shaberi.help_all"
+
+
+class CommandOptions(BaseModel):
+    """Base of what a command can be told beside what it is to make."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    debug: Annotated[bool, Field(description="Show the traceback of an error"), Option("advanced")] = False
+
+
+def takes_models(function: Callable[..., int], files: Callable[[Path], Mapping[str, Any]] | None = None) -> Any:
+    """The function of a typer command whose options are the fields of the models that this function takes.
+
+    Args:
+        function: Its parameters are pydantic models. Fields with an `Option` are options of the command; a field is set
+            only if its option is given.
+        files: Reads what the file of an option `--config` says, which options override.
+
+    Returns:
+        What `typer.Typer.command` takes, with `OptionsCommand`.
+    """
+    models: dict[str, type[BaseModel]] = {
+        name: parameter.annotation for name, parameter in inspect.signature(function, eval_str=True).parameters.items()
+    }
+    fields = {name: field for model in models.values() for name, field in model.model_fields.items()}
+    options = {name: one for name, field in fields.items() if (one := _option_of(field))}
+
+    def command(context: typer.Context, **values: Any) -> int:
+        given: dict[str, Any] = {
+            name: _items(value) if _is_list(fields[name]) and not options[name].repeated else value
+            for name, value in values.items()
+            if name in options and _is_given(context, name)
+        }
+        if files and "config" in given:
+            given = dict(files(given["config"])) | given
+        return function(**{name: _filled(model, given, context) for name, model in models.items()})
+
+    parameters = [_parameter(name, fields[name], option) for name, option in options.items()]
+    for name, flag in (("version", Version), ("help_all", _HelpAll)):
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=flag))
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    command.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
+    command.__annotations__ = {}
+    return command
+
+
+class OptionsCommand(TyperCommand):
+    """A command whose help stands in groups: the main ones on one screen, all of them with `--help-all`."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each group; the short help only names the options of the others."""
+        groups: dict[str, list[Any]] = {}
+        for one in self.params:
+            groups.setdefault(getattr(one, "rich_help_panel", None) or "advanced", []).append(one)
+        whole = ctx.meta.get(_HELP_ALL, False)
+        for group in _LONG if whole else _SHORT:
+            if group in groups:
+                rows = [one.get_help_record(ctx) if whole else _short_record(one, ctx) for one in groups[group]]
+                with formatter.section(group.capitalize()):
+                    formatter.write_dl([row for row in rows if row])
+        if not whole:
+            more = sum(len(groups.get(group, ())) for group in _LONG[len(_SHORT) :])
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(f"--help-all explains {more} more options, with more examples and the exit codes.")
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples; the short help has only the first."""
+        first, _, others = (self.epilog or "").partition(MORE_EXAMPLES)
+        text = f"{first.rstrip()}\n{others.lstrip(chr(10))}" if ctx.meta.get(_HELP_ALL) else first
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(inspect.cleandoc(text))
+
+    @staticmethod
+    def whole_help(context: Any) -> str:
+        """What `--help-all` shows."""
+        context.meta[_HELP_ALL] = True
+        text: str = context.get_help()
+        return text
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"shaberi-dagster {__version__}")
+        raise typer.Exit
+
+
+def _show_all(context: typer.Context, value: bool) -> None:
+    if value:
+        typer.echo(OptionsCommand.whole_help(context))
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
+_HelpAll = Annotated[
+    bool, typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show all options, and exit.")
+]
+
+
+def _parameter(name: str, field: FieldInfo, option: Option) -> inspect.Parameter:
+    """A field as a parameter of a typer command."""
+    kind = _plain_type(field.annotation)
+    is_list = _is_list(field)
+    names = option.names or (f"--{name.replace('_', '-')}",)
+    required = "  [required]" if field.is_required() else ""
+    several = "; repeat for several" if option.repeated else ""
+    info = typer.Option(
+        *names,
+        help=f"{field.description}{several}.{required}",
+        min=_bound(field, annotated_types.Ge),
+        max=_bound(field, annotated_types.Le),
+        metavar=option.metavar or _metavar(kind, is_list=is_list and not option.repeated),
+        rich_help_panel=option.group,
+        autocompletion=completer(option.known) if option.known else None,
+    )
+    of_list = list[str] if option.repeated else str
+    annotation: Any = of_list if is_list else kind
+    default = None if field.is_required() else ",".join(field.default) if is_list and field.default else field.default
+    if default is None:
+        annotation |= None
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, info]
+    )
+
+
+def _option_of(field: FieldInfo) -> Option | None:
+    return next((one for one in field.metadata if isinstance(one, Option)), None)
+
+
+def _plain_type(annotation: Any) -> Any:
+    """The type without `| None`."""
+    if get_origin(annotation) is Literal:
+        return annotation
+    kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
+    return kinds[0] if type(None) in get_args(annotation) else annotation
+
+
+def _is_list(field: FieldInfo) -> bool:
+    return get_origin(_plain_type(field.annotation)) in {list, tuple}
+
+
+def _metavar(kind: Any, *, is_list: bool) -> str | None:
+    if get_origin(kind) is Literal:
+        return "|".join(get_args(kind))
+    return "NAMES" if is_list else _METAVARS.get(kind, "NAME")
+
+
+def _bound(field: FieldInfo, kind: type) -> Any:
+    """The least value (`Ge`) or the greatest (`Le`) that a field takes; None if there is none."""
+    one: Any = next((one for one in field.metadata if isinstance(one, kind)), None)
+    return one and getattr(one, kind.__name__.lower())
+
+
+def _items(text: str) -> list[str]:
+    """The items of a comma-separated list."""
+    return [item for part in text.split(",") if (item := part.strip())]
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _filled(model: type[BaseModel], given: Mapping[str, Any], context: typer.Context) -> BaseModel:
+    """The model with those of the given values that are its own."""
+    try:
+        return model.model_validate({name: value for name, value in given.items() if name in model.model_fields})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else ""
+        option = next((max(one.opts, key=len) for one in context.command.params if one.name == name), name)
+        hint = f" ({context.command_path} --help lists what there is)"
+        text = f"Missing option '{option}'" if first["type"] == "missing" else f"{option}: {first['msg']}"
+        raise ConfigurationError(text + hint) from error
+
+
+def _short_record(one: Any, context: Any) -> tuple[str, str]:
+    """Name and help of an option, on one line if possible."""
+    name = one.opts[0] if one.is_flag else f"{one.opts[0]} {one.display_type_rich(ctx=context)}"
+    default = f"  [{one.default}]" if one.default is not None and one.default is not False else ""
+    return name, f"{one.help}{default}"

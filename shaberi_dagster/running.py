@@ -1,0 +1,307 @@
+"""Requests evaluated in this process, as commands and `evaluate()` do it: plan, check, materialize."""
+
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+import orjson
+import polars as pl
+
+from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.errors import ConfigurationError, EndpointError
+from shaberi_dagster.evaluation import CALLING_STAGES, check_endpoints, is_up_to_date
+from shaberi_dagster.forecast import Estimate, forecast
+from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
+from shaberi_dagster.llm.embedded import DEFAULT_MODEL
+from shaberi_dagster.passes.pipeline import BASELINE
+from shaberi_dagster.progress import Reporter, failures_in_words
+from shaberi_dagster.prompting import judges_alike
+from shaberi_dagster.publishing import changed, published_at_the_end
+from shaberi_dagster.rendering.live import reporter_for
+from shaberi_dagster.rendering.text import printable
+from shaberi_dagster.reports.score_reading import Selection
+from shaberi_dagster.runs.planning import benchmarks_of, judged_anew, load_run, named_judges, plan_run, store_run
+from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.workspace import Workspace, reporting_to
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.stages.metrics import set_status
+from shaberi_dagster.stages.result import STAGES
+
+
+class Evaluation:
+    """The runs that some requests stand for; progress goes to stderr.
+
+    Args:
+        requests: One for each run.
+        options: How calls are made.
+        rejudge: Judge the stored answers anew instead of bringing everything up to date.
+        reprocess: Read the stored outputs again instead, and call nobody.
+        command: By whose name Dagster knows it.
+        stages: Only these; None means all that the options leave.
+
+    Attributes:
+        calls_made: Calls that `run` made, by stage.
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[RunRequest],
+        options: CallOptions,
+        *,
+        rejudge: bool = False,
+        reprocess: bool = False,
+        command: str = "run-evals",
+        stages: Sequence[str] | None = None,
+    ) -> None:
+        self.calls_made: dict[str, int] = {}
+        self._refusals: list[str] = []
+        self._workspace = Workspace(Settings.from_environment(), options=options)
+        self._command, self._command_id = command, uuid.uuid4().hex
+        self._only = stages
+        self._rejudge, self._reprocess = rejudge, reprocess
+        self._pipeline = ",".join(requests[0].passes or []) or BASELINE
+        self._judges_asked = named_judges(requests[0], self._workspace)
+        self._benchmarks = self._asked_benchmarks(requests[0])
+        self._specs = [self._judged_anew(one) if rejudge else self._planned(one) for one in requests]
+
+    @property
+    def workspace(self) -> Workspace:
+        """Where it reads and writes."""
+        return self._workspace
+
+    @property
+    def spec(self) -> RunSpec:
+        """The only run, or the first of several."""
+        return self._specs[0]
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """What it is about; the runs may have others."""
+        return self._benchmarks
+
+    def run(self) -> str:
+        """Materialize all runs, one after the other.
+
+        Returns:
+            `complete`, or the first other state of a benchmark; `partial` where not all stages are asked for.
+        """
+        reporter = reporter_for(sys.stderr)
+        calls_before = self._n_calls()
+        with reporting_to(reporter):
+            if self._is_up_to_date():
+                self._announce(reporter.note)
+            else:
+                with published_at_the_end(self._workspace):
+                    self._work(reporter)
+        self.calls_made = dict(self._n_calls() - calls_before)
+        if self._only is not None:
+            return "partial"
+        states = [self._state(spec) for spec in self._specs]
+        status = next((state for state in states if state != "complete"), "complete")
+        if status == "complete" and not self.calls_made:
+            reporter.note("nothing left to do: no call was made")
+        return status
+
+    def _work(self, reporter: Reporter) -> None:
+        """Materialize everything on the instance that the UI shows."""
+        from shaberi_dagster.defs.execution import close_dead_runs, open_instance  # noqa: PLC0415
+        from shaberi_dagster.defs.jobs import run_in_process  # noqa: PLC0415
+        from shaberi_dagster.defs.partitions import add_partition  # noqa: PLC0415
+        from shaberi_dagster.defs.resources import COMMAND_TAG  # noqa: PLC0415
+
+        workspace = self._workspace
+        if not self._reprocess and any(not self._is_complete(spec) for spec in self._specs):
+            stages = self._stages()
+            answers = self._benchmarks if "answers" in stages and not self._samples_are_there() else []
+            graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
+            check_endpoints(self.spec, workspace, answers=answers, judges=self._llm_judges(), graders=graders)
+        self._announce(reporter.note)
+        instance = open_instance(workspace.settings.dagster_home)
+        close_dead_runs(instance)
+        materialize = partial(
+            run_in_process,
+            benchmarks=self._benchmarks,
+            instance=instance,
+            judges=self._judges(),
+            reprocess=self._reprocess,
+            reexamine=self._reprocess and self._pipeline == BASELINE,
+            options=workspace.options,
+            tags={"shaberi/command": self._command, COMMAND_TAG: self._command_id},
+        )
+        reporter.expect(sum(map(self._n_items, self._specs)))
+        for spec in self._specs:
+            store_run(spec, workspace)
+            add_partition(spec, instance)
+            try:
+                materialize(spec.run_id, stages=self._stages())
+            except EndpointError as error:
+                # It worked when the command began. What is there is scored; the same command does the rest.
+                reporter.note(str(error))
+                self._refusals.append(str(error))
+                without_calls = [stage for stage in self._stages() if stage in {"scores", "metrics"}]
+                materialize(spec.run_id, stages=without_calls)
+            if self._only is not None:
+                set_status(spec, workspace)
+                changed(spec.run_id, workspace)
+
+    @property
+    def selection(self) -> Selection:
+        """The scores of these runs."""
+        asked = self._judges_asked
+        judges = (name for one in self._benchmarks for name in self.spec.chosen_judges(one, asked)) if asked else ()
+        return Selection(
+            models=[self.spec.model],
+            tags=[spec.run_tag for spec in self._specs],
+            judges=list(dict.fromkeys(judges)),
+            pipeline=self._pipeline,
+            runs=len(self._specs) if len(self._specs) > 1 else None,
+        )
+
+    def failures(self) -> str:
+        """Why not all is complete, in one line."""
+        keys = {"run_id": [spec.run_id for spec in self._specs], "benchmark": self._benchmarks}
+        reasons = list(self._refusals)
+        for stage in (one for one in self._stages() if one in CALLING_STAGES):
+            rows = self._workspace.lake.read(stage, keys).filter(status="error")
+            if stage == "judgements":
+                rows = rows.filter(~pl.col("superseded"))
+            if rows.height:
+                failures = failures_in_words(rows.height, Counter(rows["error_class"].drop_nulls()))
+                messages = Counter(rows["error_message"].drop_nulls()).most_common(1)
+                reasons.append(f"{stage}: {failures}" + "".join(f", such as {message}" for message, _ in messages))
+        told = printable("; ".join(reasons)) or "some parts failed"
+        return f"{told}; `shaberi sql failures` tells more, the same command tries again"
+
+    def plan(self) -> list[Estimate]:
+        """What would be done."""
+        stages, judges = self._stages(), self._judges()
+        return forecast(self._specs, self._benchmarks, stages, self._workspace, now=datetime.now(UTC), judges=judges)
+
+    def _asked_benchmarks(self, request: RunRequest) -> list[str]:
+        run_id = run_id_of(check_model_name(request.model), check_run_tag(request.tag))
+        return benchmarks_of(request, load_run(self._workspace.lake, run_id))
+
+    def _planned(self, request: RunRequest) -> RunSpec:
+        return plan_run(request, self._workspace, is_judged="judgements" in (self._only or STAGES))
+
+    def _judged_anew(self, request: RunRequest) -> RunSpec:
+        """Judges that judged the run before get a new round; a judge that is new to it needs none."""
+        run_id = run_id_of(check_model_name(request.model), check_run_tag(request.tag))
+        before = load_run(self._workspace.lake, run_id)
+        if before is None:
+            raise ConfigurationError(f"run {run_id} has no answers to rejudge: leave --rejudge out")
+        # No answer is made, so a limited run stays limited.
+        spec = plan_run(request.model_copy(update={"limit": request.limit or before.limit}), self._workspace)
+        old = {judge.name for judge in before.judges}
+        old |= {name for one in before.benchmarks.values() for name in one.imported_judges}
+        asked = self._judges_asked or [judge.name for judge in spec.judges]
+        return judged_anew(spec, [name for name in asked if name in old], self._benchmarks)
+
+    def _stages(self) -> list[str]:
+        spec = self._specs[0]
+        without = set() if spec.passes else {"pass_outputs"}
+        if not any(spec.benchmarks[name].has_consensus for name in self._benchmarks):
+            without.add("consensus")
+        if self._rejudge or self._reprocess or spec.origin == "imported":
+            without.add("answers")
+        return [stage for stage in self._only or STAGES if stage not in without]
+
+    def _n_items(self, spec: RunSpec) -> int:
+        """Rows of the stages that make calls; those of passes are not counted before they are made."""
+
+        def counts(name: str) -> dict[str, int]:
+            samples, answers = spec.n_planned(name), spec.n_answers(name)
+            judges = len(spec.chosen_judges(name, self._judges()))
+            return {"answers": samples, "consensus": answers - samples, "judgements": answers * judges}
+
+        return sum(counts(name).get(stage, 0) for name in self._benchmarks for stage in self._stages())
+
+    def _judges(self) -> list[str]:
+        """With --rejudge only the judges asked for are called."""
+        return self._judges_asked if self._rejudge else []
+
+    def _samples_are_there(self) -> bool:
+        """Whether several samples are stored or paid for, so that their endpoint is not needed for them."""
+        if not self._is_sampled():
+            return False
+        return not answers_missing(self.spec, self._benchmarks, self._workspace)
+
+    def _is_sampled(self) -> bool:
+        return any(self.spec.benchmarks[name].samples > 1 for name in self._benchmarks)
+
+    def _llm_judges(self) -> list[str]:
+        """The judges that are asked about everything; those that rules leave something to may not be asked at all."""
+        judged = [name for name in self._benchmarks if not get_benchmark(name).has_rule]
+        return [judge for name in judged for judge in self.spec.chosen_judges(name, self._judges())]
+
+    def _graders(self) -> list[str]:
+        """The judges that rules leave something to."""
+        if "judgements" not in self._stages():
+            return []
+        ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
+        chosen = (self.spec.judge(one) for name in ruled for one in self.spec.chosen_judges(name, self._judges()))
+        return sorted({judge.name for judge in chosen if judge})
+
+    def _is_up_to_date(self) -> bool:
+        """Whether there is nothing to do, which is found out without Dagster."""
+        if self._rejudge or self._reprocess:
+            return False
+        stages = self._stages()
+        return all(is_up_to_date(spec, self._benchmarks, stages, self._workspace) for spec in self._specs)
+
+    def _is_complete(self, spec: RunSpec) -> bool:
+        return load_run(self._workspace.lake, spec.run_id) == spec and self._state(spec) == "complete"
+
+    def _n_calls(self) -> Counter[str]:
+        """Calls that are the runs' own, by stage."""
+        keys = {"run_id": [spec.run_id for spec in self._specs]}
+        return Counter(self._workspace.lake.read("calls", keys, ["stage"])["stage"].to_list())
+
+    def _state(self, spec: RunSpec) -> str:
+        """Of the benchmarks that this command is about; the run may have others."""
+        (text,) = self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["status_by_benchmark"]).row(0)
+        states: dict[str, str] = orjson.loads(text)
+        return next((states[name] for name in self._benchmarks if states[name] != "complete"), "complete")
+
+    def _announce(self, note: Callable[[str], object]) -> None:
+        spec = self.spec
+        for name in self._benchmarks:
+            settings = spec.benchmarks[name]
+            note(f"{name}: {settings.question_set} ({settings.n_questions} questions, from {settings.source})")
+        if self._is_sampled():
+            planned = sum(map(spec.n_planned, self._benchmarks))
+            missing = answers_missing(spec, self._benchmarks, self._workspace)
+            note(f"samples: {planned - missing} of {planned} are there or paid for, {missing} calls to make")
+        ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
+        if ruled and "judgements" in self._stages():
+            note(
+                f"{', '.join(ruled)}: graded by rules; what they cannot tell by "
+                f"{', '.join(self._graders()) or 'nobody, so it is wrong (--judge-model names somebody)'}"
+            )
+        prompts = self._workspace.prompts
+        for judge in spec.judges:
+            if judge.prompt and judge.name in (self._judges() or [judge.name]):
+                variant = prompts.variant(judge.prompt)
+                alike = [name for name in self._benchmarks if judges_alike(prompts, variant, get_benchmark(name))]
+                if alike:
+                    note(f"judge {judge.name} is told what {judge.model} is told in {', '.join(alike)}")
+        if DEFAULT_MODEL in self._llm_judges():
+            note(
+                f"judge {DEFAULT_MODEL} is a tiny model that shows the pipeline at work; its scores mean little. "
+                "Name a real one with --judge-model."
+            )
+
+
+def answers_missing(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> int:
+    """How many answers of a run nobody has paid for yet.
+
+    Args:
+        spec: The run, planned or stored.
+        benchmarks: Some of its benchmarks.
+        workspace: Its lake and journals are read.
+    """
+    estimates = forecast([spec], benchmarks, ["answers"], workspace, now=datetime.now(UTC))
+    return sum(one.calls for one in estimates)

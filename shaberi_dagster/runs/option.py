@@ -1,0 +1,28 @@
+"""How fields of request models are given on a command line: the models say it, `cli/options.py` makes options of it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Group = Literal["what", "how", "budget", "advanced", "as the original"]
+"""Where the help lists an option; the last two only in its long form."""
+Known = Literal["benchmarks", "strategies", "passes", "judges", "models", "runs"]
+"""Kinds of names that a shell can complete."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A field's option. Its type, range, default and help are the field's.
+
+    Attributes:
+        group: Where the help lists it.
+        names: Its spellings; none: the field's name with dashes.
+        metavar: What the help shows for the value; "" is by its type.
+        repeated: Whether a list is given by repeating the option; else its items are separated by commas.
+        known: What the shell completes it with; None is nothing.
+    """
+
+    group: Group
+    names: tuple[str, ...] = ()
+    metavar: str = ""
+    repeated: bool = False
+    known: Known | None = None

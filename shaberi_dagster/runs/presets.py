@@ -1,0 +1,210 @@
+"""What `quick-eval` and `generate-cache` are asked for: a `RunRequest` in fewer words, its tag made of its settings."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from shaberi_dagster.benchmarks.registry import DEFAULT_SEED, ENSEMBLE_BENCHMARKS
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.identity import sha256_json
+from shaberi_dagster.llm.embedded import DEFAULT_MODEL
+from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.spec import (
+    BaseUrl,
+    ConsensusModel,
+    JudgeKeyVariable,
+    JudgePrompt,
+    KeyVariable,
+    Questions,
+    QuestionSets,
+    RunRequest,
+)
+from shaberi_dagster.settings import Settings
+
+_DEFAULT_SIZE = 5
+_ALL, _NOBODY = "all", "none"
+
+
+class CacheRequest(BaseModel):
+    """Several samples of each answer, one of them as the single answer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    prefix: ClassVar[str] = "cache"
+    """First part of a tag that is made of the settings."""
+
+    model: Annotated[str, Field(description="Model to evaluate, e.g. gpt-4.1-mini"), Option("what", known="models")]
+    datasets: Annotated[
+        tuple[str, ...],
+        Field(description="Benchmarks"),
+        Option("what", ("--datasets", "--dataset"), known="benchmarks"),
+    ] = (_ALL,)
+    sample: Annotated[str, Field(description="Questions of each benchmark, or all"), Option("what", metavar="N")] = _ALL
+    ensemble: Annotated[
+        str,
+        Field(description="Number of samples, or models they are from"),
+        Option("what", metavar="N|MODELS", known="models"),
+    ] = str(_DEFAULT_SIZE)
+    samples: Annotated[
+        int | None,
+        Field(ge=2, description="Number of samples where --ensemble names models; default: one of each"),
+        Option("advanced"),
+    ] = None
+    tag: Annotated[
+        str | None, Field(description="Of the run; default: made of the settings"), Option("what", known="runs")
+    ] = None
+    temperature: Annotated[float, Field(ge=0, le=2, description="Of samples"), Option("how")] = 0.7
+    max_tokens: Annotated[
+        int | None, Field(ge=1, description="Most tokens of a reply; default: 6000"), Option("how")
+    ] = None
+    single: Annotated[
+        Literal["own", "first"],
+        Field(description="The single answer: a sample of its own, or the first of the ensemble"),
+        Option("advanced"),
+    ] = "own"
+    sample_order: Annotated[
+        Literal["pinned", "mulberry32"],
+        Field(description="How --sample chooses: pinned, or the original's seeded order"),
+        Option("as the original"),
+    ] = "pinned"
+    sample_seed: Annotated[
+        int, Field(ge=0, description="Which sample, each a question set of its own"), Option("advanced")
+    ] = DEFAULT_SEED
+    base_url: BaseUrl = None
+    api_key_variable: KeyVariable = None
+    questions: Questions = None
+    question_sets: QuestionSets = None
+
+    def to_request(self) -> RunRequest:
+        """The request that it stands for.
+
+        Raises:
+            ConfigurationError: A number cannot be understood.
+        """
+        return self._request(self._settings, strategies=[])
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """Fields that are those of a `RunRequest`, and tell runs apart where no tag does."""
+        return self.model_dump(
+            include={"max_tokens", "single", "sample_order", "base_url", "api_key_variable", "question_sets"}
+        )
+
+    def _request(
+        self, settings: dict[str, Any], *, strategies: list[str], grader: str | None = None, **others: Any
+    ) -> RunRequest:
+        """The request with a tag of its own, unless it is given.
+
+        Args:
+            settings: As `_settings`.
+            strategies: Names.
+            grader: Who grades, as the tag has it.
+            others: Further fields of the request.
+        """
+        size, models = self._size_and_models
+        n = None if self.sample == _ALL else _count("--sample", self.sample, 1, "a number of questions or all")
+        named = {
+            "grader_model": grader,
+            "ensemble_models": models,
+            "sample_seed": None if self.sample_seed == DEFAULT_SEED else self.sample_seed,
+            "questions": _source(self.questions),
+        }
+        parts = [self.prefix, *([f"n{n}"] if n else []), f"{size}x", f"t{self.temperature:g}"]
+        if unusual := self._unusual(settings | named):
+            parts.append(sha256_json(unusual)[:8])
+        where = {
+            "judge_base_url": settings.get("judge_base_url") or self.base_url,
+            "judge_api_key_variable": settings.get("judge_api_key_variable") or self.api_key_variable,
+        }
+        return RunRequest(
+            model=self.model,
+            tag="-".join(parts) if self.tag is None else self.tag,
+            benchmarks=list(ENSEMBLE_BENCHMARKS) if self.datasets == (_ALL,) else list(self.datasets),
+            samples=size,
+            sample_models=models,
+            strategies=strategies,
+            sample=n,
+            sample_seed=self.sample_seed,
+            temperature=self.temperature,
+            questions=self.questions,
+            **settings | others | where,
+        )
+
+    def _unusual(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Those that are not as they would be without a word, apart from those that a run can take more of."""
+        usual = {"single": "own", "sample_order": "pinned", "consensus_model": self.model, "grader_model": self.model}
+        free = {"api_key_variable", "judge_api_key_variable"}
+        return {
+            name: value
+            for name, value in settings.items()
+            if name not in free and value is not None and value != usual.get(name)
+        }
+
+    @property
+    def _size_and_models(self) -> tuple[int, list[str] | None]:
+        """How many samples, and of which models if they are not all of the evaluated one."""
+        if self.ensemble.strip().lstrip("+-").isdecimal():
+            if self.samples is not None:
+                raise ConfigurationError(
+                    "--samples goes with --ensemble MODEL,MODEL,…; without models give --ensemble N"
+                )
+            return _count("--ensemble", self.ensemble, 2, "2 or more samples, or models"), None
+        models = [name for part in self.ensemble.split(",") if (name := part.strip())]
+        if not models:
+            raise ConfigurationError("--ensemble must be 2 or more samples, or models")
+        return self.samples or (len(models) if len(models) > 1 else _DEFAULT_SIZE), models
+
+
+class QuickRequest(CacheRequest):
+    """Single answers and consensus strategies on samples that they share."""
+
+    prefix: ClassVar[str] = "quick"
+
+    strategies: Annotated[
+        tuple[str, ...],
+        Field(description="Make a consensus of the samples"),
+        Option("what", ("--strategy", "--strategies"), known="strategies"),
+    ] = (_ALL,)
+    sample: Annotated[str, Field(description="Questions of each benchmark, or all"), Option("what", metavar="N")] = "30"
+    consensus_model: ConsensusModel = None
+    judge_model: Annotated[
+        str | None,
+        Field(description="Judges what rules cannot; the word none: nobody"),
+        Option("what", metavar="MODEL", known="judges"),
+    ] = None
+    judge_prompt: JudgePrompt = None
+    judge_base_url: Annotated[
+        str | None, Field(description="Endpoint of the judge; default: the model's"), Option("how", metavar="URL")
+    ] = None
+    judge_api_key_variable: JudgeKeyVariable = None
+
+    def to_request(self) -> RunRequest:
+        """The request that it stands for.
+
+        Raises:
+            ConfigurationError: A number cannot be understood.
+        """
+        from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES  # noqa: PLC0415  (--help needs none)
+
+        own = self.model_dump(include={"consensus_model", "judge_prompt", "judge_base_url", "judge_api_key_variable"})
+        named = self.judge_model
+        return self._request(
+            self._settings | own,
+            strategies=list(DEFAULT_STRATEGIES if self.strategies == (_ALL,) else self.strategies),
+            # As if the model graded, which it did without a word until 2026-11: tags stay what they were.
+            grader=named or (_NOBODY if self.model == DEFAULT_MODEL else self.model),
+            judge_models=None if named is None else [] if named == _NOBODY else [named],
+        )
+
+
+def _source(questions: str | None) -> str | None:
+    """Where questions are from, if it is not the starter sets."""
+    configured = Settings.from_environment().datasets
+    source = questions or (str(configured) if configured else "starter")
+    return None if source == "starter" else source
+
+
+def _count(option: str, text: str, least: int, other: str) -> int:
+    if not text.strip().isdecimal() or int(text) < least:
+        raise ConfigurationError(f"{option} must be {other}, not {text!r}")
+    return int(text)

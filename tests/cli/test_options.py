@@ -1,0 +1,234 @@
+"""Options made of the fields of models: given ones fill the fields, help stands in groups, shells complete names."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import jsonschema
+import pytest
+import typer
+import yaml
+from pydantic import Field
+from typer.testing import CliRunner
+
+from shaberi_dagster import __version__
+from shaberi_dagster.cli import quick_eval, run_evals, shaberi, view_scores
+from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, takes_models
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.request_file import read_request, read_values, request_schema
+from shaberi_dagster.runs.spec import CallOptions, RunRequest
+
+pytestmark = pytest.mark.unit
+
+_COMMANDS = {
+    "run-evals": (run_evals.app, []),
+    "quick-eval": (quick_eval.app, []),
+    "generate-cache": (shaberi.app, ["generate-cache"]),
+}
+
+
+class _More(CommandOptions):
+    loud: Annotated[bool, Field(description="Say it loudly"), Option("how")] = False
+    often: Annotated[int, Field(ge=1, description="How often"), Option("how")] = 1
+    config: Annotated[Path | None, Field(description="A file"), Option("how")] = None
+
+
+def given(*arguments: str) -> tuple[RunRequest, CallOptions, _More]:
+    """What a command gets when it is called with these arguments."""
+    got: list[Any] = []
+
+    def command(request: RunRequest, calls: CallOptions, more: _More) -> int:
+        """Take what is given."""
+        got.extend((request, calls, more))
+        return 0
+
+    app = typer.Typer()
+    app.command(cls=OptionsCommand)(takes_models(command, files=read_values))
+    app(arguments, standalone_mode=False)
+    return got[0], got[1], got[2]
+
+
+def test_only_fields_whose_options_are_given_are_set() -> None:
+    request, calls, more = given("--model", "m", "--limit", "3", "--fresh", "--often", "2")
+
+    assert request == RunRequest(model="m", limit=3)
+    assert request.model_fields_set == {"model", "limit"}
+    assert calls == CallOptions(fresh=True)
+    assert more == _More(often=2)
+
+
+def test_lists_are_separated_by_commas_or_repeated_as_the_field_says() -> None:
+    request, _, _ = given(
+        *("--model", "m", "--benchmark", "elyza, tengu,", "--strategies", "elo", "-fp", "0.5"),
+        *("--judge-model", "a", "--judge-model", "b,c"),
+    )
+
+    assert request.benchmarks == ["elyza", "tengu"]
+    assert request.judge_models == ["a", "b,c"]
+    assert (request.strategies, request.frequency_penalty) == (["elo"], 0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--limit", "0", "--model", "m"], "--limit"),
+        (["--temperature", "2.5", "--model", "m"], "--temperature"),
+        (["--limiter", "magic", "--model", "m"], "--limiter"),
+        (["--limit", "3"], "Missing option '--model'"),
+    ],
+)
+def test_ranges_choices_and_what_is_required_are_those_of_the_fields(arguments: list[str], complaint: str) -> None:
+    with pytest.raises(Exception) as raised:  # noqa: PT011  (typer's own, or ours)
+        given(*arguments)
+    error: Any = raised.value
+    assert complaint in (str(error) if isinstance(error, ConfigurationError) else error.format_message())
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+def test_the_usual_help_fits_a_screen_and_the_long_one_has_every_option(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    app, path = _COMMANDS[name]
+    short, whole = (
+        CliRunner().invoke(app, [*path, option], terminal_width=80).output for option in ("--help", "--help-all")
+    )
+
+    assert len(short.splitlines()) <= 40
+    assert max(map(len, short.splitlines())) <= 110  # examples, which are not broken
+    groups = ["What:", "How:", "Budget:"]
+    assert [line for line in short.splitlines() if line in {*groups, "Advanced:", "As the original:"}] == groups
+    assert [one for one in (*groups, "Advanced:", "As the original:") if one not in whole] == []
+    assert "--sample-order" in whole
+    assert "--sample-order" not in short
+
+
+def test_every_field_of_a_request_is_an_option_of_run_evals_but_one_that_has_another_name_now() -> None:
+    command = typer.main.get_command(run_evals.app)
+    options = {one.name for one in command.params}
+
+    assert {*RunRequest.model_fields, *CallOptions.model_fields} - options == {"grader_model"}
+
+
+@pytest.mark.parametrize("app", [run_evals.app, quick_eval.app, view_scores.app, shaberi.app])
+def test_every_script_says_its_version(app: typer.Typer) -> None:
+    assert CliRunner().invoke(app, ["--version"]).output == f"shaberi-dagster {__version__}\n"
+
+
+# ------------------------------------------------------------------------------------------------ files
+
+
+def write(folder: Path, **values: Any) -> str:
+    path = folder / "request.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return str(path)
+
+
+def test_a_file_is_the_request_and_options_override_it(tmp_path: Path) -> None:
+    path = write(tmp_path, model="m", tag="july", benchmarks=["elyza"], limit=5, fresh=True)
+
+    request, calls, _ = given("--config", path, "--tag", "august", "--max-cost", "2")
+
+    assert request == RunRequest(model="m", tag="august", benchmarks=["elyza"], limit=5)
+    assert calls == CallOptions(fresh=True, max_cost=2)
+
+
+def test_a_default_that_is_given_overrides_a_file(tmp_path: Path) -> None:
+    path = write(tmp_path, model="m", tag="july", limiter="aimd")
+
+    request, calls, _ = given("--config", path, "--tag", "default", "--limiter", "adaptive")
+
+    assert (request.tag, calls.limiter) == ("default", "adaptive")
+
+
+def test_a_file_may_leave_the_model_to_an_option(tmp_path: Path) -> None:
+    assert given("--config", write(tmp_path, limit=2), "--model", "m")[0] == RunRequest(model="m", limit=2)
+    with pytest.raises(ConfigurationError, match="Missing option '--model'"):
+        given("--config", write(tmp_path, limit=2))
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"model": "m", "limit": 0}, r"request\.yaml: limit: Input should be greater than or equal to 1"),
+        ({"model": "m", "loud": True}, r"request\.yaml: loud: Extra inputs are not permitted"),
+        ({"model": "m", "benchmarks": "elyza"}, r"request\.yaml: benchmarks: Input should be a valid list"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_with_its_name_and_field(
+    values: dict[str, Any], complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        given("--config", write(tmp_path, **values))
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"gone\.yaml: No such file"):
+        given("--config", str(tmp_path / "gone.yaml"))
+
+
+def test_print_config_prints_the_file_that_asks_for_the_same(tmp_path: Path) -> None:
+    path = write(tmp_path, model="m", limit=5)
+    options = ["--config", path, "--judge-model", "a", "--benchmark", "elyza,tengu", "--max-cost", "2.5"]
+
+    printed = CliRunner().invoke(run_evals.app, [*options, "--print-config"]).output
+
+    again = tmp_path / "again.yaml"
+    again.write_text(printed, encoding="utf-8")
+    assert read_request(again) == given(*options)[:2]
+    values = {"model": "m", "limit": 5, "judge_models": ["a"], "benchmarks": ["elyza", "tengu"], "max_cost": 2.5}
+    assert yaml.safe_load(printed) == values
+
+
+def test_the_schema_that_shaberi_prints_takes_what_a_file_may_say_and_nothing_else() -> None:
+    schema = json.loads(CliRunner().invoke(shaberi.app, ["schema"]).output)
+
+    assert schema == json.loads(json.dumps(request_schema()))
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.check_schema(schema)
+    assert validator.is_valid({"model": "m", "benchmarks": ["elyza"], "limit": 3, "limiter": "aimd"})
+    wrong: list[dict[str, Any]] = [
+        {},
+        {"model": "m", "limit": 0},
+        {"model": "m", "limiter": "x"},
+        {"model": "m", "n": 1},
+    ]
+    assert [one for one in wrong if validator.is_valid(one)] == []
+
+
+# ------------------------------------------------------------------------------------------------ completion
+
+
+def completed(app: typer.Typer, name: str, words: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What bash is told when Tab is pressed after these words."""
+    monkeypatch.setenv("COMP_WORDS", f"{name} {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" "))))
+    monkeypatch.setenv(f"_{name.upper().replace('-', '_')}_COMPLETE", "complete_bash")
+    return CliRunner().invoke(app, prog_name=name).output.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("--benchmark el", ["elyza"]),
+        ("--benchmark elyza,te", ["elyza,tengu"]),
+        ("--strategy standard,c", ["standard,council", "standard,council-seed"]),
+        ("--passes rep", ["repetition"]),
+        ("--judge-model emb", ["embedded/smollm2-135m"]),
+        ("--limiter a", ["adaptive", "aimd"]),
+        ("--max-c", ["--max-concurrency", "--max-cost"]),
+    ],
+)
+def test_bash_completes_options_and_names(words: str, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sorted(completed(run_evals.app, "run-evals", words, monkeypatch)) == names
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_script_prints_its_completion_for_the_usual_shells(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for app, name in ((run_evals.app, "run-evals"), (quick_eval.app, "quick-eval"), (shaberi.app, "shaberi")):
+        variable = f"_{name.upper().replace('-', '_')}_COMPLETE"
+        monkeypatch.setenv(variable, f"source_{shell}")
+        script = CliRunner().invoke(app, prog_name=name).output
+        assert variable in script
+        assert name in script
