@@ -76,9 +76,33 @@ def reference() -> str:
     return head + "".join(f"\n## {title}\n\n{text.strip()}\n" for title, text in sections.items())
 
 
+_USING_COMMANDS = """
+`--help` of the commands that evaluate has the main options on one screen; here is what `--help-all` shows. `--version`
+works with each.
+
+A shell completes options, and names of benchmarks, strategies, passes, judges, models and tags (those of the lake),
+after `run-evals --install-completion`, likewise `quick-eval`, `view-scores` and `shaberi`: it recognizes bash, zsh
+and fish. `--show-completion` prints the script instead.
+
+`run-evals --config FILE.yaml` takes a request from a file, which options override, and `run-evals --print-config`
+prints the file that asks for what its options ask for. The same file does in the folder of run specs. An editor with
+the YAML language server completes and checks it by the schema that `shaberi schema` prints:
+
+```yaml
+# yaml-language-server: $schema=./run-request.schema.json
+model: gpt-4.1-mini
+tag: july
+benchmarks: [elyza, tengu]
+judge_models: [gpt-5.1]
+max_cost: 5
+```
+"""
+
+
 def commands() -> str:
     """The help of every command."""
-    return "\n".join(f"### {name}\n\n```text\n{text}\n```\n" for name, text in help_texts().items())
+    texts = "\n".join(f"### {name}\n\n```text\n{text}\n```\n" for name, text in help_texts().items())
+    return f"{_USING_COMMANDS}\n{texts}"
 
 
 def help_texts() -> dict[str, str]:

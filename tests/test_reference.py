@@ -10,7 +10,7 @@ import typer
 
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.rendering.data import as_json
-from shaberi_dagster.runs.request_file import request_schema
+from shaberi_dagster.runs.request_file import read_request, request_schema
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.stages.result import CHECKS
 
@@ -34,6 +34,14 @@ generator = _generator()
 
 def test_the_page_is_what_its_generator_makes_now() -> None:
     assert generator.TARGET.read_text(encoding="utf-8") == generator.reference(), "stale: run `make docs`"
+
+
+def test_the_file_that_the_page_shows_is_a_request(tmp_path: Path) -> None:
+    (shown,) = re.findall(r"```yaml\n(.*?)```", generator.TARGET.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "july.yaml").write_text(shown, encoding="utf-8")
+
+    request, calls = read_request(tmp_path / "july.yaml")
+    assert (request.model, request.benchmarks, calls.max_cost) == ("gpt-4.1-mini", ["elyza", "tengu"], 5)
 
 
 def test_the_schema_of_requests_is_that_of_the_code_now() -> None:

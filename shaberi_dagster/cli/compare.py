@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from shaberi_dagster.cli.command import FINE, Debug
+from shaberi_dagster.cli.completion import completer
 
 COMPARE_EPILOG = """Examples:
 
@@ -20,14 +21,25 @@ benchmarks. `no difference shown` does not mean that there is none; `equal withi
 
 
 def compare(  # noqa: PLR0917
-    a: Annotated[str, typer.Argument(metavar="A", help="Model, or MODEL@@TAG for a run.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="What to compare it with.")],
+    a: Annotated[
+        str, typer.Argument(metavar="A", help="Model, or MODEL@@TAG for a run.", autocompletion=completer("models"))
+    ],
+    b: Annotated[str, typer.Argument(metavar="B", help="What to compare it with.", autocompletion=completer("models"))],
     tag: Annotated[
-        str | None, typer.Option(help="Tag or base tag of the runs; not needed where a model has one.")
+        str | None,
+        typer.Option(
+            help="Tag or base tag of the runs; not needed where a model has one.", autocompletion=completer("runs")
+        ),
     ] = None,
-    judge: Annotated[list[str] | None, typer.Option(help="Only this judge; repeat for several.")] = None,
-    benchmark: Annotated[str, typer.Option(help="Benchmarks, separated by commas, or all.")] = "all",
-    passes: Annotated[str, typer.Option(help="Pass pipeline, e.g. lang_mixing,repetition.")] = "baseline",
+    judge: Annotated[
+        list[str] | None, typer.Option(help="Only this judge; repeat for several.", autocompletion=completer("judges"))
+    ] = None,
+    benchmark: Annotated[
+        str, typer.Option(help="Benchmarks, separated by commas, or all.", autocompletion=completer("benchmarks"))
+    ] = "all",
+    passes: Annotated[
+        str, typer.Option(help="Pass pipeline, e.g. lang_mixing,repetition.", autocompletion=completer("passes"))
+    ] = "baseline",
     null_policy: Annotated[str, typer.Option(help="legacy, zero or strict.")] = "legacy",
     question_set: Annotated[
         list[str] | None,

@@ -1,4 +1,4 @@
-"""What a shell completes names of benchmarks, strategies, passes, judges, models and runs with."""
+"""What a shell completes names with: of benchmarks, strategies, passes, queries, judges, models and runs."""
 
 from collections.abc import Callable, Iterable
 
@@ -33,6 +33,10 @@ def known(kind: Known) -> list[str]:
         from shaberi_dagster.passes.registry import PASSES  # noqa: PLC0415
 
         return list(PASSES)
+    if kind == "queries":
+        folder = Settings.from_environment().sql
+        views = (path.stem.partition("_")[2] for path in (folder / "views").glob("*.sql"))
+        return sorted([*views, *(path.stem for path in (folder / "queries").glob("*.sql"))])
     return sorted({*_embedded(kind), *_of_lake({"judges": "judge", "models": "model", "runs": "run_tag"}[kind])})
 
 

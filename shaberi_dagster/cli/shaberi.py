@@ -8,6 +8,7 @@ import typer
 from shaberi_dagster.cli.baseline import baseline_app
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, run_command
 from shaberi_dagster.cli.compare import COMPARE_EPILOG, compare
+from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.cli.copy_lake import EPILOG as COPY_LAKE_EPILOG
 from shaberi_dagster.cli.copy_lake import copy_lake
 from shaberi_dagster.cli.generate_cache import EPILOG as GENERATE_CACHE_EPILOG
@@ -45,7 +46,11 @@ _SQL_EPILOG = """Examples:
 @app.command(epilog=_SQL_EPILOG)
 def sql(  # noqa: PLR0917
     query: Annotated[
-        str | None, typer.Argument(help="A SELECT statement, or the name of a file in sql/queries or of a view.")
+        str | None,
+        typer.Argument(
+            help="A SELECT statement, or the name of a file in sql/queries or of a view.",
+            autocompletion=completer("queries"),
+        ),
     ] = None,
     param: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for $NAME in the query; repeat for several.")
@@ -93,9 +98,14 @@ def export(  # noqa: PLR0917
         str,
         typer.Option("--format", help="results: a folder for each run; shaberi-v1: the trees of the old suite."),
     ] = "results",
-    model: Annotated[list[str] | None, typer.Option(help="Only this model; repeat for several.")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="Only this model; repeat for several.", autocompletion=completer("models"))
+    ] = None,
     tag: Annotated[
-        list[str] | None, typer.Option(help="Only runs with this tag (results: or base tag); repeat for several.")
+        list[str] | None,
+        typer.Option(
+            help="Only runs with this tag (results: or base tag); repeat for several.", autocompletion=completer("runs")
+        ),
     ] = None,
     source: Annotated[
         list[str] | None, typer.Option(help="shaberi-v1: only this imported tree; repeat for several.")
@@ -202,13 +212,21 @@ The scores without passes stay beside the others, as the pipeline baseline."""
 
 @app.command(epilog=_REPROCESS_EPILOG)
 def reprocess(
-    passes: Annotated[str | None, typer.Option(help="One more pipeline of passes, comma-separated, in order.")] = None,
+    passes: Annotated[
+        str | None,
+        typer.Option(
+            help="One more pipeline of passes, comma-separated, in order.", autocompletion=completer("passes")
+        ),
+    ] = None,
     pass_option: Annotated[
         list[str] | None, typer.Option(help="NAME.SETTING=VALUE for one of the passes; repeat for several.")
     ] = None,
-    model: Annotated[list[str] | None, typer.Option(help="Only this model; repeat for several.")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="Only this model; repeat for several.", autocompletion=completer("models"))
+    ] = None,
     tag: Annotated[
-        list[str] | None, typer.Option(help="Only runs with this tag or base tag; repeat for several.")
+        list[str] | None,
+        typer.Option(help="Only runs with this tag or base tag; repeat for several.", autocompletion=completer("runs")),
     ] = None,
     debug: Debug = False,
 ) -> int:

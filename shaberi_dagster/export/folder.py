@@ -1,10 +1,9 @@
-"""A folder of files that are always whole, and from which no path leads out."""
+"""A folder of files that are always whole: each is written beside its place and put there at once."""
 
 import contextlib
 import fcntl
 import os
-import stat
-import uuid
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -13,45 +12,41 @@ from shaberi_dagster.errors import ShaberiError
 
 _UNFINISHED = ".part"
 _OURS = (".json", ".jsonl", _UNFINISHED)
-_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Folder:
     """An open folder; from `opened_folder`.
 
-    Every file and folder is reached through the descriptor of the one above it and no link is followed, so that
-    nothing outside can be read, written or deleted, whatever somebody puts there meanwhile.
+    The names of its folders are made safe by whoever opens it. Links are followed as anywhere else, so that a run can
+    be on another disk; only what is deleted is never reached through one.
 
     Args:
-        path: Where it is, for messages.
-        descriptor: The folder itself.
-        closing: Closes the descriptors of its folders.
+        path: Where it is.
+        closing: Closes its files.
 
     Attributes:
         sizes: The files that `write` has seen to, and their bytes.
         changed: Those of them that were not there, or had another content.
     """
 
-    def __init__(self, path: Path, descriptor: int, closing: contextlib.ExitStack) -> None:
+    def __init__(self, path: Path, closing: contextlib.ExitStack) -> None:
         self.path = path
         self._closing = closing
-        self._descriptors = {"": descriptor}
         self.sizes: dict[str, int] = {}
         self.changed: set[str] = set()
 
     def names(self) -> list[str]:
         """What is directly in it, but for what a killed writer left."""
-        return [entry.name for entry in _entries(self._descriptors[""]) if not entry.name.endswith(_UNFINISHED)]
+        return [one.name for one in self.path.iterdir() if one.suffix != _UNFINISHED]
 
     def read(self, path: str) -> bytes | None:
-        """The content of a file, None when there is no such plain file.
+        """The content of a file, None when there is no such file.
 
         Args:
             path: Its folders and name, joined by `/`; so in all methods.
         """
-        folder, _, name = path.rpartition("/")
-        with _opened(self._enter(folder), name) as file:
-            return None if file is None else file.read()
+        file = self.path / path
+        return file.read_bytes() if file.is_file() else None
 
     def write(self, path: str, content: Iterable[bytes]) -> None:
         """Put a file in its place at once, unless it has this content.
@@ -62,36 +57,28 @@ class Folder:
 
         Raises:
             OSError: It cannot be written; what was there is there still.
-            ShaberiError: One of its folders is a link or a file.
+            ShaberiError: A file is in the place of one of its folders.
         """
-        folder, _, name = path.rpartition("/")
-        parent = self._enter(folder)
-        unfinished, file = _unfinished(parent)
-        try:
-            with file, _opened(parent, name) as there:
-                same = there is not None
+        place = self.path / path
+        _make(place.parent)
+        with _unfinished(place.parent) as file:
+            with contextlib.ExitStack() as opened:
+                before = opened.enter_context(place.open("rb")) if _is_plain(place) else None
+                same = before is not None
                 for piece in content:
                     file.write(piece)
-                    same = same and there is not None and there.read(len(piece)) == piece
-                self.sizes[path] = file.tell()
-                if same and there is not None and not there.read(1):
-                    os.unlink(unfinished, dir_fd=parent)
-                    return
+                    same = same and before is not None and before.read(len(piece)) == piece
+                same = same and before is not None and not before.read(1)
+            self.sizes[path] = file.tell()
+            if not same:
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(unfinished, name, src_dir_fd=parent, dst_dir_fd=parent)
-            self.changed.add(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(unfinished, dir_fd=parent)
-            raise
+                os.replace(file.name, place)  # noqa: PTH105  (a path of the temporary file's own)
+                self.changed.add(path)
 
     def scratch(self) -> "Scratch":
         """A file without a name, on the same disk."""
-        parent = self._descriptors[""]
-        name, file = _unfinished(parent)
-        os.unlink(name, dir_fd=parent)
-        return Scratch(self._closing.enter_context(file))
+        return Scratch(self._closing.enter_context(tempfile.TemporaryFile(dir=self.path)))
 
     def clear(self, folder: str) -> int:
         """Delete the JSON files of one of its folders that `write` has not seen to, and folders that are empty then.
@@ -99,26 +86,19 @@ class Folder:
         Returns:
             How many files were deleted. Files of other kinds, and links to folders, stay.
         """
+        _make(self.path / folder)
         removed = 0
-        parent = self._enter(folder)
-        for entry in _entries(parent):
+        for entry in sorted((self.path / folder).iterdir()):
             path = f"{folder}/{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                removed += self.clear(path)
-                with contextlib.suppress(OSError):  # not empty
-                    os.rmdir(entry.name, dir_fd=parent)
+            if entry.is_dir():
+                if not entry.is_symlink():
+                    removed += self.clear(path)
+                    with contextlib.suppress(OSError):  # not empty
+                        entry.rmdir()
             elif path not in self.sizes and entry.name.endswith(_OURS):
-                os.unlink(entry.name, dir_fd=parent)
-                removed += not entry.name.endswith(_UNFINISHED)
+                entry.unlink()
+                removed += entry.suffix != _UNFINISHED
         return removed
-
-    def _enter(self, folder: str) -> int:
-        if folder not in self._descriptors:
-            above, _, name = folder.rpartition("/")
-            descriptor = _made(self._enter(above), name, self.path / folder)
-            self._closing.callback(os.close, descriptor)
-            self._descriptors[folder] = descriptor
-        return self._descriptors[folder]
 
 
 class Scratch:
@@ -154,61 +134,42 @@ def opened_folder(root: Path, names: Sequence[str]) -> Iterator[Folder]:
     """A folder below `root`, made if it is missing; other writers of the same one wait until this one is done.
 
     Args:
-        root: Where to begin; it may be a link.
-        names: The folder in it, the folder in that one, …; none of them may be a link.
+        root: Where to begin.
+        names: The folder in it, the folder in that one, …; none of them leads out of it.
 
     Raises:
         OSError: It cannot be made.
-        ShaberiError: One of them is a link or a file.
+        ShaberiError: A file is in its place.
     """
-    root.mkdir(parents=True, exist_ok=True)
+    path = root.joinpath(*names)
+    _make(path)
     with contextlib.ExitStack() as closing:
-        path, descriptor = root, os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY)
         closing.callback(os.close, descriptor)
-        for name in names:
-            path /= name
-            descriptor = _made(descriptor, name, path)
-            closing.callback(os.close, descriptor)
         # Where a file system has no locks, each file is still whole: temporary names are unique.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield Folder(path, descriptor, closing)
+        yield Folder(path, closing)
 
 
-def _entries(folder: int) -> list[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        return list(entries)
-
-
-def _made(parent: int, name: str, path: Path) -> int:
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(name, dir_fd=parent)
+def _make(folder: Path) -> None:
     try:
-        return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
-    except NotADirectoryError:
-        raise ShaberiError(f"{path} is a link or a file: move it away") from None
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ShaberiError(f"{folder} is a file, or in one: move it away") from None
 
 
-def _unfinished(parent: int) -> tuple[str, BinaryIO]:
-    """A new file, and its name until it has another or none."""
-    name = f".{uuid.uuid4().hex}{_UNFINISHED}"
-    descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=parent)
-    return name, open(descriptor, "w+b")  # noqa: PTH123  (a descriptor)
+def _is_plain(path: Path) -> bool:
+    """Whether it is a file and no link to one, whose content is somebody else's."""
+    return path.is_file() and not path.is_symlink()
 
 
 @contextlib.contextmanager
-def _opened(parent: int, name: str) -> Iterator[BinaryIO | None]:
-    """A plain file to read; None when there is no such file."""
-    # Without O_NONBLOCK a named pipe would wait for its writer.
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        descriptor = os.open(name, flags, dir_fd=parent)
-    except OSError:
-        yield None
-        return
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        yield None
-        return
-    with open(descriptor, "rb") as file:  # noqa: PTH123  (a descriptor)
-        yield file
+def _unfinished(folder: Path) -> Iterator["tempfile._TemporaryFileWrapper[bytes]"]:
+    """A new file that is gone in the end, unless it has got another name."""
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=_UNFINISHED, delete=False) as file:
+        os.fchmod(file.fileno(), 0o644)
+        try:
+            yield file
+        finally:
+            Path(file.name).unlink(missing_ok=True)

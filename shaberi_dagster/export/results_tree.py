@@ -231,7 +231,7 @@ def export_run(
 
     Raises:
         ConfigurationError: There is no such run, or its folder has files that are not of this run.
-        ShaberiError: A link or a file is in the place of one of its folders.
+        ShaberiError: A file is in the place of one of its folders.
         OSError: A file cannot be written.
     """
     with opened_folder(folder, _place_of(lake, run_id)) as own:
@@ -292,7 +292,7 @@ def export_summary(lake: Lake, model: str, base_tag: str, folder: Path) -> Path 
         The file; None when there is no such run.
 
     Raises:
-        ShaberiError: A link or a file is in the place of the model's folder.
+        ShaberiError: A file is in the place of the model's folder.
         OSError: It cannot be written.
     """
     runs = lake.read("runs", {"model": model, "base_tag": base_tag}).sort("run_number", nulls_last=True)

@@ -5,7 +5,7 @@ from typing import Literal
 
 Group = Literal["what", "how", "budget", "advanced", "as the original"]
 """Where the help lists an option; the last two only in its long form."""
-Known = Literal["benchmarks", "strategies", "passes", "judges", "models", "runs"]
+Known = Literal["benchmarks", "strategies", "passes", "queries", "judges", "models", "runs"]
 """Kinds of names that a shell can complete."""
 
 

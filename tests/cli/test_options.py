@@ -1,10 +1,12 @@
 """Options made of the fields of models: given ones fill the fields, help stands in groups, shells complete names."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import jsonschema
+import polars as pl
 import pytest
 import typer
 import yaml
@@ -15,6 +17,7 @@ from shaberi_dagster import __version__
 from shaberi_dagster.cli import quick_eval, run_evals, shaberi, view_scores
 from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, takes_models
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.request_file import read_request, read_values, request_schema
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
@@ -222,6 +225,37 @@ def completed(app: typer.Typer, name: str, words: str, monkeypatch: pytest.Monke
 )
 def test_bash_completes_options_and_names(words: str, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(completed(run_evals.app, "run-evals", words, monkeypatch)) == names
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("sql hardest", ["hardest_questions"]),
+        ("compare --benchmark teng", ["tengu"]),
+        ("generate-cache --datasets gsm8k,ar", ["gsm8k,arc"]),
+        ("reprocess --passes lang", ["lang_mixing"]),
+        ("doct", ["doctor"]),
+    ],
+)
+def test_bash_completes_what_shaberi_has(words: str, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert completed(shaberi.app, "shaberi", words, monkeypatch) == names
+
+
+def test_judges_models_and_tags_are_those_of_the_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"run_id": "gpt-x@@july", "model": "gpt-x", "run_tag": "july", "created_at": datetime(2026, 1, 1, tzinfo=UTC)}
+    about = {"judge": "gpt-judge", "benchmark": "tengu", "question_set": "tengu@9", "pipeline": "baseline"}
+    counts = dict.fromkeys(("n_planned", "n_scored", "n_failed", "n_excluded"), 1)
+    lake = Lake(tmp_path / "warehouse")
+    lake.append("metrics", pl.DataFrame([own | about | counts | {"null_policy": "legacy"}]))
+    stored = {"spec": "{}", "spec_hash": "", "status": "complete", "updated_at": own["created_at"]}
+    lake.append("runs", pl.DataFrame([own | stored]))
+    monkeypatch.setenv("SHABERI_WAREHOUSE", str(lake.folder))
+
+    found = {
+        option: completed(run_evals.app, "run-evals", f"{option} ", monkeypatch) for option in ("--tag", "--model")
+    }
+    assert found == {"--tag": ["july"], "--model": ["embedded/smollm2-135m", "gpt-x"]}
+    assert completed(run_evals.app, "run-evals", "--judge-model gpt", monkeypatch) == ["gpt-judge"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -261,37 +261,34 @@ def test_files_of_parts_that_are_gone_go_and_files_of_others_stay(workspace, moc
     assert note.read_text() == "mine"
 
 
-def test_a_link_in_place_of_a_folder_is_refused_and_its_target_untouched(workspace, mock, root, tmp_path):
+def test_what_a_folder_that_is_a_link_has_beside_our_files_stays(workspace, mock, root, tmp_path):
     spec = evaluated(workspace, mock)
     exported(workspace, spec, root)
     folder = root / "mock-model" / "default" / "artifacts" / "shaberi"
     elsewhere = tmp_path / "elsewhere"
     (folder / "answers").rename(elsewhere)
-    (elsewhere / "tengu.jsonl").write_text("mine")
     (elsewhere / "old.jsonl").write_text("mine")
     (folder / "answers").symlink_to(elsewhere)
 
-    with pytest.raises(ShaberiError, match="answers is a link or a file: move it away"):
-        exported(workspace, spec, root)
+    done = exported(workspace, spec, root)
 
-    assert {path.name: path.read_text() for path in elsewhere.iterdir()} == {"tengu.jsonl": "mine", "old.jsonl": "mine"}
+    assert (done.written, done.removed) == (0, 0)
+    assert (elsewhere / "old.jsonl").read_text() == "mine"
 
 
 @pytest.mark.parametrize("level", ["mock-model", "mock-model/default", "mock-model/default/artifacts"])
-def test_no_folder_of_a_run_may_be_a_link(workspace, mock, root, tmp_path, level):
+def test_a_file_in_place_of_a_folder_is_said_and_stays(workspace, mock, root, level):
     spec = stored_run(workspace, ask(mock))
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
     if level.count("/") == 2:
         exported(workspace, spec, root)
-        (root / level).rename(tmp_path / "old")
+        shutil.rmtree(root / level)
     (root / level).parent.mkdir(parents=True, exist_ok=True)
-    (root / level).symlink_to(elsewhere)
+    (root / level).write_text("mine")
 
-    with pytest.raises(ShaberiError, match="is a link or a file"):
+    with pytest.raises(ShaberiError, match="is a file, or in one: move it away"):
         exported(workspace, spec, root)
 
-    assert list(elsewhere.iterdir()) == []
+    assert (root / level).read_text() == "mine"
 
 
 def test_a_link_in_place_of_a_file_is_replaced_and_its_target_untouched(workspace, mock, root, tmp_path):
@@ -576,7 +573,7 @@ def test_a_run_that_cannot_be_exported_does_not_keep_back_the_others(workspace, 
     done = export_runs(workspace.lake, root, environment={})
 
     assert [run.run_id for run in done.runs] == ["mock-model@@two"]
-    assert "is a link or a file" in done.failed["mock-model@@one"]
+    assert "is a file, or in one" in done.failed["mock-model@@one"]
 
 
 def test_an_imported_run_has_nulls_where_nothing_was_recorded(workspace, tmp_path, root):
@@ -809,8 +806,9 @@ def test_every_schema_refuses_a_missing_and_an_unknown_field(workspace, mock, ro
         "normalized_judgement": f"{ensemble_folder}/normalized/judgements.jsonl",
         "normalized_score": f"{ensemble_folder}/normalized/scores.jsonl",
     }
+    of_others = {"quick-eval.schema.json", "run-request.schema.json"}
     assert {f"{schema}.schema.json" for schema in found} == {
-        path.name for path in SCHEMAS.iterdir() if path.name != "quick-eval.schema.json"
+        path.name for path in SCHEMAS.iterdir() if path.name not in of_others
     }
     for schema, path in found.items():
         (document, *_) = rows_in(root / "mock-model", path)
