@@ -430,7 +430,8 @@ def _unfinished(text: str) -> list[Span]:
     start = body.rfind("\n") + 1
     last = body[start:]
     outside = _outside_fences(body)[start:]
-    if len(body) < _UNFINISHED_LEAST or outside != last or last.lstrip().startswith("|"):
+    is_row = last.lstrip().startswith("|") and last.count("|") > 1
+    if len(body) < _UNFINISHED_LEAST or outside != last or is_row:
         return []
     return [(start, len(body), "unfinished")] if breaks_off(last, body) else []
 

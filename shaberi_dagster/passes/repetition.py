@@ -45,10 +45,10 @@ _LENGTHENED = ord("ー")  # people draw rules with it
 _ZERO, _NINE = ord("0"), ord("9")
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, bits well mixed: 2**64 divided by the golden ratio
 
-# What takes no room, or is a blank that people lay text out with. Some of it counts as letters.
+# What nobody sees: blanks, and what takes no room. Some of it counts as letters.
 _INVISIBLE = re.compile(
-    "[\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800"
-    "\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U000e0000-\U000e0fff]++"
+    r"[\s\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800"
+    r"\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U000e0000-\U000e0fff]++"
 )
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 _NUMBER = re.compile(r"\d{1,9}")

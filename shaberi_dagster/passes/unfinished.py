@@ -21,7 +21,7 @@ _HEADING_MOST = 60  # characters; a longer one is a sentence
 
 HEADING = re.compile(r"^(?P<marks>#{1,6})[ \t]++\S")
 _MARKUP = " *_`"
-_BARE_MARKER = re.compile(r"[ \t　]*+(?:[0-9]{1,3}[.．)）]?|[-−–*+]|#{1,6})[ \t]*+")
+_BARE_MARKER = re.compile(r"\s*+(?:[0-9]{1,3}[.．)）]?|[-−–*+]|#{1,6})\s*+")
 _ENTRY = re.compile(
     r"[ \t　]*+(?:[-*+•・–—−－◦▪●○■□◆◇※][ \t　]*+|[(（]?(?:\d{1,3}|[A-Za-z])[.)．）、:：]|[①-⑳]|\d\ufe0f?\u20e3)(?!\*)"
 )

@@ -71,13 +71,13 @@ def test_counting_without_end_is_numbered():
     assert kinds(examined(PROSE + "\n".join(f"{n}." for n in range(1, 200)))) == {"numbered"}
 
 
-def test_long_stretches_of_blanks_or_signs_are_filler():
-    for filler in ("\t \n" * 200, "* " * 300, "。" * 400):
+def test_long_stretches_of_signs_are_filler():
+    for filler in ("*\t \n" * 300, "* " * 300, "。" * 400):
         assert kinds(examined(PROSE + filler + "終わり")) == {"filler"}, filler[:4]
 
 
 @pytest.mark.parametrize(
-    "blank", ["\u200b", "\u00ad", "\ufeff", "\u3000", "\u00a0", "\u2060", "\u3164", "\ufe0f", "\u2800"]
+    "blank", ["\t \n", "\u200b", "\u00ad", "\ufeff", "\u3000", "\u00a0", "\u2060", "\u3164", "\ufe0f", "\u2800"]
 )
 def test_blanks_that_nobody_sees_are_no_repetition(blank):
     assert examined(f"{PROSE}{blank * 2000}{PROSE[::-1]}").severity == 0
