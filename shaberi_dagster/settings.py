@@ -4,6 +4,7 @@ import getpass
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
@@ -13,6 +14,30 @@ def project_folder(name: str) -> Path:
     """A folder of the project (`prompts`, `sql`): beside the package in a checkout, inside it in a wheel."""
     packaged = Path(__file__).resolve().parent / "_project" / name
     return packaged if packaged.is_dir() else _CHECKOUT / name
+
+
+def plugin_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """Where plugins are: the folders of `SHABERI_PLUGINS`, or `plugins/` in the working directory, then installed ones.
+
+    Several are separated as in `PATH`. An installed package has one where its entry point of the group `shaberi` leads
+    to.
+    """
+    named = [path for path in environment.get("SHABERI_PLUGINS", "").split(os.pathsep) if path]
+    return (*(Path(path).expanduser().absolute() for path in named or ["plugins"]), *_installed_plugins())
+
+
+@cache
+def _installed_plugins() -> tuple[Path, ...]:
+    """The folders that entry points name, found without running anything of their packages."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  (cheap only if it is needed once)
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    folders = []
+    for point in entry_points(group="shaberi"):
+        package, *inner = point.module.split(".")
+        spec = find_spec(package)
+        folders += [Path(place, *inner) for place in (spec.submodule_search_locations or () if spec else ())]
+    return tuple(folders)
 
 
 @dataclass(frozen=True)
@@ -25,9 +50,11 @@ class Settings:
         datasets: A folder with question files (`SHABERI_DATASETS`), None for the starter sets.
         results: What is exported of each run, as files (`SHABERI_RESULTS`, default `results/` beside the warehouse).
         run_specs: Folder watched by the sensor for RunSpec YAML files (`SHABERI_RUN_SPECS`).
-        prompts: The Jinja templates (`SHABERI_PROMPTS`, default the project's own).
+        prompts: Jinja templates (`SHABERI_PROMPTS`, default the project's own); what it lacks is taken from the others.
         prices: A YAML file with own prices (`SHABERI_PRICES`), which win over list prices; None for list prices only.
         sql: The views and queries.
+        plugins: Folders with benchmarks, prompts, passes, … of the user's own (`SHABERI_PLUGINS`, default `plugins/`
+            in the working directory).
         user: Who makes or imports runs, for `created_by` (`SHABERI_USER`, default the login name).
     """
 
@@ -40,6 +67,13 @@ class Settings:
     prices: Path | None
     sql: Path
     user: str | None = None
+    plugins: tuple[Path, ...] = ()
+
+    @property
+    def prompt_folders(self) -> tuple[Path, ...]:
+        """Where templates are, the first over the second and so on: the user's, those of plugins, the project's."""
+        user, project = self.prompts, project_folder("prompts")
+        return (*(() if user == project else (user,)), *(folder / "prompts" for folder in self.plugins), project)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -57,6 +91,7 @@ class Settings:
             prices=Path(prices).absolute() if prices else None,
             sql=project_folder("sql"),
             user=environment.get("SHABERI_USER") or _login_name(),
+            plugins=plugin_folders(environment),
         )
 
 

@@ -553,13 +553,13 @@ def _names_of_judges(
         return request.judge_models
     known = [judge.name for name in before.judges if (judge := stored.judge(name))] if stored and before else []
     if benchmark.has_rule:
-        return known or ([request.grader_model] if request.grader_model else [])
+        return known or ([request.grader_model] if request.grader_model else benchmark.judges)
     if stored and stored.origin == "imported":
         return known
     judging = {name for one in stored.benchmarks.values() for name in one.judges} if stored else set()
     of_others = [judge.name for judge in stored.judges if judge.name in judging] if stored else []
     # The embedded model shows the pipeline at work; what it would say of a real model's answers means nothing.
-    return known or of_others or ([DEFAULT_MODEL] if request.model == DEFAULT_MODEL else [])
+    return known or benchmark.judges or of_others or ([DEFAULT_MODEL] if request.model == DEFAULT_MODEL else [])
 
 
 def _check_judged(asked: Mapping[str, Mapping[str, object]]) -> None:

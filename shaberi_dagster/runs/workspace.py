@@ -186,7 +186,7 @@ class Workspace:
     @cached_property
     def prompts(self) -> PromptLibrary:
         """The templates as they are now."""
-        return PromptLibrary(self.settings.prompts)
+        return PromptLibrary(*self.settings.prompt_folders)
 
     @property
     def reporter(self) -> Reporter:

@@ -44,7 +44,7 @@ def test_every_template_of_the_strategies_is_here():
 def test_every_file_is_used_by_a_strategy():
     library = PromptLibrary(project_folder("prompts"))
     library.prompt_hash(*(f"consensus/{template}" for template in OF_TEXTS))
-    files = {f"consensus/{path.stem}" for path in (library.folder / "consensus").glob("*.jinja")}
+    files = {f"consensus/{path.stem}" for path in (project_folder("prompts") / "consensus").glob("*.jinja")}
     assert set(library._sources) == files
 
 
