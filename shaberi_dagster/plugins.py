@@ -12,12 +12,11 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -93,12 +92,17 @@ class Kind(Mapping[str, T], Generic[T]):
     ) -> None:
         self.noun, self.folder, self._suffix, self._read, self._prefix = noun, folder, suffix, read, prefix
         self._own = {name: PluginFile(name, _PACKAGE / path, is_own=True) for name, path in own.items()}
-        self._made: dict[Path, T | PluginError] = {}
+        self._made: dict[PluginFile, T | PluginError] = {}
 
     @property
     def added(self) -> Sequence[PluginFile]:
         """The files of plugin folders, those of names that are taken included."""
-        return _added(plugin_folders(), self.folder, self._suffix, self._prefix)
+        return [
+            PluginFile(f"{self._prefix}{path.stem}", path, is_own=False)
+            for folder in plugin_folders()
+            for path in sorted((folder / self.folder).glob(f"*{self._suffix}"))
+            if path.name[0] not in "._"
+        ]
 
     def use(self, name: str) -> T:
         """The one of that name.
@@ -137,24 +141,35 @@ class Kind(Mapping[str, T], Generic[T]):
             raise KeyError(name) from error
 
     def __iter__(self) -> Iterator[str]:
-        names = dict.fromkeys([*self._own, *(file.name for file in self.added)])
         # Code is not run to list it.
-        return iter(names) if self._suffix == ".py" else (name for name in names if name in self)
+        return (name for name, files in self._by_name().items() if self._suffix == ".py" or self._can_be_read(files[0]))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def _files(self, name: str) -> list[PluginFile]:
-        own = [self._own[name]] if name in self._own else []
-        return [*own, *(file for file in self.added if file.name == name)]
+        return self._by_name().get(name, [])
+
+    def _by_name(self) -> dict[str, list[PluginFile]]:
+        files = {name: [file] for name, file in self._own.items()}
+        for file in self.added:
+            files.setdefault(file.name, []).append(file)
+        return files
+
+    def _can_be_read(self, file: PluginFile) -> bool:
+        try:
+            self._get(file)
+        except PluginError:
+            return False
+        return True
 
     def _get(self, file: PluginFile) -> T:
-        if file.path not in self._made:
+        if file not in self._made:
             try:
-                self._made[file.path] = self._checked(file)
+                self._made[file] = self._checked(file)
             except PluginError as error:
-                self._made[file.path] = error
-        made = self._made[file.path]
+                self._made[file] = error
+        made = self._made[file]
         if isinstance(made, PluginError):
             raise made
         return made
@@ -163,16 +178,6 @@ class Kind(Mapping[str, T], Generic[T]):
         if not file.is_own and (not _NAME.fullmatch(file.path.stem) or file.path.stem in _RESERVED):
             raise PluginError(file.path, None, f"{file.path.stem!r} cannot be the name of a {self.noun}")
         return self._read(file)
-
-
-@lru_cache
-def _added(folders: tuple[Path, ...], kind: str, suffix: str, prefix: str) -> Sequence[PluginFile]:
-    return [
-        PluginFile(f"{prefix}{path.stem}", path, is_own=False)
-        for folder in folders
-        for path in sorted((folder / kind).glob(f"*{suffix}"))
-        if path.name[0] not in "._"
-    ]
 
 
 def _contested(files: Sequence[PluginFile]) -> PluginError:
@@ -236,22 +241,23 @@ def _line_of(text: str, place: Sequence[int | str]) -> int:
     return line
 
 
-def class_in(base: type[T]) -> Callable[[PluginFile], type[T]]:
-    """Reads a Python file, and finds its subclass of `base` whose `name` is the file's.
+def class_in(base: Callable[..., T]) -> Callable[[PluginFile], type[T]]:
+    """Reads a Python file, and finds its subclass of `base` (an abstract class) whose `name` is the file's.
 
     The class gets the file's hash as `file_sha256`.
     """
+    parent = cast("type[T]", base)
 
     def read(file: PluginFile) -> type[T]:
         module = load_module(file)
         for one in vars(module).values():
-            if inspect.isclass(one) and issubclass(one, base) and getattr(one, "name", None) == file.name:
+            if inspect.isclass(one) and issubclass(one, parent) and getattr(one, "name", None) == file.name:
                 if lacking := ", ".join(sorted(getattr(one, "__abstractmethods__", ()))):
                     raise PluginError(file.path, inspect.getsourcelines(one)[1], f"{one.__name__} lacks {lacking}")
                 if not file.is_own:
                     one.file_sha256 = file.sha256  # type: ignore[attr-defined]
                 return one
-        raise PluginError(file.path, None, f'has no subclass of {base.__name__} with name = "{file.name}"')
+        raise PluginError(file.path, None, f'has no subclass of {parent.__name__} with name = "{file.name}"')
 
     return read
 

@@ -53,8 +53,7 @@ class Settings:
         prompts: Jinja templates (`SHABERI_PROMPTS`, default the project's own); what it lacks is taken from the others.
         prices: A YAML file with own prices (`SHABERI_PRICES`), which win over list prices; None for list prices only.
         sql: The views and queries.
-        plugins: Folders with benchmarks, prompts, passes, … of the user's own (`SHABERI_PLUGINS`, default `plugins/`
-            in the working directory).
+        plugins: The user's own benchmarks, passes, … (`SHABERI_PLUGINS`, default `plugins/` in the working directory).
         user: Who makes or imports runs, for `created_by` (`SHABERI_USER`, default the login name).
     """
 

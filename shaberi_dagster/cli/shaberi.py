@@ -10,6 +10,8 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, run_command
 from shaberi_dagster.cli.compare import COMPARE_EPILOG, compare
 from shaberi_dagster.cli.generate_cache import EPILOG as GENERATE_CACHE_EPILOG
 from shaberi_dagster.cli.generate_cache import generate_cache
+from shaberi_dagster.cli.new import EPILOG as NEW_EPILOG
+from shaberi_dagster.cli.new import new
 from shaberi_dagster.cli.prices import EPILOG as PRICES_EPILOG
 from shaberi_dagster.cli.prices import prices
 from shaberi_dagster.cli.report import EPILOG as REPORT_EPILOG
@@ -52,7 +54,7 @@ def sql(  # noqa: PLR0917
 
     settings = Settings.from_environment()
     if query is None:
-        list_queries(settings)
+        list_queries()
     else:
         run_sql(settings, query, param or [], output_format, output, explain=explain)
     return FINE
@@ -211,6 +213,7 @@ def reprocess(
 
 app.command(epilog=COMPARE_EPILOG)(compare)
 app.command(epilog=PRICES_EPILOG)(prices)
+app.command(epilog=NEW_EPILOG)(new)
 app.command(epilog=GENERATE_CACHE_EPILOG)(generate_cache)
 app.add_typer(baseline_app, name="baseline")
 app.command(epilog=REPORT_EPILOG)(report)

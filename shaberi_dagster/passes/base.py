@@ -91,6 +91,8 @@ class Pass(ABC, Generic[ConfigT]):
     name: ClassVar[str]
     version: ClassVar[str]
     """Raised whenever the code finds something else than before."""
+    file_sha256: ClassVar[str | None] = None
+    """Of a plugin's own file, whose every change may be one of what it does; None for the project's."""
     config_class: ClassVar[type[PassConfig]]
 
     def __init__(self, config: ConfigT) -> None:
@@ -98,8 +100,9 @@ class Pass(ABC, Generic[ConfigT]):
 
     @property
     def config_hash(self) -> str:
-        """Identity of what it finds: name, version and settings."""
-        return sha256_json({"name": self.name, "version": self.version, "config": self.config.model_dump(mode="json")})
+        """Identity of what it finds: name, version and settings, and a plugin's file."""
+        own = {"name": self.name, "version": self.version, "config": self.config.model_dump(mode="json")}
+        return sha256_json(own | ({"file": self.file_sha256} if self.file_sha256 else {}))
 
     @property
     def asks(self) -> str | None:

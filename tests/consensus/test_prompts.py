@@ -119,9 +119,9 @@ def test_the_version_of_the_prompts_covers_what_they_include(name, tmp_path):
     for path in (project_folder("prompts") / "consensus").glob("*.jinja"):
         (folder / path.name).write_bytes(path.read_bytes())
     used = strategy(name)
-    edited = type(used)(ConsensusPrompts(PromptLibrary(tmp_path)), *([len] if name == "plurality" else []))
+    edited = type(used)(ConsensusPrompts(PromptLibrary(tmp_path)), used.vote)
     before = edited.prompt_hash
     (folder / "question.jinja").write_text("{{ question }}\n", encoding="utf-8")
-    again = type(used)(ConsensusPrompts(PromptLibrary(tmp_path)), *([len] if name == "plurality" else []))
+    again = type(used)(ConsensusPrompts(PromptLibrary(tmp_path)), used.vote)
     assert before == used.prompt_hash
     assert (again.prompt_hash != before) == bool(used.templates)
