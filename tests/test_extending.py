@@ -1,6 +1,7 @@
 """The page on extending, read by a stranger: all its files in one empty folder, used at once."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import shaberi_dagster as shaberi
 from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.cli.doctor import _plugins
 from shaberi_dagster.defs.assets import _checks_of, specs_of
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.export.results_tree import export_run
 from shaberi_dagster.lake.catalog import write_catalog
+from shaberi_dagster.rendering.scores import ScoreDocument
 from shaberi_dagster.runs.planning import plan_run, store_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -63,10 +67,11 @@ def run(folder: Path) -> tuple[RunSpec, Workspace]:
         passes=["plain_form"],
     )
     with own_engine({}):
-        spec = plan_run(request, workspace)
-        store_run(spec, workspace)
-        for stage in STAGES:
-            materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
+        for tag in ("again", "default"):
+            spec = plan_run(request.model_copy(update={"tag": tag}), workspace)
+            store_run(spec, workspace)
+            for stage in STAGES:
+                materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
     write_catalog(workspace.lake)
     return spec, workspace
 
@@ -120,6 +125,39 @@ def test_everything_is_evaluated_at_once_and_shown_in_sql_and_reports(
     assert lake.sql("impolite_models").to_dicts()[0]["model"] == "my-model-7b"
     report = lake.scores(models=["my-model-7b"])
     assert set(report.frame["benchmark"]) >= {"manners"}
+
+
+@pytest.fixture(params=["gone", "broken"])
+def elsewhere(request: pytest.FixtureRequest, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """To be called after a run: the plugins are gone, or their code cannot be run."""
+    other = tmp_path / "other"
+    if request.param == "broken":
+        shutil.copytree(folder, other)
+        for code in other.rglob("*.py"):
+            code.write_text("raise SystemExit('code of a plugin was run')", encoding="utf-8")
+    monkeypatch.setenv("SHABERI_PLUGINS", str(other))
+    return str(request.param)
+
+
+def test_a_run_whose_plugins_are_gone_is_viewed_compared_and_exported_but_not_continued(
+    run: tuple[RunSpec, Workspace], elsewhere: str, tmp_path: Path
+) -> None:
+    spec, workspace = run
+    lake = shaberi.open_lake()
+    report = lake.scores(models=["my-model-7b"], tags=["default"], pipeline="plain_form")
+    lines = "\n".join(ScoreDocument(report)._notes())
+    assert "manners 1-5, reported ×2" in lines
+    assert {(row.benchmark, row.score) for row in report.rows} >= {("manners", 7)}
+    assert report.rows[0].over_questions
+    compared = lake.compare("my-model-7b@@default", "my-model-7b@@again", benchmarks="manners")
+    assert compared.sections
+    assert lake.sql("select count(*) as n from judgements where benchmark = 'capitals'")["n"][0] > 0
+    done = export_run(workspace.lake, spec.run_id, tmp_path / "results", environment={})
+    assert (done.status, done.files > 5) == ("complete", True)
+    if elsewhere == "gone":
+        again = RunRequest(model="my-model-7b", judge_models=["my-model-judge"], base_url="http://localhost:1/v1")
+        with pytest.raises(ConfigurationError, match="has the benchmark manners of a plugin that is not there now"):
+            plan_run(again, Workspace(Settings.from_environment(), environment={}))
 
 
 def test_the_page_says_all_keys_of_a_benchmark_and_no_other() -> None:

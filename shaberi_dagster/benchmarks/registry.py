@@ -221,7 +221,7 @@ def get_benchmark(name: str) -> Benchmark:
     return ALL_BENCHMARKS.use(name)
 
 
-def parse_benchmarks(text: str) -> tuple[Benchmark, ...]:
+def parse_benchmarks(text: str, known: Mapping[str, Benchmark] | None = None) -> tuple[Benchmark, ...]:
     """The benchmarks of `all` or of a comma-separated list, in the list's order, each once.
 
     >>> [benchmark.name for benchmark in parse_benchmarks("rakuda, elyza,rakuda")]
@@ -229,6 +229,7 @@ def parse_benchmarks(text: str) -> tuple[Benchmark, ...]:
 
     Args:
         text: Names, or `all`, which are `BENCHMARKS`.
+        known: For those who only read: more than there are to work with.
 
     Raises:
         ConfigurationError: A name is unknown, or the list is empty.
@@ -238,4 +239,4 @@ def parse_benchmarks(text: str) -> tuple[Benchmark, ...]:
         raise ConfigurationError(f"no benchmark named; use 'all' or some of: {', '.join(ALL_BENCHMARKS)}")
     if names == ["all"]:
         return tuple(BENCHMARKS.values())
-    return tuple(get_benchmark(name) for name in dict.fromkeys(names))
+    return tuple((known or {}).get(name) or get_benchmark(name) for name in dict.fromkeys(names))

@@ -7,7 +7,14 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, DEFAULT_SEED, RULE, Benchmark, JudgingDefaults
+from shaberi_dagster.benchmarks.registry import (
+    ALL_BENCHMARKS,
+    DEFAULT_SEED,
+    RULE,
+    Benchmark,
+    JudgingDefaults,
+    get_benchmark,
+)
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import run_id_of, sha256_json
 from shaberi_dagster.llm.endpoints import default_max_tokens, endpoint_name
@@ -460,6 +467,15 @@ class RunSpec(_Frozen):
         if not self.members or sample_index not in shared:
             return self.itself
         return self.members[(sample_index - shared.start) % len(self.members)]
+
+    def benchmark(self, name: str) -> Benchmark:
+        """One of its benchmarks as reports know it, also one of a plugin that is gone.
+
+        Raises:
+            ConfigurationError: There is none of that name.
+        """
+        entry = self.benchmarks[name].entry if name in self.benchmarks else None
+        return entry.to_benchmark(name) if entry else get_benchmark(name)
 
     def n_questions(self, benchmark: str) -> int:
         """Questions planned for a benchmark, which is what each strategy answers."""
