@@ -11,6 +11,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -21,12 +22,15 @@ from typing import Any, Generic, TypeVar, cast
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.settings import plugin_folders
 
 T = TypeVar("T")
 _PACKAGE = Path(__file__).parent
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_MODULES = "shaberi_plugin_"
+"""How the names of plugins' modules begin."""
+_NAMED_IN_COMMANDS = {"benchmarks": ".yaml", "passes": ".py", "strategies": ".py"}
 _RESERVED = frozenset({"all", "overall", "baseline", "single"})
 """Words that stand for something else where names are given."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -271,7 +275,7 @@ def load_module(file: PluginFile) -> ModuleType:
     if file.is_own:
         return import_module(".".join([_PACKAGE.name, *file.path.relative_to(_PACKAGE).with_suffix("").parts]))
     # Classes find the names of their annotations in sys.modules.
-    name = f"shaberi_plugin_{file.path.stem}_{hashlib.sha256(str(file.path).encode()).hexdigest()[:16]}"
+    name = f"{_MODULES}{file.path.stem}_{hashlib.sha256(str(file.path).encode()).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = spec_from_file_location(name, file.path)
@@ -292,3 +296,35 @@ def line_in(path: Path, error: BaseException) -> int | None:
         return error.lineno
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     return lines[-1] if lines else None
+
+
+@contextmanager
+def running(code: object, allowed: type[Exception] = ShaberiError) -> Iterator[None]:
+    """Within this context an error of a plugin's code names the file and the line.
+
+    Args:
+        code: An object or a function of the plugin's; what the project has itself raises as it does.
+        allowed: What it may raise.
+
+    Raises:
+        PluginError: The code raised something that is no error of ours.
+    """
+    try:
+        yield
+    except allowed:
+        raise
+    except Exception as error:
+        module = code.__module__ if callable(code) else type(code).__module__
+        if not module.startswith(_MODULES):
+            raise
+        path = Path(sys.modules[module].__file__ or "")
+        raise PluginError(path, line_in(path, error), f"{type(error).__name__}: {error}") from error
+
+
+def added_names() -> dict[str, list[str]]:
+    """The names of what plugin folders have that is named in commands, by the folder of its kind; nothing is read."""
+    found = {
+        kind: [path.stem for folder in plugin_folders() for path in sorted((folder / kind).glob(f"*{suffix}"))]
+        for kind, suffix in _NAMED_IN_COMMANDS.items()
+    }
+    return {kind: names for kind, names in found.items() if names}

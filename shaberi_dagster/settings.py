@@ -23,7 +23,8 @@ def plugin_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, .
     to.
     """
     named = [path for path in environment.get("SHABERI_PLUGINS", "").split(os.pathsep) if path]
-    return (*(Path(path).expanduser().absolute() for path in named or ["plugins"]), *_installed_plugins())
+    own = (Path(path).expanduser().absolute() for path in named or ["plugins"])
+    return tuple(dict.fromkeys([*own, *_installed_plugins()]))
 
 
 @cache

@@ -11,8 +11,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from shaberi_dagster import settings as settings_module
 from shaberi_dagster.benchmarks.questions import load_question_set
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark, parse_benchmarks
+from shaberi_dagster.cli.command import with_plugins
 from shaberi_dagster.consensus.registry import STRATEGIES
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.grading.registry import GRADERS
@@ -481,3 +483,38 @@ def test_a_view_or_query_cannot_take_a_name_of_ours(folder, lake):
     for name, kind in (("answers", VIEWS), ("failures", QUERIES)):
         with pytest.raises(PluginError, match=f"{name} is the name of .* too"):
             kind.use(name)
+
+
+def test_an_error_of_a_reader_or_a_rule_names_its_file_and_line(folder):
+    put(folder, "benchmarks/trivia.yaml", TRIVIA + "reader: quiz.read\n")
+    put(folder, "benchmarks/trivia.csv", "ask,right\n1+1?,2\n")
+    put(folder, "benchmarks/quiz.py", "def read(row):\n    return row['nothing']\n")
+    with pytest.raises(PluginError, match=r"benchmarks/quiz.py:2: KeyError: 'nothing'"):
+        load_question_set(get_benchmark("trivia"), "starter")
+    put(folder, "judges/contains.py", CONTAINS.replace("item.reference in answer", "item.nothing"))
+    rated = replace(get_benchmark("simpleqa"), grader="rule:contains")
+    question = load_question_set(rated, "starter").questions[0]
+    rule = RuleJudge(rated, Workspace(Settings.from_environment(), environment={}).prompts)
+    with pytest.raises(PluginError, match=r"judges/contains.py:8: AttributeError"):
+        rule.case(question, {"answer": "?"})
+
+
+def test_an_installed_package_brings_a_folder_and_nothing_of_it_is_run_to_find_it(tmp_path, monkeypatch):
+    package = tmp_path / "site" / "my_evals"
+    put(package, "plugins/benchmarks/trivia.yaml", TRIVIA)
+    put(package, "__init__.py", "raise SystemExit('run')")
+    put(tmp_path / "site" / "my_evals-1.dist-info", "METADATA", "Name: my-evals\nVersion: 1\n")
+    put(tmp_path / "site" / "my_evals-1.dist-info", "entry_points.txt", "[shaberi]\nmine = my_evals.plugins\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    settings_module._installed_plugins.cache_clear()
+    try:
+        assert get_benchmark("trivia").title == "Trivia"
+    finally:
+        settings_module._installed_plugins.cache_clear()
+
+
+def test_help_lists_what_plugin_folders_add(folder):
+    assert with_plugins("Examples") == "Examples"
+    put(folder, "benchmarks/trivia.yaml", TRIVIA)
+    put(folder, "passes/shouting.py", "raise SystemExit('run')")
+    assert with_plugins("Examples").endswith("From plugin folders:\n  benchmarks: trivia\n  passes: shouting")

@@ -15,6 +15,7 @@ from shaberi_dagster.benchmarks.registry import Benchmark, Field
 from shaberi_dagster.benchmarks.upstream import Asked, UpstreamRowError, letter_index, listed, texts
 from shaberi_dagster.errors import ConfigurationError, QuestionFileError
 from shaberi_dagster.identity import sha256_json, sha256_text
+from shaberi_dagster.plugins import running
 
 _HERE = Path(__file__).parent
 _KNOWN_SETS = _HERE / "known_sets.yaml"
@@ -280,8 +281,10 @@ class _Row:
     def asked(self) -> Asked | None:
         """What the row asks; None when its dataset's reader leaves it out."""
         try:
-            if self.benchmark.read_row is not None and not self.is_ours:
-                return self.benchmark.read_row(self.values)
+            read = self.benchmark.read_row
+            if read is not None and not self.is_ours:
+                with running(read, UpstreamRowError):
+                    return read(self.values)
             return self._own()
         except UpstreamRowError as error:
             raise self._error(str(error)) from error

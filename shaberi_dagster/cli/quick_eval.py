@@ -18,6 +18,7 @@ from shaberi_dagster.cli.command import (
     Debug,
     exit_code,
     run_command,
+    with_plugins,
 )
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json
@@ -84,7 +85,7 @@ MaxTokensTotal = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; progress on stderr.")]
 
 
-@app.command(epilog=_EPILOG)
+@app.command(epilog=with_plugins(_EPILOG))
 def quick_eval(  # noqa: PLR0917
     model: Annotated[str, typer.Option(help="Model to evaluate, e.g. gpt-4.1-mini or embedded/smollm2-135m.")],
     strategy: Annotated[

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, INTERRUPTED, Debug, run_command
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE, INTERRUPTED, Debug, run_command, with_plugins
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 
@@ -37,7 +37,7 @@ _EPILOG = """Examples:
 Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed parts, 130 interrupted."""
 
 
-@app.command(epilog=_EPILOG)
+@app.command(epilog=with_plugins(_EPILOG))
 def run_evals(  # noqa: PLR0917
     model: Annotated[str, typer.Option(help="Model to evaluate, e.g. gpt-5.1 or embedded/smollm2-135m.")],
     benchmark: Annotated[

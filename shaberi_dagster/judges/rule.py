@@ -18,6 +18,7 @@ from shaberi_dagster.judges.base import AskJudge, Case, Judge
 from shaberi_dagster.llm.endpoints import default_max_tokens
 from shaberi_dagster.llm.thinking import split_thinking
 from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling, Usage
+from shaberi_dagster.plugins import running
 from shaberi_dagster.prompting import PromptLibrary, boundary_of
 from shaberi_dagster.runs.spec import JudgeSpec
 
@@ -183,7 +184,8 @@ def rule_version_of(config_hash: str, grader: str, model: JudgeSpec | None, prom
 
 @lru_cache(maxsize=1)  # the rule alone and the rule with a model look at the same answer, one after the other
 def _graded(rule: Grader, answer: str, question: GradedQuestion) -> Verdict:
-    return rule.grade(answer, question)
+    with running(rule):
+        return rule.grade(answer, question)
 
 
 def graded_question(question: Question) -> GradedQuestion:
