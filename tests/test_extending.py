@@ -1,5 +1,7 @@
 """The page on extending, read by a stranger: all its files in one empty folder, used at once."""
 
+import importlib
+import logging
 import re
 import shutil
 from collections.abc import Iterator
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import shaberi_dagster as shaberi
+from shaberi_dagster import definitions
 from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.cli.doctor import _plugins
 from shaberi_dagster.defs.assets import _checks_of, specs_of
@@ -22,6 +25,7 @@ from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.result import STAGES
 from tests.mock_endpoint import MockEndpoint, running_mock
+from tests.results_tree import assert_valid_tree
 from tests.runs import own_engine
 
 pytestmark = pytest.mark.integration
@@ -100,6 +104,15 @@ def test_the_graph_has_the_assets_of_a_new_benchmark(folder: Path) -> None:
         assert {check.asset_key.path[-1] for check in _checks_of(stage)} >= {"elyza", "manners", "capitals"}
 
 
+def test_the_graph_leaves_out_a_broken_benchmark_and_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "benchmarks/manners.yaml").write_text("title: [", encoding="utf-8")
+    said: list[str] = []
+    monkeypatch.setattr(logging.getLogger("dagster.builtin"), "warning", said.append)
+    importlib.reload(definitions)
+    assert [f"{folder}/benchmarks/manners.yaml:2: is no YAML" in one for one in said] == [True]
+    assert {"capitals", "elyza"} <= {spec.key.path[-1] for spec in specs_of("answers")}
+
+
 def test_everything_is_evaluated_at_once_and_shown_in_sql_and_reports(
     run: tuple[RunSpec, Workspace], mock: MockEndpoint
 ) -> None:
@@ -152,8 +165,9 @@ def test_a_run_whose_plugins_are_gone_is_viewed_compared_and_exported_but_not_co
     compared = lake.compare("my-model-7b@@default", "my-model-7b@@again", benchmarks="manners")
     assert compared.sections
     assert lake.sql("select count(*) as n from judgements where benchmark = 'capitals'")["n"][0] > 0
-    done = export_run(workspace.lake, spec.run_id, tmp_path / "results", environment={})
+    done = export_run(workspace.lake, spec.run_id, tmp_path / "exported", environment={})
     assert (done.status, done.files > 5) == ("complete", True)
+    assert_valid_tree(tmp_path / "exported")
     if elsewhere == "gone":
         again = RunRequest(model="my-model-7b", judge_models=["my-model-judge"], base_url="http://localhost:1/v1")
         with pytest.raises(ConfigurationError, match="has the benchmark manners of a plugin that is not there now"):

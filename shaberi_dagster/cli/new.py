@@ -28,7 +28,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _WORD = re.compile(r"example", re.IGNORECASE)
 
 
-class Kind(StrEnum):
+class Example(StrEnum):
     """What there is an example of."""
 
     BENCHMARK = "benchmark"
@@ -38,22 +38,22 @@ class Kind(StrEnum):
 
 
 _FILES = {
-    Kind.BENCHMARK: ["benchmarks/example.yaml", "benchmarks/example.jsonl", "prompts/judging/example/primary.jinja"],
-    Kind.PASS: ["passes/example.py"],
-    Kind.JUDGE: ["judges/example.py"],
-    Kind.STRATEGY: ["strategies/example.py"],
+    Example.BENCHMARK: ["benchmarks/example.yaml", "benchmarks/example.jsonl", "prompts/judging/example/primary.jinja"],
+    Example.PASS: ["passes/example.py"],
+    Example.JUDGE: ["judges/example.py"],
+    Example.STRATEGY: ["strategies/example.py"],
 }
 
 _REGISTRIES = {
-    Kind.BENCHMARK: ("benchmarks.registry", "ALL_BENCHMARKS"),
-    Kind.PASS: ("passes.registry", "PASSES"),
-    Kind.JUDGE: ("grading.registry", "GRADERS"),
-    Kind.STRATEGY: ("consensus.registry", "STRATEGIES"),
+    Example.BENCHMARK: ("benchmarks.registry", "ALL_BENCHMARKS"),
+    Example.PASS: ("passes.registry", "PASSES"),
+    Example.JUDGE: ("grading.registry", "GRADERS"),
+    Example.STRATEGY: ("consensus.registry", "STRATEGIES"),
 }
 
 
 def new(
-    kind: Annotated[Kind, typer.Argument(help="What to write an example of.")],
+    kind: Annotated[Example, typer.Argument(help="What to write an example of.")],
     name: Annotated[str, typer.Argument(help="Its name: lower-case letters, digits and _.")],
     debug: Debug = False,
 ) -> int:
@@ -77,7 +77,7 @@ def new(
     return FINE
 
 
-def _known(kind: Kind) -> set[str]:
+def _known(kind: Example) -> set[str]:
     """The names that are taken."""
     module, registry = _REGISTRIES[kind]
     names: Iterable[str] = getattr(import_module(f"shaberi_dagster.{module}"), registry)
