@@ -13,7 +13,6 @@ from typing import Any
 
 import dagster as dg
 import typer
-import yaml
 from pydantic.fields import FieldInfo
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
@@ -22,6 +21,7 @@ from shaberi_dagster.cli.options import OptionsCommand
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.lake.catalog import describe_sql, view_files, view_name
 from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.llm.endpoints import ENDPOINTS
 from shaberi_dagster.rendering.data import as_json
 from shaberi_dagster.runs.request_file import request_schema
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
@@ -141,12 +141,11 @@ def environment() -> dict[str, str]:
 
 
 def _endpoint_variables() -> Iterator[tuple[str, str]]:
-    entries = yaml.safe_load((ROOT / "shaberi_dagster" / "llm" / "endpoints.yaml").read_text(encoding="utf-8"))
-    for name, entry in entries.items():
-        place = f"{name} ({entry['base_url']})" if "base_url" in entry else "any other endpoint that needs one"
-        if "api_key" in entry:
-            yield entry["api_key"], f"API key of {place}"
-        for header, variable in entry.get("headers", {}).items():
+    for name, entry in ENDPOINTS.items():
+        place = f"{name} ({entry.base_url})" if entry.base_url else "any other endpoint that needs one"
+        if entry.api_key:
+            yield entry.api_key, f"API key of {place}"
+        for header, variable in entry.headers.items():
             yield variable, f"Header `{header}` of {place}"
 
 

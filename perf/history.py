@@ -27,8 +27,7 @@ import polars as pl
 from shaberi_dagster.lake.catalog import open_catalog, run_query, view_files, view_name, write_catalog
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.reports.named_queries import named_queries
-from shaberi_dagster.settings import Settings
+from shaberi_dagster.reports.named_queries import QUERIES
 
 _CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 _QUESTIONS = {"elyza": 100, "tengu": 120, "mt_bench": 60, "rakuda": 40}
@@ -243,7 +242,7 @@ def statements(folder: Path) -> Iterator[tuple[str, str, dict[str, object]]]:
     values = {"model": model, "models": model, "judge": judge, "benchmark": benchmark, "question": "1"}
     values |= {"judge_a": "open-a", "judge_b": "open-b"}
     values |= {"first": run_id, "second": another}
-    for name, query in named_queries(Settings.from_environment()).items():
+    for name, query in QUERIES.items():
         given = {parameter: values[parameter] for parameter in query.parameters if parameter not in query.defaults}
         yield f"query `{name}`", query.sql, query.bound(given)
     question = "question_id = (select min(question_id) from questions where benchmark = 'rakuda')"

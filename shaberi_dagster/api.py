@@ -44,7 +44,7 @@ class LakeReader:
         from shaberi_dagster.reports.named_queries import find_query  # noqa: PLC0415
         from shaberi_dagster.reports.reading import frame_of  # noqa: PLC0415
 
-        named = find_query(Settings.from_environment(), query)
+        named = find_query(query)
         with self._catalog() as catalog, within(timeout, catalog):
             if named is None:
                 return frame_of(run_query(catalog, query, parameters))

@@ -4,6 +4,7 @@ from typing import Any
 
 import dagster as dg
 
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.assets import ASSETS
 from shaberi_dagster.defs.ensemble_import import ENSEMBLE, import_ensemble_job
 from shaberi_dagster.defs.execution import execute
@@ -13,6 +14,9 @@ from shaberi_dagster.defs.legacy import LEGACY, import_legacy
 from shaberi_dagster.defs.reprocess import reprocess
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.sensors import run_spec_folder
+
+for _problem in ALL_BENCHMARKS.problems():
+    dg.get_dagster_logger().warning(str(_problem))  # it stops no other
 
 defs = dg.Definitions(
     assets=[*ASSETS, *EXPORTS, *LEGACY, *ENSEMBLE],

@@ -34,7 +34,7 @@ class Template:
 
     Attributes:
         name: Its name.
-        file: Its path in the folder of the prompts, with `/`.
+        file: Its path in the folder that it is from, with `/`.
         source: Its exact text.
     """
 
@@ -44,24 +44,26 @@ class Template:
 
 
 class PromptLibrary:
-    """The templates of one folder.
+    """The templates of several folders, one over the other.
 
-    A template is named by its path without `.jinja` (`judging/elyza/primary`), in includes too. Each file is
-    read once per library, so what is rendered always is what was hashed. Values are inserted as they are:
-    never escaped, never read as a template. One newline at the end of a file belongs to the file, not to the
-    prompt.
+    A template is named by its path without `.jinja` (`judging/elyza/primary`), in includes too, and taken from the
+    first folder that has it. Each file is read once per library, so what is rendered always is what was hashed. Values
+    are inserted as they are: never escaped, never read as a template. One newline at the end of a file belongs to the
+    file, not to the prompt.
 
     Args:
-        folder: Where the templates are; nothing outside of it can be rendered or included.
-        overlay: Path in it of a folder of the same shape, whose templates are used in the place of those of the same
-            name.
+        folders: Where the templates are, the first over the second and so on; nothing outside of them can be rendered
+            or included.
+        variant: Name of a folder in `variants/` of some of them, of the same shape, that is over all of them.
     """
 
-    def __init__(self, folder: Path, overlay: Path | None = None) -> None:
-        self.folder = folder.resolve()
-        self._folders = [self.folder / overlay, self.folder] if overlay else [self.folder]
+    def __init__(self, *folders: Path, variant: str | None = None) -> None:
+        self._roots = [folder.resolve() for folder in folders]
+        over = [folder / VARIANTS / variant for folder in self._roots] if variant else []
+        self._folders = [*over, *self._roots]
         self._sources: dict[str, str] = {}
         self._hashes: dict[tuple[str, ...], str] = {}
+        self._chosen: dict[tuple[str, ...], str] = {}
         self._variants: dict[str, PromptLibrary] = {}
         self._environment = SandboxedEnvironment(
             loader=jinja2.FunctionLoader(self._load),
@@ -76,8 +78,8 @@ class PromptLibrary:
     @property
     def variants(self) -> list[str]:
         """Names of the variants: the folders in `variants/` whose names are of `[A-Za-z0-9._-]`."""
-        folders = (self.folder / VARIANTS).glob("*/")
-        return sorted(folder.name for folder in folders if _VARIANT.fullmatch(folder.name))
+        folders = (folder for root in self._roots for folder in (root / VARIANTS).glob("*/"))
+        return sorted({folder.name for folder in folders if _VARIANT.fullmatch(folder.name)})
 
     def variant(self, name: str | None) -> "PromptLibrary":
         """The library with the templates of a variant in the place of its own; itself for None.
@@ -88,16 +90,26 @@ class PromptLibrary:
         if name is None:
             return self
         if name not in self._variants:
-            known = f"variants in {self.folder / VARIANTS}: {', '.join(self.variants) or 'none'}"
+            places = " and ".join(str(root / VARIANTS) for root in self._roots if (root / VARIANTS).is_dir())
+            known = f"variants in {places or self._roots[0] / VARIANTS}: {', '.join(self.variants) or 'none'}"
             if name not in self.variants:
                 raise PromptError(f"there is no prompt variant {name!r}; {known}")
-            overlay = Path(VARIANTS, name)
-            root = self.folder / overlay
-            templates = [path.relative_to(root) for path in root.rglob(f"*{_SUFFIX}")]
-            if not any((self.folder / template).is_file() for template in templates):
+            changed = PromptLibrary(*self._roots, variant=name)
+            if not any(
+                (root / path.relative_to(over)).is_file()
+                for over in changed._folders[: len(self._roots)]
+                for path in over.rglob(f"*{_SUFFIX}")
+                for root in self._roots
+            ):
                 raise PromptError(f"prompt variant {name!r} has no template in the place of another; {known}")
-            self._variants[name] = PromptLibrary(self.folder, overlay)
+            self._variants[name] = changed
         return self._variants[name]
+
+    def first(self, *names: str) -> str:
+        """The first of these names that there is a template of, or the last."""
+        if names not in self._chosen:
+            self._chosen[names] = next((name for name in names if self._path(name).is_file()), names[-1])
+        return self._chosen[names]
 
     def render(self, name: str, **variables: object) -> str:
         """The template's text with the variables in their places.
@@ -132,17 +144,18 @@ class PromptLibrary:
         Raises:
             PromptError: A template is missing or broken.
         """
-        return [
-            Template(name, self._path(name).relative_to(self.folder).as_posix(), self._source(name))
-            for top in names
-            for name in self._closure(top)
-        ]
+        return [Template(name, self._file(name), self._source(name)) for top in names for name in self._closure(top)]
 
     def _load(self, name: str) -> tuple[str, str, None]:
         path = self._path(name)
         if not path.is_file():
             raise jinja2.TemplateNotFound(name)
         return self._source(name), str(path), None
+
+    def _file(self, name: str) -> str:
+        path = self._path(name)
+        root = next(root for root in self._roots if path.is_relative_to(root))
+        return path.relative_to(root).as_posix()
 
     def _path(self, name: str) -> Path:
         for folder in self._folders:
@@ -191,7 +204,7 @@ class PromptLibrary:
 def generation_messages(library: PromptLibrary, benchmark: Benchmark, question: Question) -> tuple[Message, ...]:
     """What a model is asked: the system message, if the benchmark has one, and the question."""
     generation = benchmark.generation
-    user = Message("user", library.render(generation.user_template, question=question.question))
+    user = Message("user", library.render(_user_template(library, benchmark), question=question.question))
     if generation.system_template is None:
         return (user,)
     return (Message("system", library.render(generation.system_template)), user)
@@ -236,7 +249,7 @@ def fallback_messages(library: PromptLibrary, benchmark: Benchmark, judge_output
     It is given neither question nor answer: it reads a score, it does not judge.
     """
     text = library.render(
-        benchmark.judging.fallback_template,
+        fallback_template(library, benchmark),
         judge_output=judge_output,
         boundary=boundary_of(judge_output),
         **_scale(benchmark),
@@ -244,11 +257,20 @@ def fallback_messages(library: PromptLibrary, benchmark: Benchmark, judge_output
     return (Message("user", text),)
 
 
-def generation_templates(benchmark: Benchmark) -> tuple[str, ...]:
+def generation_templates(library: PromptLibrary, benchmark: Benchmark) -> tuple[str, ...]:
     """What the prompts that ask for an answer are made of."""
     generation = benchmark.generation
     system = () if generation.system_template is None else (generation.system_template,)
-    return (*system, generation.user_template)
+    return (*system, _user_template(library, benchmark))
+
+
+def _user_template(library: PromptLibrary, benchmark: Benchmark) -> str:
+    return library.first(f"generation/{benchmark.name}/user", "generation/user")
+
+
+def fallback_template(library: PromptLibrary, benchmark: Benchmark) -> str:
+    """What the prompt that reads a score out of a judge's text is made of: the benchmark's own, if there is one."""
+    return library.first(f"judging/{benchmark.name}/fallback", "judging/fallback")
 
 
 def judge_templates(benchmark: Benchmark) -> tuple[str, ...]:
@@ -259,7 +281,7 @@ def judge_templates(benchmark: Benchmark) -> tuple[str, ...]:
 
 def generation_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:
     """The version of the prompts that ask for an answer."""
-    return library.prompt_hash(*generation_templates(benchmark))
+    return library.prompt_hash(*generation_templates(library, benchmark))
 
 
 def judge_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:
@@ -269,7 +291,7 @@ def judge_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:
 
 def fallback_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:
     """The version of the prompt that reads a score out of a judge's text."""
-    return library.prompt_hash(benchmark.judging.fallback_template)
+    return library.prompt_hash(fallback_template(library, benchmark))
 
 
 def judges_alike(library: PromptLibrary, other: PromptLibrary, benchmark: Benchmark) -> bool:

@@ -30,6 +30,7 @@ from shaberi_dagster.prompting import (
     PromptLibrary,
     Template,
     fallback_prompt_hash,
+    fallback_template,
     generation_templates,
     judge_prompt_hash,
     judge_templates,
@@ -203,7 +204,7 @@ def _past_fallbacks(lake: Lake, library: PromptLibrary, configs: set[str]) -> se
 
 
 def _generation(library: PromptLibrary, entry: Benchmark) -> UsedPrompt:
-    return _used(library, GENERATION, generation_templates(entry))
+    return _used(library, GENERATION, generation_templates(library, entry))
 
 
 def _of_judge(library: PromptLibrary, entry: Benchmark, variant: str | None) -> Iterator[UsedPrompt]:
@@ -212,7 +213,7 @@ def _of_judge(library: PromptLibrary, entry: Benchmark, variant: str | None) -> 
         yield _used(prompts, GRADING, (entry.judging.primary_template,), variant)
         return
     yield _used(prompts, PRIMARY, judge_templates(entry), variant)
-    yield _used(prompts, FALLBACK, (entry.judging.fallback_template,), variant)
+    yield _used(prompts, FALLBACK, (fallback_template(prompts, entry),), variant)
 
 
 def _of_strategies(library: PromptLibrary, names: Sequence[str]) -> Iterator[UsedPrompt]:

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from shaberi_dagster.errors import ConfigurationError
@@ -21,6 +22,31 @@ def project_folder(name: str) -> Path:
     return packaged if packaged.is_dir() else _CHECKOUT / name
 
 
+def plugin_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """Where plugins are: the folders of `SHABERI_PLUGINS`, or `plugins/` in the working directory, then installed ones.
+
+    Several are separated as in `PATH`. An installed package has one where its entry point of the group `shaberi` leads
+    to.
+    """
+    named = [path for path in environment.get("SHABERI_PLUGINS", "").split(os.pathsep) if path]
+    own = (Path(path).expanduser().absolute() for path in named or ["plugins"])
+    return tuple(dict.fromkeys([*own, *_installed_plugins()]))
+
+
+@cache
+def _installed_plugins() -> tuple[Path, ...]:
+    """The folders that entry points name, found without running anything of their packages."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  (cheap only if it is needed once)
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    folders = []
+    for point in entry_points(group="shaberi"):
+        package, *inner = point.module.split(".")
+        spec = find_spec(package)
+        folders += [Path(place, *inner) for place in (spec.submodule_search_locations or () if spec else ())]
+    return tuple(folders)
+
+
 @dataclass(frozen=True)
 class Settings:
     """Folders of one installation.
@@ -32,11 +58,12 @@ class Settings:
         datasets: A folder with question files (`SHABERI_DATASETS`), None for the starter sets.
         results: What is exported of each run, as files (`SHABERI_RESULTS`, default `results/` beside the warehouse).
         run_specs: Folder watched by the sensor for RunSpec YAML files (`SHABERI_RUN_SPECS`).
-        prompts: The Jinja templates (`SHABERI_PROMPTS`, default the project's own).
+        prompts: Jinja templates (`SHABERI_PROMPTS`, default the project's own); what it lacks is taken from the others.
         prices: A YAML file with own prices (`SHABERI_PRICES`), which win over list prices; None for list prices only.
         embedded_model: GGUF file of the embedded model (`SHABERI_EMBEDDED_MODEL`, default the one that is installed).
         models: Weights that `shaberi doctor --install-model` fetched (`XDG_DATA_HOME`, default `~/.local/share`).
         sql: The views and queries.
+        plugins: The user's own benchmarks, passes, … (`SHABERI_PLUGINS`, default `plugins/` in the working directory).
         user: Who makes or imports runs, for `created_by` (`SHABERI_USER`, default the login name).
     """
 
@@ -51,6 +78,13 @@ class Settings:
     user: str | None = None
     embedded_model: Path | None = None
     models: Path = Path("models")
+    plugins: tuple[Path, ...] = ()
+
+    @property
+    def prompt_folders(self) -> tuple[Path, ...]:
+        """Where templates are, the first over the second and so on: the user's, those of plugins, the project's."""
+        user, project = self.prompts, project_folder("prompts")
+        return (*(() if user == project else (user,)), *(folder / "prompts" for folder in self.plugins), project)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -79,6 +113,7 @@ class Settings:
             user=environment.get("SHABERI_USER") or _login_name(),
             models=Path(environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "shaberi" / "models",
             embedded_model=Path(model).absolute() if (model := environment.get("SHABERI_EMBEDDED_MODEL")) else None,
+            plugins=plugin_folders(environment),
         )
 
 

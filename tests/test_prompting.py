@@ -374,7 +374,8 @@ def test_the_readme_describes_every_template_and_no_other():
 
 
 def test_every_template_is_used_by_a_benchmark_a_pass_or_a_strategy():
-    templates = PromptLibrary(project_folder("prompts"))
+    folder = project_folder("prompts")
+    templates = PromptLibrary(folder)
     for benchmark in BENCHMARKS.values():
         generation_prompt_hash(templates, benchmark)
         judge_prompt_hash(templates, benchmark)
@@ -388,6 +389,4 @@ def test_every_template_is_used_by_a_benchmark_a_pass_or_a_strategy():
         assert asking.asks
         templates.prompt_hash(*asking.templates)
     used = set(templates._sources)
-    assert used == {
-        path.relative_to(templates.folder).with_suffix("").as_posix() for path in templates.folder.rglob("*.jinja")
-    }
+    assert used == {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.jinja")}

@@ -15,9 +15,9 @@ from shaberi_dagster.benchmarks.registry import Benchmark, Field
 from shaberi_dagster.benchmarks.upstream import Asked, UpstreamRowError, letter_index, listed, texts
 from shaberi_dagster.errors import ConfigurationError, QuestionFileError
 from shaberi_dagster.identity import sha256_json, sha256_text
+from shaberi_dagster.plugins import running
 
 _HERE = Path(__file__).parent
-_STARTER = _HERE / "starter"
 _KNOWN_SETS = _HERE / "known_sets.yaml"
 
 UNSHUFFLED = "unshuffled"
@@ -136,7 +136,7 @@ def load_question_set(
 
     Args:
         benchmark: What is asked.
-        source: `starter` (shipped), `hub` (Hugging Face) or `folder`.
+        source: `starter` (what comes with the benchmark), `hub` (Hugging Face) or `folder`.
         folder: For `folder`: has `{benchmark}.jsonl` (or `.json`, `.parquet`, `.csv`) or one of the benchmark's
             other `files`, and further versions as `{benchmark}_…`, `{benchmark}-…` or `{benchmark}@…`.
         set_name: The version wanted; None takes the source's own (in a folder, the file that is named
@@ -153,7 +153,11 @@ def load_question_set(
     if set_name == f"{benchmark.name}@{UNSHUFFLED}":
         set_name = None
     if source == "starter":
-        loaded = load([_STARTER / f"{benchmark.name}.jsonl"], "starter")
+        if benchmark.questions is None:
+            raise ConfigurationError(
+                f"benchmark {benchmark.name} comes without questions; use --questions hub or a folder"
+            )
+        loaded = load([benchmark.questions], "starter")
         return _choose({"": loaded}, set_name, "the starter set")
     if source == "hub":
         if benchmark.hub is None:
@@ -277,19 +281,20 @@ class _Row:
     def asked(self) -> Asked | None:
         """What the row asks; None when its dataset's reader leaves it out."""
         try:
-            if self.benchmark.read_row is not None and not self.is_ours:
-                return self.benchmark.read_row(self.values)
+            read = self.benchmark.read_row
+            if read is not None and not self.is_ours:
+                with running(read, UpstreamRowError):
+                    return read(self.values)
             return self._own()
         except UpstreamRowError as error:
             raise self._error(str(error)) from error
 
     def _own(self) -> Asked:
         question: str | Choices = self._required("question")
-        if self.benchmark.answer_type == "mcq":
+        if self.benchmark.has_options:
             options = texts(self.values, "options")
             question = listed(self._required("question"), options, letter_index(self.values, "reference", len(options)))
-        graded_by_rules = self.benchmark.answer_type != "free"
-        aliases = texts(self.values, "aliases") if graded_by_rules and self.values.get("aliases") else None
+        aliases = texts(self.values, "aliases") if self.benchmark.has_rule and self.values.get("aliases") else None
         return Asked(question, self._text("reference"), self._text("category"), aliases)
 
     def question(self, asked: Asked, default_position: int, index: int, *, shuffled: bool) -> Question:

@@ -1,18 +1,20 @@
-"""The benchmarks, one declarative entry each. A new benchmark is one more entry here."""
+"""The benchmarks: what a YAML file says of each, ours beside this module, others in plugin folders."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Literal
 
-from shaberi_dagster.benchmarks import upstream
+from pydantic import ConfigDict, TypeAdapter
+
+from shaberi_dagster.benchmarks.files import SUFFIXES
 from shaberi_dagster.benchmarks.upstream import RowReader
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.types import Sampling
+from shaberi_dagster.plugins import Kind, PluginError, PluginFile, load_module, read_yaml
 
 Field = Literal["question", "reference", "criteria", "category", "upstream_id"]
-AnswerType = Literal["free", "numeric", "mcq", "math", "text", "yes_no"]
-GraderKind = Literal["llm_judge", "rule:numeric", "rule:mcq", "rule:math", "rule:match", "rule:yes_no"]
 LegacyScoreForm = Literal["tengu_points", "elyza_number", "double_brackets", "rakuda_brackets", "rakuda_mean_of_tenths"]
 
 RULE = "rule:"
@@ -23,7 +25,7 @@ DEFAULT_SEED = 42
 
 _GENERATION_SAMPLING = Sampling(temperature=0.2, max_tokens=6000)
 _JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=4096)
-_ENSEMBLE_SAMPLING = Sampling(temperature=0.7, max_tokens=6000)
+_STRICT = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class HubSource:
         other_split: Split that is taken where there is no file of the first.
     """
 
+    __pydantic_config__ = _STRICT
+
     repository: str
     split: str
     config: str | None = None
@@ -49,63 +53,75 @@ class HubSource:
 class GenerationDefaults:
     """How answers are asked for, unless a run says otherwise.
 
+    The user message is the template `generation/{benchmark}/user` where there is one, else `generation/user`.
+
     Attributes:
         sampling: Shaberi's settings since 2025-07: temperature 0.2, 6,000 tokens.
         system_template: Prompt of the system message; None sends none.
-        user_template: Prompt of the user message.
     """
+
+    __pydantic_config__ = _STRICT
 
     sampling: Sampling = _GENERATION_SAMPLING
     system_template: str | None = "generation/system"
-    user_template: str = "generation/user"
 
 
 @dataclass(frozen=True)
 class JudgingDefaults:
     """How an LLM judge is asked.
 
+    The second call, which reads the score out of the judge's own text, is the template `judging/{benchmark}/fallback`
+    where there is one, else `judging/fallback`.
+
     Attributes:
-        primary_template: The item to be scored.
+        primary_template: The item to be scored; a file that does not say it means `judging/{benchmark}/primary`, or
+            `grading/verdict` where a rule leaves to a model what it cannot tell.
         example_templates: User and assistant turn of a worked example that precedes the item.
-        fallback_template: The second call, which reads the score out of the judge's own text.
         sampling: Temperature 0. 4,096 tokens, since with the legacy 1,024 four fifths of the GPT-5.1
             judgements of Rakuda ended before their score.
         legacy_score_forms: Forms of older prompts by the names that `judges.parse` explains, in the order they
             are tried.
     """
 
+    __pydantic_config__ = _STRICT
+
     primary_template: str
     example_templates: tuple[str, str] | None = None
-    fallback_template: str = "judging/fallback"
     sampling: Sampling = _JUDGE_SAMPLING
     legacy_score_forms: tuple[LegacyScoreForm, ...] = ()
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One benchmark.
+    """One benchmark, as its YAML file says it.
 
     Attributes:
-        name: Identity in tables, commands and asset keys.
+        name: Identity in tables, commands and asset keys: the file's name.
         title: Name for readers.
         description: What it asks, in one sentence.
         scale_minimum: Lowest score of the judge's scale.
         scale_maximum: Highest score of the judge's scale.
         judging: Templates and sampling of its LLM judges.
+        questions: The question file that comes with it, relative to its own; a file that does not say it means the one
+            of its name beside it. None when there is none.
         hub: Where the real questions live; None when there is no hub copy.
         columns: For each field the upstream column names that stand for it, beside the field's own name.
         required: Fields that every question must have, beside the question itself.
         reported_multiplier: Factor from the judge's scale to the published one.
         generation: How answers are asked for.
-        grader: What turns an answer into a score: an LLM judge, or rules that leave to one what they cannot tell.
+        grader: What turns an answer into a score: LLM judges, or a rule (`rule:NAME`) that leaves to them what it
+            cannot tell.
+        has_options: Whether a question has `options`, of which the reference is the letter of the right one.
         samples: Answers to each question, unless a run says otherwise.
         strategies: Which make a consensus of them, unless a run says otherwise.
-        answer_type: What an answer is: a free text to be judged, a number, an option's letter, an expression, a
-            short text, or yes or no.
-        read_row: Reads a row of the dataset as its publisher has it. A row with a `reference` is ours, and has our
-            columns. None where `columns` says all.
+        judges: Models that judge it, unless a run says otherwise.
+        reader: `FILE.FUNCTION` of a Python file beside its own, a `RowReader` for rows as their publisher has them. A
+            row with a `reference` is ours, and has our columns. None where `columns` says all.
         files: Further names, without suffix, of files that hold the questions in a folder.
+        file: Its own file.
     """
+
+    __pydantic_config__ = _STRICT
 
     name: str
     title: str
@@ -113,256 +129,99 @@ class Benchmark:
     scale_minimum: int
     scale_maximum: int
     judging: JudgingDefaults
-    hub: HubSource | None
-    columns: Mapping[Field, tuple[str, ...]] = field(hash=False)
-    required: frozenset[Field]
+    questions: Path | None = None
+    hub: HubSource | None = None
+    columns: Mapping[Field, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    required: frozenset[Field] = frozenset()
     reported_multiplier: float = 1.0
     generation: GenerationDefaults = GenerationDefaults()
-    grader: GraderKind = "llm_judge"
+    grader: str = "llm_judge"
+    has_options: bool = False
     samples: int = 1
     strategies: tuple[str, ...] = ()
-    answer_type: AnswerType = "free"
-    read_row: RowReader | None = None
+    judges: tuple[str, ...] = ()
+    reader: str | None = None
     files: tuple[str, ...] = ()
+    file: PluginFile | None = None
 
     @property
     def has_rule(self) -> bool:
         """Whether a rule grades its answers, right or wrong; else LLMs judge them on the scale."""
         return self.grader.startswith(RULE)
 
+    @property
+    def read_row(self) -> RowReader | None:
+        """What `reader` names, loaded when rows are read.
 
-_ELYZA = Benchmark(
-    name="elyza",
-    title="ELYZA-tasks-100",
-    description="Varied instructions with a reference answer and deduction rules for each question.",
-    scale_minimum=1,
-    scale_maximum=5,
-    reported_multiplier=2.0,
-    judging=JudgingDefaults(
-        primary_template="judging/elyza/primary",
-        legacy_score_forms=("elyza_number",),
-    ),
-    hub=HubSource("elyza/ELYZA-tasks-100", split="test"),
-    columns={
-        "question": ("input", "Question"),
-        "reference": ("output",),
-        "criteria": ("eval_aspect",),
-    },
-    required=frozenset({"reference", "criteria"}),
-)
-
-_TENGU = Benchmark(
-    name="tengu",
-    title="Tengu-Bench",
-    description="Tasks of many categories, each with a rubric of points, most with a reference answer.",
-    scale_minimum=0,
-    scale_maximum=10,
-    judging=JudgingDefaults(
-        primary_template="judging/tengu/primary",
-        example_templates=("judging/tengu/example_user", "judging/tengu/example_assistant"),
-        legacy_score_forms=("tengu_points",),
-    ),
-    hub=HubSource("lightblue/tengu_bench", split="test"),
-    columns={
-        "question": ("Question",),
-        "reference": ("Answer",),
-        "criteria": ("Criteria",),
-        "category": ("Category",),
-    },
-    required=frozenset({"criteria", "category"}),
-)
-
-_MT_BENCH = Benchmark(
-    name="mt_bench",
-    title="Japanese MT-Bench, one turn",
-    description="Open tasks in six categories, judged without a reference.",
-    scale_minimum=1,
-    scale_maximum=10,
-    judging=JudgingDefaults(
-        primary_template="judging/mt_bench/primary",
-        legacy_score_forms=("double_brackets",),
-    ),
-    hub=HubSource("shisa-ai/ja-mt-bench-1shot", split="train"),
-    columns={
-        "question": ("Question",),
-        "category": ("Category",),
-        "upstream_id": ("id",),
-    },
-    required=frozenset({"category"}),
-)
-
-_RAKUDA = Benchmark(
-    name="rakuda",
-    title="Rakuda",
-    description="Knowledge of Japan's geography, politics, history and society, judged without a reference.",
-    scale_minimum=1,
-    scale_maximum=10,
-    judging=JudgingDefaults(
-        primary_template="judging/rakuda/primary",
-        legacy_score_forms=("rakuda_brackets", "rakuda_mean_of_tenths"),
-    ),
-    hub=HubSource("yuzuai/rakuda-questions", split="train"),
-    columns={
-        "question": ("text", "Question"),
-        "upstream_id": ("question_id",),
-    },
-    required=frozenset({"category"}),
-)
+        Raises:
+            PluginError: There is no such file or function.
+        """
+        return None if self.reader is None or self.file is None else _reader(self.file, self.reader)
 
 
-_GRADERS: Mapping[AnswerType, GraderKind] = {
-    "numeric": "rule:numeric",
-    "mcq": "rule:mcq",
-    "math": "rule:math",
-    "text": "rule:match",
-    "yes_no": "rule:yes_no",
-}
+_SHAPE = TypeAdapter(Benchmark)
 
 
-def _ensemble(
-    name: str,
-    title: str,
-    description: str,
-    answer_type: AnswerType,
-    *,
-    hub: HubSource,
-    read_row: RowReader,
-    files: tuple[str, ...] = (),
-) -> Benchmark:
-    """A benchmark of the ensemble evaluation: an answer is right or wrong, and the question is all that is sent."""
-    return Benchmark(
-        name=name,
-        title=title,
-        description=description,
-        scale_minimum=0,
-        scale_maximum=1,
-        judging=JudgingDefaults(primary_template="grading/verdict"),
-        hub=hub,
-        columns={},
-        required=frozenset({"reference"}),
-        generation=GenerationDefaults(_ENSEMBLE_SAMPLING, system_template=None),
-        grader=_GRADERS[answer_type],
-        answer_type=answer_type,
-        read_row=read_row,
-        files=files,
-    )
+def _read(file: PluginFile) -> Benchmark:
+    benchmark = read_yaml(file, _SHAPE, partial(_complete, file))
+    if not benchmark.scale_minimum < benchmark.scale_maximum:
+        raise PluginError(file.path, None, "scale_minimum must be below scale_maximum")
+    return benchmark
 
 
+def _complete(file: PluginFile, values: dict[str, Any]) -> None:
+    """Add what a file need not say."""
+    if given := sorted({"name", "file"} & values.keys()):
+        raise PluginError(file.path, None, f"{given[0]} is what the file is called, and does not stand in it")
+    grader = values.get("grader", "llm_judge")
+    template = "grading/verdict" if str(grader).startswith(RULE) else f"judging/{file.name}/primary"
+    values["judging"] = {"primary_template": template} | (values.get("judging") or {})
+    beside = (file.path.with_suffix(suffix) for suffix in SUFFIXES)
+    named = values.get("questions")
+    values["questions"] = file.path.parent / named if named else next(filter(Path.is_file, beside), None)
+    values |= {"name": file.name, "file": file}
+
+
+@cache
+def _reader(file: PluginFile, reader: str) -> RowReader:
+    module_name, _, function = reader.partition(".")
+    path = file.path.with_name(f"{module_name}.py")
+    if not path.is_file():
+        raise PluginError(file.path, None, f"reader {reader!r}: there is no {path.name} beside it")
+    found: RowReader | None = getattr(load_module(replace(file, path=path)), function, None)
+    if found is None:
+        raise PluginError(path, None, f"has no function {function!r}")
+    return found
+
+
+_SUITE = ("elyza", "tengu", "mt_bench", "rakuda")
 _ENSEMBLE = (
-    _ensemble(
-        "gsm8k",
-        "GSM8K",
-        "Grade-school word problems whose answer is a number.",
-        "numeric",
-        hub=HubSource("openai/gsm8k", split="test", config="main"),
-        read_row=upstream.gsm8k,
-        files=("gsm8k_test",),
-    ),
-    _ensemble(
-        "math500",
-        "MATH-500",
-        "Competition mathematics whose answer is an expression in LaTeX.",
-        "math",
-        hub=HubSource("HuggingFaceH4/MATH-500", split="test"),
-        read_row=upstream.math500,
-        files=("math500_jianzhnie",),
-    ),
-    _ensemble(
-        "truthfulqa",
-        "TruthfulQA",
-        "Questions that many people answer wrongly, with 2 to 13 options.",
-        "mcq",
-        hub=HubSource("truthfulqa/truthful_qa", split="validation", config="multiple_choice"),
-        read_row=upstream.truthfulqa,
-        files=("truthfulqa_v0_mc_task",),
-    ),
-    _ensemble(
-        "gpqa",
-        "GPQA Diamond",
-        "Graduate-level questions in biology, physics and chemistry, with 4 options.",
-        "mcq",
-        hub=HubSource("hendrydong/gpqa_diamond_mc", split="test"),
-        read_row=upstream.gpqa,
-    ),
-    _ensemble(
-        "mmlu_pro",
-        "MMLU-Pro",
-        "Examination questions of 14 fields, with 4 to 10 options.",
-        "mcq",
-        hub=HubSource("TIGER-Lab/MMLU-Pro", split="test"),
-        read_row=upstream.mmlu_pro,
-    ),
-    _ensemble(
-        "simpleqa",
-        "SimpleQA",
-        "Short questions for facts, each with one answer that does not change.",
-        "text",
-        hub=HubSource("basicv8vc/SimpleQA", split="test"),
-        read_row=upstream.simpleqa,
-        files=("simple_qa_test_set",),
-    ),
-    _ensemble(
-        "hle",
-        "Humanity's Last Exam, text only",
-        "Questions at the frontier of many fields; those with an image are left out.",
-        "text",
-        hub=HubSource("cais/hle", split="test"),
-        read_row=upstream.hle,
-    ),
-    _ensemble(
-        "arc",
-        "ARC-Challenge",
-        "Science questions from school examinations, most with 4 options.",
-        "mcq",
-        hub=HubSource("allenai/ai2_arc", split="test", config="ARC-Challenge"),
-        read_row=upstream.arc,
-    ),
-    _ensemble(
-        "hellaswag",
-        "HellaSwag",
-        "Which of 4 endings continues a description of everyday events.",
-        "mcq",
-        hub=HubSource("Rowan/hellaswag", split="validation"),
-        read_row=upstream.hellaswag,
-    ),
-    _ensemble(
-        "hallumix",
-        "HalluMix",
-        "Whether an answer says something that its documents do not support.",
-        "yes_no",
-        hub=HubSource("quotientai/HalluMix", split="test", other_split="train"),
-        read_row=upstream.hallumix,
-    ),
+    *("gsm8k", "math500", "truthfulqa", "gpqa", "mmlu_pro"),
+    *("simpleqa", "hle", "arc", "hellaswag", "hallumix"),
 )
 
+ALL_BENCHMARKS = Kind(
+    "benchmark", "benchmarks", ".yaml", {name: f"benchmarks/{name}.yaml" for name in (*_SUITE, *_ENSEMBLE)}, read=_read
+)
+"""Every benchmark that a run can have."""
 
-def _by_name(*benchmarks: Benchmark) -> Mapping[str, Benchmark]:
-    return MappingProxyType({benchmark.name: benchmark for benchmark in benchmarks})
-
-
-BENCHMARKS = _by_name(_ELYZA, _TENGU, _MT_BENCH, _RAKUDA)
+BENCHMARKS = {name: ALL_BENCHMARKS[name] for name in _SUITE}
 """The Shaberi suite: what `all` means to `run-evals`, and what its tables and trees have."""
 
-ENSEMBLE_BENCHMARKS = _by_name(*_ENSEMBLE)
+ENSEMBLE_BENCHMARKS = {name: ALL_BENCHMARKS[name] for name in _ENSEMBLE}
 """The ensemble evaluation: what `all` means to `quick-eval`."""
-
-ALL_BENCHMARKS = _by_name(*BENCHMARKS.values(), *_ENSEMBLE)
-"""Every benchmark that a run can have."""
 
 
 def get_benchmark(name: str) -> Benchmark:
-    """The benchmark of that name.
+    """The benchmark of that name, to work with.
 
     Raises:
-        ConfigurationError: There is none; the message lists the known ones.
+        ConfigurationError: There is none, and the message lists the known ones; or its file cannot be used.
     """
-    try:
-        return ALL_BENCHMARKS[name]
-    except KeyError:
-        raise ConfigurationError(f"unknown benchmark {name!r}; known: {', '.join(ALL_BENCHMARKS)}") from None
+    return ALL_BENCHMARKS.use(name)
 
 
-def parse_benchmarks(text: str) -> tuple[Benchmark, ...]:
+def parse_benchmarks(text: str, known: Mapping[str, Benchmark] | None = None) -> tuple[Benchmark, ...]:
     """The benchmarks of `all` or of a comma-separated list, in the list's order, each once.
 
     >>> [benchmark.name for benchmark in parse_benchmarks("rakuda, elyza,rakuda")]
@@ -370,6 +229,7 @@ def parse_benchmarks(text: str) -> tuple[Benchmark, ...]:
 
     Args:
         text: Names, or `all`, which are `BENCHMARKS`.
+        known: For those who only read: more than there are to work with.
 
     Raises:
         ConfigurationError: A name is unknown, or the list is empty.
@@ -379,4 +239,4 @@ def parse_benchmarks(text: str) -> tuple[Benchmark, ...]:
         raise ConfigurationError(f"no benchmark named; use 'all' or some of: {', '.join(ALL_BENCHMARKS)}")
     if names == ["all"]:
         return tuple(BENCHMARKS.values())
-    return tuple(get_benchmark(name) for name in dict.fromkeys(names))
+    return tuple((known or {}).get(name) or get_benchmark(name) for name in dict.fromkeys(names))

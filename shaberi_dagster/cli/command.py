@@ -26,6 +26,14 @@ def exit_code(*codes: int) -> int:
     return next((code for code in _ORDER if code in codes), FINE)
 
 
+def with_plugins(epilog: str) -> str:
+    """The text below the help of a command, after what plugin folders add to the names that it takes."""
+    from shaberi_dagster.plugins import added_names  # noqa: PLC0415
+
+    added = "".join(f"\n  {kind}: {', '.join(names)}" for kind, names in added_names().items())
+    return f"\b\nFrom plugin folders:{added}\n\n{epilog}" if added else epilog
+
+
 def run_command(app: Callable[..., Any]) -> NoReturn:
     """Run a typer app; errors become one line on stderr and exit code 2, Ctrl-C is 130 and how to go on."""
     code: Any = FINE

@@ -6,21 +6,29 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.consensus.registry import STRATEGIES
 from shaberi_dagster.defs.execution import close_dead_runs, open_instance
 from shaberi_dagster.defs.partitions import add_missing_partitions
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.lake.catalog import logged_versions, open_catalog
+from shaberi_dagster.grading.registry import GRADERS
+from shaberi_dagster.lake.catalog import VIEWS, logged_versions, open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import FORMAT, stored_format
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_file
-from shaberi_dagster.llm.endpoints import api_key_variables
+from shaberi_dagster.llm.endpoints import ENDPOINTS, api_key_variables
+from shaberi_dagster.passes.registry import PASSES
+from shaberi_dagster.plugins import Kind
+from shaberi_dagster.reports.named_queries import QUERIES
 from shaberi_dagster.runs.workspace import JOURNAL_FOLDER
 from shaberi_dagster.settings import Settings
 
 _ENOUGH_DISK = 1 << 30
+_KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, PASSES, GRADERS, STRATEGIES, ENDPOINTS, VIEWS, QUERIES)
 
 
 @dataclass(frozen=True)
@@ -34,8 +42,15 @@ class Finding:
 
 def examine(settings: Settings) -> list[Finding]:
     """Look at everything; close Dagster runs of dead processes, register runs that the instance lacks."""
-    model = _embedded_model()
-    return [*_folders(settings), model, *_lake(settings), _journals(settings), *_keys(), _instance(settings)]
+    return [
+        *_folders(settings),
+        _embedded_model(),
+        *_plugins(settings),
+        *_lake(settings),
+        _journals(settings),
+        *_keys(),
+        _instance(settings),
+    ]
 
 
 def fetch_model(settings: Settings) -> None:
@@ -68,6 +83,20 @@ def _embedded_model() -> Finding:
     except ConfigurationError as error:
         # What it is named for must be right; without it everything else works.
         return Finding("embedded model", fine="SHABERI_EMBEDDED_MODEL" not in os.environ, detail=str(error))
+
+
+def _plugins(settings: Settings) -> Iterator[Finding]:
+    """What is in plugin folders, and what of it cannot be used; their code is run for it."""
+    named = os.environ.get("SHABERI_PLUGINS")
+    for folder in settings.plugins:
+        if named and not folder.is_dir():
+            yield Finding("plugins", fine=False, detail=f"{folder} of SHABERI_PLUGINS is not a folder")
+    for kind in _KINDS:
+        problems = list(kind.problems())
+        yield from (Finding(kind.noun, fine=False, detail=str(problem)) for problem in problems)
+        names = dict.fromkeys(file.name for file in kind.added)
+        if names and not problems:
+            yield Finding(f"plugins: {kind.noun}", fine=True, detail=", ".join(names))
 
 
 def _lake(settings: Settings) -> Iterator[Finding]:

@@ -17,10 +17,10 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shaberi_dagster.errors import ConfigurationError, SqlError
-from shaberi_dagster.lake.catalog import describe_sql, open_catalog, run_query, view_files, view_name
+from shaberi_dagster.lake.catalog import VIEWS, describe_sql, open_catalog, run_query, view_files, view_name
 from shaberi_dagster.lake.connections import within
 from shaberi_dagster.rendering.text import json_safe, printable
-from shaberi_dagster.reports.named_queries import find_query, named_queries
+from shaberi_dagster.reports.named_queries import QUERIES, find_query
 from shaberi_dagster.settings import Settings
 
 FORMATS = ("table", "csv", "json", "parquet")
@@ -56,7 +56,7 @@ def run_sql(
     if output_format == "parquet" and parquet is None:
         raise ConfigurationError("--format parquet needs --output FILE and is no format of a plan")
     given = _given(parameters)
-    named = find_query(settings, query)
+    named = find_query(query)
     text, values = (query, given) if named is None else (named.sql, named.bound(given))
     with open_catalog(settings.warehouse) as connection, within(timeout, connection):
         if named is not None:
@@ -83,12 +83,14 @@ def run_sql(
             _write_all(output_format, columns, rows, file, explain=explain)
 
 
-def list_queries(settings: Settings) -> None:
+def list_queries() -> None:
     """Print the views and the named queries with their parameters and the first sentence of their descriptions."""
     table = Table("kind", Column("name and parameters", no_wrap=True), "what it tells")
-    for path in view_files():
-        table.add_row("view", view_name(path), Text(_first_sentence(describe_sql(path))))
-    for query in named_queries(settings).values():
+    added = (file.path for file in VIEWS.added if VIEWS.file(file.name) == file)
+    views = {**{view_name(path): path for path in view_files()}, **{path.stem: path for path in added}}
+    for name, path in views.items():
+        table.add_row("view", name, Text(_first_sentence(describe_sql(path))))
+    for query in QUERIES.values():
         parameters = "".join(f"\n  {name}" for name in query.signature.split(", ") if name)
         table.add_row("query", Text(query.name + parameters), Text(_first_sentence(query.description)))
     Console().print(table)

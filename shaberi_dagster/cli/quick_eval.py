@@ -14,6 +14,7 @@ from shaberi_dagster.cli.command import (
     INCONCLUSIVE,
     exit_code,
     run_command,
+    with_plugins,
 )
 from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, takes_models
 from shaberi_dagster.errors import ConfigurationError
@@ -93,7 +94,7 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
     return exit_code(of_run, _OF_GATE[verdict.result] if verdict else FINE)
 
 
-app.command(cls=OptionsCommand, epilog=_EPILOG)(takes_models(quick_eval))
+app.command(cls=OptionsCommand, epilog=with_plugins(_EPILOG))(takes_models(quick_eval))
 
 
 class _Gate:

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 from pydantic import Field
 
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, run_command
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE, run_command, with_plugins
 from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, takes_models
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
@@ -92,7 +92,7 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
     return FAILED_PARTS
 
 
-app.command(cls=OptionsCommand, epilog=_EPILOG)(takes_models(run_evals, files=read_values))
+app.command(cls=OptionsCommand, epilog=with_plugins(_EPILOG))(takes_models(run_evals, files=read_values))
 
 
 def main() -> None:

@@ -13,6 +13,8 @@ from shaberi_dagster.cli.copy_lake import EPILOG as COPY_LAKE_EPILOG
 from shaberi_dagster.cli.copy_lake import copy_lake
 from shaberi_dagster.cli.generate_cache import EPILOG as GENERATE_CACHE_EPILOG
 from shaberi_dagster.cli.generate_cache import generate_cache
+from shaberi_dagster.cli.new import EPILOG as NEW_EPILOG
+from shaberi_dagster.cli.new import new
 from shaberi_dagster.cli.options import OptionsCommand, Version, takes_models
 from shaberi_dagster.cli.prices import EPILOG as PRICES_EPILOG
 from shaberi_dagster.cli.prices import prices
@@ -69,7 +71,7 @@ def sql(  # noqa: PLR0917
 
     settings = Settings.from_environment()
     if query is None:
-        list_queries(settings)
+        list_queries()
     else:
         run_sql(settings, query, param or [], output_format, output, explain=explain, timeout=timeout)
     return FINE
@@ -241,6 +243,7 @@ def reprocess(
 
 app.command(epilog=COMPARE_EPILOG)(compare)
 app.command(epilog=PRICES_EPILOG)(prices)
+app.command(epilog=NEW_EPILOG)(new)
 app.command(cls=OptionsCommand, epilog=GENERATE_CACHE_EPILOG)(takes_models(generate_cache))
 app.add_typer(baseline_app, name="baseline")
 app.command(epilog=REPORT_EPILOG)(report)

@@ -31,6 +31,7 @@ def serve(settings: Settings, host: str, port: int) -> int:
         "DAGSTER_HOME": str(settings.dagster_home),
         "SHABERI_WAREHOUSE": str(settings.warehouse),
         "SHABERI_RUN_SPECS": str(settings.run_specs),
+        "SHABERI_PLUGINS": os.pathsep.join(map(str, settings.plugins)),
     }
     command = [sys.executable, "-m", "dagster", "dev", "-m", "shaberi_dagster.definitions"]
     server = subprocess.Popen([*command, "--host", host, "--port", str(port)], env=environment)  # noqa: S603

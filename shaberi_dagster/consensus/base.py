@@ -32,6 +32,11 @@ class Candidate:
     model: str
 
 
+Vote = Callable[[Sequence[Candidate]], tuple[int, Mapping[str, Any]]]
+"""Position of the elected one among the candidates, and details of the vote; what counts as the same answer is the
+business of the benchmark's rule."""
+
+
 @dataclass(frozen=True)
 class Reply:
     """What came of one call.
@@ -95,7 +100,8 @@ class Strategy(ABC):
     """A way to one answer from several.
 
     Args:
-        prompts: The project's prompts.
+        prompts: The prompts.
+        vote: Elects a candidate by what the benchmark's rule reads in them.
 
     Attributes:
         name: Its name, the first word of its calls' purposes.
@@ -105,13 +111,15 @@ class Strategy(ABC):
         templates: The prompt templates it uses.
     """
 
-    name: str
+    name: ClassVar[str]
     version: ClassVar[int] = 1
+    file_sha256: ClassVar[str | None] = None
+    """Of a plugin's own file, whose every change may be one of what it does; None for the project's."""
     minimum: ClassVar[int]
     templates: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, prompts: ConsensusPrompts) -> None:
-        self.prompts = prompts
+    def __init__(self, prompts: ConsensusPrompts, vote: Vote) -> None:
+        self.prompts, self.vote = prompts, vote
 
     @property
     def prompt_hash(self) -> str:

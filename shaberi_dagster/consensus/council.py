@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
-from typing import Any
+from typing import Any, ClassVar
 
 from shaberi_dagster.consensus.base import (
     Ask,
@@ -15,7 +15,7 @@ from shaberi_dagster.consensus.base import (
     ask_all,
 )
 from shaberi_dagster.consensus.parse import Verdict, contained_winner, parse_validity, parse_winner
-from shaberi_dagster.consensus.prompts import ConsensusPrompts, Response
+from shaberi_dagster.consensus.prompts import Response
 from shaberi_dagster.consensus.ratings import K_HIGH, leader, ratings_after
 from shaberi_dagster.llm.types import CallRange
 
@@ -41,22 +41,12 @@ class _Branch:
 
 
 class Council(Strategy):
-    """Five stages: critique, rebuttal, judgement, comparison in pairs, summary.
+    """Five stages: critique, rebuttal, judgement, comparison in pairs, summary."""
 
-    Args:
-        prompts: The project's prompts.
-        compat: As the original: models' names in the prompts, a comparison won by the first name that the verdict
-            contains (so `m` wins where `m#2` did), an unreadable vote counted as valid and a failed one as invalid, a
-            stage of failed calls passed over.
-    """
-
+    name = "council"
     minimum = 3
     templates = ("council_critique", "council_rebuttal", "council_judgement", "council_pair", "council_summary")
-
-    def __init__(self, prompts: ConsensusPrompts, *, compat: bool = False) -> None:
-        super().__init__(prompts)
-        self.name = "council-seed" if compat else "council"
-        self._compat = compat
+    _compat: ClassVar[bool] = False
 
     def _n_calls(self, n: int) -> CallRange:
         debate = n * (n - 1) + n + n * (n - 1) + 1  # critiques, rebuttals, judgements, summary
@@ -173,3 +163,14 @@ def _vote(reply: Reply) -> str:
             return "valid"
         case _:
             return "invalid"
+
+
+class CouncilSeed(Council):
+    """As the original.
+
+    Models' names in the prompts, a comparison won by the first name that the verdict contains (so `m` wins where `m#2`
+    did), an unreadable vote counted as valid and a failed one as invalid, a stage of failed calls passed over.
+    """
+
+    name = "council-seed"
+    _compat = True

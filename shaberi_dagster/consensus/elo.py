@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from itertools import combinations
+from typing import ClassVar
 
 from shaberi_dagster.consensus.base import Ask, Candidate, Consensus, Strategy, anonymous_names, ask_all
 from shaberi_dagster.consensus.parse import Verdict, contained_winner, parse_winner
-from shaberi_dagster.consensus.prompts import ConsensusPrompts, Messages, Response
+from shaberi_dagster.consensus.prompts import Messages, Response
 from shaberi_dagster.consensus.ratings import K_HIGH, combined, leader, ratings_after, swapped
 from shaberi_dagster.llm.types import CallRange
 
@@ -13,21 +14,12 @@ _USED = 3  # responses that go into the summary
 
 
 class Elo(Strategy):
-    """Each pair is judged in both orders, so a judge that prefers a position changes nothing.
+    """Each pair is judged in both orders, so a judge that prefers a position changes nothing."""
 
-    Args:
-        prompts: The project's prompts.
-        seed: As the original began: each pair judged once and without reasons, K always 32, ties without effect, a
-            stage of failed calls passed over.
-    """
-
+    name = "elo"
     minimum = 3
     templates = ("elo_pair", "elo_summary")
-
-    def __init__(self, prompts: ConsensusPrompts, *, seed: bool = False) -> None:
-        super().__init__(prompts)
-        self.name = "elo-seed" if seed else "elo"
-        self._seed = seed
+    _seed: ClassVar[bool] = False
 
     def _n_calls(self, n: int) -> CallRange:
         calls = n * (n - 1) // (2 if self._seed else 1) + 1
@@ -83,3 +75,13 @@ class Elo(Strategy):
     @staticmethod
     def _seed_result(verdict: Verdict | None) -> tuple[Verdict, float] | None:
         return None if verdict is None else (verdict, K_HIGH)
+
+
+class EloSeed(Elo):
+    """As the original began.
+
+    Each pair judged once and without reasons, K always 32, ties without effect, a stage of failed calls passed over.
+    """
+
+    name = "elo-seed"
+    _seed = True

@@ -50,11 +50,11 @@ class ConsensusPrompts:
 
     def standard(self, question: str, responses: Sequence[Response]) -> Messages:
         """One better answer from all responses."""
-        return self._messages("standard", question, responses)
+        return self.messages("standard", question, responses)
 
     def majority_ranking(self, question: str, responses: Sequence[Response]) -> Messages:
         """How well each response agrees with the majority, as JSON."""
-        return self._messages("majority_ranking", question, responses)
+        return self.messages("majority_ranking", question, responses)
 
     def majority_synthesis(self, question: str, responses: Sequence[Response], anchor: str) -> Messages:
         """The majority's answer, from responses that have an alignment.
@@ -64,7 +64,7 @@ class ConsensusPrompts:
             responses: The best aligned ones.
             anchor: The name of the very best.
         """
-        return self._messages("majority_synthesis", question, responses, anchor=anchor)
+        return self.messages("majority_synthesis", question, responses, anchor=anchor)
 
     def elo_pair(self, question: str, first: str, second: str, *, reasoning: bool) -> Messages:
         """Which of two texts, shown as A and B, is more correct.
@@ -76,38 +76,38 @@ class ConsensusPrompts:
             reasoning: Ask for a reason before the verdict.
         """
         responses = [Response("A", first), Response("B", second)]
-        return self._messages("elo_pair", question, responses, reasoning=reasoning)
+        return self.messages("elo_pair", question, responses, reasoning=reasoning)
 
     def elo_summary(self, question: str, responses: Sequence[Response]) -> Messages:
         """The most accurate answer, from the best rated responses."""
-        return self._messages("elo_summary", question, responses)
+        return self.messages("elo_summary", question, responses)
 
     def council_critique(self, question: str, response: Response) -> Messages:
         """What is wrong with a response."""
-        return self._messages("council_critique", question, [response])
+        return self.messages("council_critique", question, [response])
 
     def council_rebuttal(self, question: str, own: Response, critiques: Sequence[str]) -> Messages:
         """What the author of a response replies to its critics."""
-        return self._messages("council_rebuttal", question, [own], texts=critiques, critiques=critiques)
+        return self.messages("council_rebuttal", question, [own], texts=critiques, critiques=critiques)
 
     def council_judgement(
         self, question: str, position: Response, critiques: Sequence[str], rebuttal: str | None
     ) -> Messages:
         """Whether a response can be disproved, as JSON."""
         texts = [*critiques, rebuttal or ""]
-        return self._messages(
+        return self.messages(
             "council_judgement", question, [position], texts=texts, critiques=critiques, rebuttal=rebuttal
         )
 
     def council_pair(self, question: str, first: Response, second: Response) -> Messages:
         """Which of two responses is better, by name."""
-        return self._messages("council_pair", question, [first, second])
+        return self.messages("council_pair", question, [first, second])
 
     def council_summary(self, question: str, ranked: Sequence[Response]) -> Messages:
         """One answer from the best responses of a debate, the best first."""
-        return self._messages("council_summary", question, ranked, texts=[one.rebuttal or "" for one in ranked])
+        return self.messages("council_summary", question, ranked, texts=[one.rebuttal or "" for one in ranked])
 
-    def _messages(
+    def messages(
         self,
         template: str,
         question: str,
@@ -116,6 +116,15 @@ class ConsensusPrompts:
         texts: Sequence[str] = (),
         **variables: object,
     ) -> Messages:
+        """The message that a template makes of a question and responses.
+
+        Args:
+            template: Its name below `consensus/`.
+            question: What was asked.
+            responses: What the template shows of the candidates.
+            texts: Whatever else of somebody else's it shows, so that no text can end its own mark.
+            variables: What else it is given, besides `question`, `responses` and `boundary`.
+        """
         boundary = boundary_of("\n".join([question, *(one.text for one in responses), *texts]))
         text = self._library.render(
             f"consensus/{template}", question=question, responses=responses, boundary=boundary, **variables

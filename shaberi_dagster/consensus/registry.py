@@ -1,30 +1,24 @@
-"""The strategies by name. A new one is a class and an entry here."""
+"""The strategies by name: ours, and those of plugin folders."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from shaberi_dagster.consensus.base import Strategy
-from shaberi_dagster.consensus.council import Council
-from shaberi_dagster.consensus.elo import Elo
-from shaberi_dagster.consensus.majority import Majority
-from shaberi_dagster.consensus.plurality import Plurality, Vote
+from shaberi_dagster.consensus.base import Strategy, Vote
 from shaberi_dagster.consensus.prompts import ConsensusPrompts
-from shaberi_dagster.consensus.standard import Standard
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.plugins import Kind, class_in
 from shaberi_dagster.prompting import PromptLibrary
 
-STRATEGIES: Mapping[str, Callable[[ConsensusPrompts, Vote], Strategy]] = {
-    "standard": lambda prompts, _: Standard(prompts),
-    "majority": lambda prompts, _: Majority(prompts),
-    "elo": lambda prompts, _: Elo(prompts),
-    "council": lambda prompts, _: Council(prompts),
-    "plurality": Plurality,
-    "elo-seed": lambda prompts, _: Elo(prompts, seed=True),
-    "council-seed": lambda prompts, _: Council(prompts, compat=True),
-}
-"""How each strategy is made."""
-
 DEFAULT_STRATEGIES = ("standard", "majority", "elo", "council", "plurality")
-"""All but those that repeat the original's faults."""
+"""All of ours but those that repeat the original's faults."""
+_OWN = {name: name for name in DEFAULT_STRATEGIES} | {"elo-seed": "elo", "council-seed": "council"}
+STRATEGIES = Kind(
+    "strategy",
+    "strategies",
+    ".py",
+    {name: f"consensus/{file}.py" for name, file in _OWN.items()},
+    read=class_in(Strategy),
+)
+"""The class of each strategy, loaded only when it is used."""
 
 
 def make_strategies(names: Sequence[str], library: PromptLibrary, vote: Vote) -> list[Strategy]:
@@ -33,14 +27,12 @@ def make_strategies(names: Sequence[str], library: PromptLibrary, vote: Vote) ->
     Args:
         names: Some of `STRATEGIES`.
         library: The templates.
-        vote: Elects a candidate for `plurality`; depends on the benchmark's grader.
+        vote: Elects a candidate; depends on the benchmark's rule.
 
     Raises:
-        ConfigurationError: There is no strategy of that name, or one is named twice.
+        ConfigurationError: There is no strategy of that name, it is broken, or one is named twice.
     """
-    if unknown := [name for name in names if name not in STRATEGIES]:
-        raise ConfigurationError(f"strategy {unknown[0]!r} is not one of {', '.join(STRATEGIES)}")
     if len(set(names)) < len(names):
         raise ConfigurationError(f"a strategy is named twice: {', '.join(names)}")
     prompts = ConsensusPrompts(library)
-    return [STRATEGIES[name](prompts, vote) for name in names]
+    return [STRATEGIES.use(name)(prompts, vote) for name in names]

@@ -55,6 +55,8 @@ class Grader(ABC):
 
     name: ClassVar[str]
     version: ClassVar[int]
+    file_sha256: ClassVar[str | None] = None
+    """Of a plugin's own file, whose every change may be one of what it does; None for the project's."""
 
     @abstractmethod
     def extract(self, answer: str, item: GradedQuestion) -> str | None:

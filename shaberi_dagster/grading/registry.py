@@ -1,11 +1,22 @@
-"""All graders by name; a benchmark's entry names its own."""
+"""The rules by name, ours and those of plugin folders; a benchmark names its own."""
 
 from shaberi_dagster.grading.base import Grader
-from shaberi_dagster.grading.match import MatchGrader, YesNoGrader
-from shaberi_dagster.grading.maths import MathGrader
-from shaberi_dagster.grading.mcq import ChoiceGrader
-from shaberi_dagster.grading.numeric import NumericGrader
+from shaberi_dagster.plugins import Kind, PluginFile, class_in
 
-GRADERS: dict[str, Grader] = {
-    grader.name: grader for grader in (NumericGrader(), ChoiceGrader(), MathGrader(), MatchGrader(), YesNoGrader())
+_OWN = {
+    "rule:numeric": "numeric",
+    "rule:mcq": "mcq",
+    "rule:math": "maths",
+    "rule:match": "match",
+    "rule:yes_no": "match",
 }
+
+
+def _read(file: PluginFile) -> Grader:
+    return class_in(Grader)(file)()
+
+
+GRADERS = Kind(
+    "rule", "judges", ".py", {name: f"grading/{file}.py" for name, file in _OWN.items()}, read=_read, prefix="rule:"
+)
+"""Each rule, loaded only when it is used."""

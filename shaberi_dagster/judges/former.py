@@ -59,7 +59,7 @@ def _former_and_present(
         return
     if judge.startswith(RULE):
         with suppress(ConfigurationError, KeyError):  # a benchmark or rule that is gone
-            rule = GRADERS[get_benchmark(benchmark).grader]
+            rule = GRADERS.use(get_benchmark(benchmark).grader)
             for version in range(1, rule.version + 1):
                 present = config_hash_of(rule, model, prompt_hash, version)
                 for former in former_config_hashes_of(rule, model, prompt_hash, version):

@@ -18,6 +18,7 @@ from shaberi_dagster.judges.base import AskJudge, Case, Judge
 from shaberi_dagster.llm.endpoints import default_max_tokens
 from shaberi_dagster.llm.thinking import split_thinking
 from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling, Usage
+from shaberi_dagster.plugins import running
 from shaberi_dagster.prompting import PromptLibrary, boundary_of
 from shaberi_dagster.runs.spec import JudgeSpec
 
@@ -64,7 +65,7 @@ class RuleJudge(Judge):
     def __init__(self, benchmark: Benchmark, prompts: PromptLibrary, model: JudgeSpec | None = None) -> None:
         self._benchmark, self._model = benchmark, model
         self._prompts = prompts = prompts.variant(model.prompt if model else None)
-        self._rule = rule = GRADERS[benchmark.grader]
+        self._rule = rule = GRADERS.use(benchmark.grader)
         self.name, self.prompt_hash, self.of_unmade = rule.name, None, CallRange(0, 0)
         self.config_hash = _hash_of_rule(rule, rule.version)
         earlier = range(1, rule.version)
@@ -89,7 +90,7 @@ class RuleJudge(Judge):
 
     def case(self, question: Question, answer: Mapping[str, Any]) -> Case:
         """What the rule says, and what the model is asked if the rule says nothing."""
-        verdict = _graded(self._rule.name, answer["answer"], graded_question(question))
+        verdict = _graded(self._rule, answer["answer"], graded_question(question))
         if self._model is None or verdict.correct is not None:
             return Case(question, answer, None, CallRange(0, 0), verdict)
         return Case(question, answer, self.request_for(question, answer["answer"]), CallRange(1, 1), verdict)
@@ -153,7 +154,8 @@ def former_config_hashes_of(rule: Grader, model: JudgeSpec, prompt_hash: str, ve
 
 
 def _hash_of_rule(rule: Grader, version: int) -> str:
-    return sha256_json({"rule": rule.name, "version": version})
+    own = {"rule": rule.name, "version": version}
+    return sha256_json(own | ({"file": rule.file_sha256} if rule.file_sha256 else {}))
 
 
 def rule_version_of(config_hash: str, grader: str, model: JudgeSpec | None, prompt_hash: str | None) -> int | None:
@@ -168,7 +170,7 @@ def rule_version_of(config_hash: str, grader: str, model: JudgeSpec | None, prom
     Returns:
         The version; None if the settings are of something else.
     """
-    rule = GRADERS[grader]
+    rule = GRADERS.use(grader)
     for version in range(rule.version, 0, -1):
         if model is None or prompt_hash is None:
             hashes = [_hash_of_rule(rule, version)]
@@ -181,8 +183,9 @@ def rule_version_of(config_hash: str, grader: str, model: JudgeSpec | None, prom
 
 
 @lru_cache(maxsize=1)  # the rule alone and the rule with a model look at the same answer, one after the other
-def _graded(rule: str, answer: str, question: GradedQuestion) -> Verdict:
-    return GRADERS[rule].grade(answer, question)
+def _graded(rule: Grader, answer: str, question: GradedQuestion) -> Verdict:
+    with running(rule):
+        return rule.grade(answer, question)
 
 
 def graded_question(question: Question) -> GradedQuestion:

@@ -22,6 +22,7 @@ from shaberi_dagster.errors import ConfigurationError, SqlError
 from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.upgrades import check_format
+from shaberi_dagster.plugins import Kind, PluginError, PluginFile
 from shaberi_dagster.settings import project_folder
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ _PARAMETER_DEFAULT = re.compile(r"\$(\w+) = (.*)")
 
 
 def open_catalog(folder: Path) -> duckdb.DuckDBPyConnection:
-    """A locked-down read-only connection to the public views.
+    """A locked-down read-only connection to the public views, and to the views of plugin folders.
 
     It reads the warehouse's files and nothing else; settings cannot be changed any more. Use `run_query` for
     statements that come from users.
@@ -70,6 +71,7 @@ def open_catalog(folder: Path) -> duckdb.DuckDBPyConnection:
     if not logged_versions(folder):
         raise ConfigurationError(f"no lake in {folder}: run run-evals first, or set SHABERI_WAREHOUSE")
     connection = _connect_current(folder) or _renewed(folder)
+    _define_added_views(connection)
     connection.execute("set TimeZone = 'UTC'")
     # Where large results are spilled to is readable as well; by default that is in the working directory.
     connection.execute(f"set temp_directory = {_sql_string(str(_spill_folder(folder)))}")
@@ -125,7 +127,9 @@ def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
         raise ConfigurationError(
             f"what the lake had at {time.isoformat()} is not kept any more: compaction deletes old files after a week"
         )
-    return connect(lake)
+    connection = connect(lake)
+    _define_added_views(connection)
+    return connection
 
 
 def run_query(
@@ -283,6 +287,37 @@ def view_files() -> list[Path]:
 def view_name(path: Path) -> str:
     """`30_leaderboard.sql` defines `leaderboard`."""
     return path.stem.split("_", 1)[1]
+
+
+def _read_view(file: PluginFile) -> str:
+    sql = file.path.read_text(encoding="utf-8")
+    if file.is_own:
+        return sql
+    try:
+        n_statements = len(duckdb.extract_statements(sql))
+    except duckdb.Error as error:
+        raise PluginError(file.path, None, str(error)) from error
+    begins = rf"^create\s+(?:or\s+replace\s+)?(view|macro)\s+{file.name}\b"
+    temporary, found = re.subn(begins, rf"create temp \1 {file.name}", sql, count=1, flags=re.IGNORECASE | re.MULTILINE)
+    if n_statements != 1 or not found:
+        raise PluginError(file.path, None, f"must be one statement: create view {file.name} as …")
+    return temporary
+
+
+VIEWS = Kind("view", "sql/views", ".sql", {view_name(path): path for path in view_files()}, read=_read_view)
+"""The statement of each public view: those of plugin folders are of a reader's own connection, not of the catalog."""
+
+
+def _define_added_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Add the views of plugin folders; asking one that is broken says why."""
+    for file in VIEWS.added:
+        if file != VIEWS.file(file.name):
+            continue
+        try:
+            connection.execute(VIEWS.use(file.name))
+        except (ConfigurationError, duckdb.Error) as error:
+            why = str(error) if isinstance(error, ConfigurationError) else f"plugin {file.path}: {error}"
+            connection.execute(f'create temp view "{file.name}" as select error({_sql_string(why)}) as problem')
 
 
 def describe_sql(path: Path) -> str:

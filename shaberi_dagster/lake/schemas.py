@@ -245,6 +245,7 @@ CONSENSUS = Table(
         Column("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True),
         Column("strategy", _TEXT, "Consensus strategy; single is one answer as it is", source="RunSpec", required=True),
         Column("strategy_version", _INT, "Version of its code", "from 1", "strategy"),
+        Column("strategy_file_hash", _TEXT, "sha256 of its file (or its rule's); null: the project's", source="plugin"),
         Column("strategy_prompt_hash", _TEXT, "sha256 of its templates", source="prompts"),
         Column("consensus_model", _TEXT, "The model that it asks", source="RunSpec"),
         Column("candidates_hash", _TEXT, "sha256 of the samples' answer hashes, in order", source="answers"),

@@ -1,19 +1,24 @@
-"""What is known about endpoints: where a model's name leads and what it is sent. The data is `endpoints.yaml`."""
+"""What is known about endpoints: where a model's name leads and what it is sent.
 
-from collections.abc import Mapping
+Each is a YAML file: ours are in `known_endpoints/`, others in plugin folders, which are asked first. A base URL given
+by the user wins: it is the entry with that address, else `custom`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
-import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.embedded import check_embedded_model
+from shaberi_dagster.llm.own_prices import OwnPrice
 from shaberi_dagster.llm.types import ChatRequest, Endpoint, ScoreLine
+from shaberi_dagster.plugins import Kind, PluginError, PluginFile, read_yaml
 
 EMBEDDED_URL = "embedded:"
 CUSTOM = "custom"
@@ -21,7 +26,21 @@ CUSTOM = "custom"
 _EMBEDDED = "embedded"
 
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHOWN_OF_SHA256 = 12
+
+
 class _Rule(BaseModel):
+    """What calls of some models are sent; every rule that matches applies, later ones win.
+
+    Attributes:
+        models: Patterns of models' names.
+        max_tokens: Name of the parameter that limits completion tokens.
+        drop: Parameters that are never sent.
+        last_line: Name of the parameter that takes a grammar (llama.cpp's GBNF) for the last line.
+        json_schema: Whether `response_format` may hold a JSON Schema of the output.
+    """
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     models: tuple[str, ...]
@@ -32,6 +51,20 @@ class _Rule(BaseModel):
 
 
 class _Entry(BaseModel):
+    """One endpoint.
+
+    Attributes:
+        base_url: Address up to what stands for `/v1`; `embedded:` is the in-process server.
+        api_key: Environment variable with the key.
+        key_required: Whether a call without the key is refused.
+        headers: Other headers and the environment variables that they are read from, sent when set.
+        models: Patterns of the names of models that it serves.
+        not_models: Patterns of names that it does not serve although they match.
+        default_max_tokens: Most completion tokens where neither the run nor the user says otherwise.
+        rules: Parameters by model.
+        prices: What its models cost, where the user's price file does not say otherwise.
+    """
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     base_url: str | None = None
@@ -42,15 +75,41 @@ class _Entry(BaseModel):
     not_models: tuple[str, ...] = ()
     default_max_tokens: int | None = None
     rules: tuple[_Rule, ...] = ()
+    prices: tuple[OwnPrice, ...] = ()
 
     def serves(self, model: str) -> bool:
         return _matches(model, self.models) and not _matches(model, self.not_models)
 
 
-@cache
-def _table() -> dict[str, _Entry]:
-    text = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
-    return {name: _Entry.model_validate(entry) for name, entry in yaml.safe_load(text).items()}
+_SHAPE = TypeAdapter(_Entry)
+
+
+def _read(file: PluginFile) -> _Entry:
+    entry = read_yaml(file, _SHAPE)
+    if file.is_own:
+        return entry
+    if entry.api_key and not _VARIABLE.fullmatch(entry.api_key):
+        raise PluginError(file.path, None, "api_key must be the name of an environment variable, never a key")
+    try:
+        return entry.model_copy(update={"base_url": _checked_url(entry.base_url or "")})
+    except ConfigurationError as error:
+        raise PluginError(file.path, None, f"base_url: {error}") from error
+
+
+ENDPOINTS = Kind(
+    "endpoint",
+    "endpoints",
+    ".yaml",
+    {name: f"llm/known_endpoints/{name}.yaml" for name in (_EMBEDDED, "openai", "gemini", CUSTOM)},
+    read=_read,
+)
+"""Every endpoint that has a name."""
+
+
+def _in_order() -> Iterator[tuple[str, _Entry]]:
+    """Those of plugin folders before ours, which so can have models whose names match patterns of ours."""
+    added = dict.fromkeys(file.name for file in ENDPOINTS.added)
+    return ((name, ENDPOINTS[name]) for name in dict.fromkeys([*added, *ENDPOINTS]) if name in ENDPOINTS)
 
 
 def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: str | None = None) -> Endpoint:
@@ -66,7 +125,7 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
             plain http(s) address, or the embedded model does not exist.
     """
     if base_url is None:
-        name = next((name for name, entry in _table().items() if entry.serves(model)), None)
+        name = next((name for name, entry in _in_order() if entry.serves(model)), None)
         if name is None:
             raise ConfigurationError(
                 f"no known endpoint serves model {model!r}: give --base-url (for a judge --judge-base-url) with the "
@@ -74,16 +133,16 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
             )
         if name == _EMBEDDED:
             check_embedded_model(model)
-        base_url = _table()[name].base_url or ""
+        base_url = ENDPOINTS.use(name).base_url or ""
     else:
         base_url = _checked_url(base_url)
         name = endpoint_name(base_url)
-    return Endpoint(name, base_url, api_key_variable or _table()[name].api_key)
+    return Endpoint(name, base_url, api_key_variable or ENDPOINTS[name].api_key)
 
 
 def endpoint_name(base_url: str) -> str:
     """The table's entry for an address."""
-    return next((name for name, entry in _table().items() if entry.base_url == base_url), CUSTOM)
+    return next((name for name, entry in _in_order() if entry.base_url == base_url), CUSTOM)
 
 
 def _checked_url(base_url: str) -> str:
@@ -116,7 +175,7 @@ def api_key(endpoint: Endpoint, environment: Mapping[str, str]) -> str | None:
         return None
     key = environment.get(variable, "").strip()
     if not key:
-        entry = _table()[endpoint.name]
+        entry = ENDPOINTS.use(endpoint.name)
         if variable != entry.api_key or entry.key_required:
             raise ConfigurationError(f"set {variable} to the API key for {endpoint.base_url}")
         return None
@@ -127,7 +186,7 @@ def api_key(endpoint: Endpoint, environment: Mapping[str, str]) -> str | None:
 
 def extra_headers(endpoint: Endpoint, environment: Mapping[str, str]) -> dict[str, str]:
     """Headers of the endpoint's entry (organisation, project) that the environment has values for."""
-    wanted = _table()[endpoint.name].headers
+    wanted = ENDPOINTS.use(endpoint.name).headers
     return {header: environment[variable] for header, variable in wanted.items() if environment.get(variable)}
 
 
@@ -155,7 +214,7 @@ def request_body(request: ChatRequest) -> dict[str, Any]:
 @cache
 def _rule(endpoint: str, model: str) -> _Rule:
     """All rules that match, as one."""
-    rules = [rule for rule in _table()[endpoint].rules if _matches(model, rule.models)]
+    rules = [rule for rule in ENDPOINTS.use(endpoint).rules if _matches(model, rule.models)]
     return _Rule(
         models=(model,),
         max_tokens=next((rule.max_tokens for rule in reversed(rules) if rule.max_tokens), None),
@@ -179,9 +238,22 @@ def _matches(model: str, patterns: tuple[str, ...]) -> bool:
 
 def default_max_tokens(endpoint: Endpoint) -> int | None:
     """Most completion tokens of a call to this endpoint by default; None leaves it to the benchmark."""
-    return _table()[endpoint.name].default_max_tokens
+    return ENDPOINTS.use(endpoint.name).default_max_tokens
 
 
 def api_key_variables() -> tuple[str, ...]:
-    """The environment variables of the table that hold keys."""
-    return tuple(entry.api_key for entry in _table().values() if entry.api_key)
+    """The environment variables of all endpoints that hold keys."""
+    return tuple(entry.api_key for _, entry in _in_order() if entry.api_key)
+
+
+def endpoint_prices() -> list[tuple[OwnPrice, str]]:
+    """What the entries of endpoints say that their models cost, and how a price names its source."""
+    return [
+        (
+            price.model_copy(update={"base_url": price.base_url or entry.base_url}),
+            f"{file.path.name} {(file.sha256 or '')[:_SHOWN_OF_SHA256]}",
+        )
+        for name, entry in _in_order()
+        if (file := ENDPOINTS.file(name))
+        for price in entry.prices
+    ]

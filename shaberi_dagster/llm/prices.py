@@ -9,18 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from fnmatch import fnmatchcase
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import genai_prices
 import yaml
 from genai_prices.types import ConditionalPrice, ModelInfo, StartDateConstraint, TieredPrices, TimeOfDateConstraint
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL
+from shaberi_dagster.llm.own_prices import OwnPrice
 
 EMBEDDED = "embedded"
 GENAI_PRICES = f"genai-prices {genai_prices.__version__}"
@@ -28,9 +28,7 @@ GENAI_PRICES = f"genai-prices {genai_prices.__version__}"
 _DAY_SECONDS = 24 * 60 * 60
 _PER_MILLION = 1e6
 _SHOWN_OF_SHA256 = 12
-_WILD = frozenset("*?[")
 _Listed = Decimal | TieredPrices | None
-_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
@@ -95,93 +93,42 @@ class Cost:
     source: str
 
 
-class OwnPrice(BaseModel):
-    """One entry of the user's price file.
-
-    Attributes:
-        model: The model's name, or a pattern with `*`, `?` and `[…]`.
-        base_url: The beginning of the endpoint's address, up to the end of its host, its port or a folder; None is any.
-        first: First day (UTC) on which it holds, `from` in the file; None is since ever.
-        last: Last such day, `to` in the file; None is until further notice.
-        input: US dollars for a million prompt tokens.
-        output: US dollars for a million completion tokens.
-        cached: US dollars for a million prompt tokens from a cache; None is the price of the others.
-        per: For what the prices are.
-        currency: In what.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    model: Annotated[str, Field(min_length=1)]
-    base_url: str | None = None
-    first: date | None = Field(default=None, alias="from", strict=False)
-    last: date | None = Field(default=None, alias="to", strict=False)
-    input: _Amount
-    output: _Amount
-    cached: _Amount | None = None
-    per: Literal["1M tokens"] = "1M tokens"
-    currency: Literal["USD"] = "USD"
-
-    @model_validator(mode="after")
-    def _ends_after_it_begins(self) -> "OwnPrice":
-        if self.first and self.last and self.last < self.first:
-            raise ValueError(f"to ({self.last}) is before from ({self.first})")
-        return self
-
-    def matches(self, model: str, base_url: str) -> bool:
-        """Whether it is for this model at this address."""
-        if self.model != model and not fnmatchcase(model, self.model):
-            return False
-        if self.base_url is None:
-            return True
-        beginning, address = self.base_url.rstrip("/"), base_url.rstrip("/")
-        return address == beginning or address.startswith((f"{beginning}/", f"{beginning}:"))
-
-    def holds_on(self, day: date) -> bool:
-        """Whether it is for calls of this day."""
-        return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
-
-    @property
-    def changes(self) -> Iterator[date]:
-        """The days on which it begins, or holds no more."""
-        if self.first:
-            yield self.first
-        if self.last and self.last < date.max:
-            yield self.last + timedelta(days=1)
-
-    @property
-    def specificity(self) -> tuple[int, bool, int, date]:
-        """The greatest goes first: a longer address, a name before a pattern, a longer pattern, a later beginning."""
-        wild = not _WILD.isdisjoint(self.model)
-        return len((self.base_url or "").rstrip("/")), not wild, len(self.model), self.first or date.min
-
-
 class PriceList:
     """The prices as they are known now.
 
     The embedded model is free. Of the user's own prices the most specific one that holds on the call's day is taken,
-    and the first of equals; without any, the list price of genai-prices for the address. What neither knows is
-    unknown, never 0.
+    and the first of equals; without any, that of the endpoint's entry, and then the list price of genai-prices for the
+    address. What none of them knows is unknown, never 0.
 
     Args:
         own: The user's prices.
         own_source: What their calls say where the price is from.
+        of_endpoints: Prices of endpoints' entries, each with what its calls say.
     """
 
-    def __init__(self, own: Sequence[OwnPrice] = (), own_source: str = "") -> None:
-        self._own = sorted(own, key=lambda one: one.specificity, reverse=True)  # stable: equals stay in their order
-        self._own_source = own_source
+    def __init__(
+        self,
+        own: Sequence[OwnPrice] = (),
+        own_source: str = "",
+        of_endpoints: Sequence[tuple[OwnPrice, str]] = (),
+    ) -> None:
+        # Stable: equals stay in their order.
+        kinds = (
+            sorted(prices, key=lambda one: one[0].specificity, reverse=True)
+            for prices in ([(one, own_source) for one in own], of_endpoints)
+        )
+        self._own = [one for prices in kinds for one in prices]
         self._histories: dict[tuple[str, str], list[Price]] = {}
 
     @classmethod
-    def read(cls, path: Path | None) -> "PriceList":
+    def read(cls, path: Path | None, of_endpoints: Sequence[tuple[OwnPrice, str]] = ()) -> "PriceList":
         """The list with the prices of the user's file; without a file only the others.
 
         Raises:
             ConfigurationError: The file cannot be read, or an entry is wrong; the message names it.
         """
         if path is None:
-            return cls()
+            return cls(of_endpoints=of_endpoints)
         try:
             content = path.read_bytes()
             entries = yaml.safe_load(content)
@@ -192,7 +139,7 @@ class PriceList:
         if not isinstance(entries, list):
             raise ConfigurationError(f"price file {path} must be a list of entries (- model: …)")
         own = [_entry(path, number, entry) for number, entry in enumerate(entries, 1)]
-        return cls(own, f"{path.name} {hashlib.sha256(content).hexdigest()[:_SHOWN_OF_SHA256]}")
+        return cls(own, f"{path.name} {hashlib.sha256(content).hexdigest()[:_SHOWN_OF_SHA256]}", of_endpoints)
 
     def cost(self, call: Mapping[str, Any]) -> Cost | None:
         """What one call cost, with its tokens from a cache at their own price.
@@ -234,26 +181,27 @@ class PriceList:
         return self._histories[key]
 
     def _history(self, model: str, base_url: str) -> Iterator[Price]:
-        own = [one for one in self._own if one.matches(model, base_url)]
+        own = [(one, source) for one, source in self._own if one.matches(model, base_url)]
         listed = _listed(model, base_url) if base_url != EMBEDDED_URL else None
         at_any_time = Price(model, base_url, None, None, 0, _DAY_SECONDS, 0, None, 0.0, 0.0, 0.0, 0.0, EMBEDDED)
 
         def prices_on(day: date) -> list[Price]:
             if base_url == EMBEDDED_URL:
                 return [at_any_time]
-            if entry := next((one for one in own if one.holds_on(day)), None):
+            if found := next((one for one in own if one[0].holds_on(day)), None):
+                entry, source = found
                 return [
                     replace(
                         at_any_time,
                         input_usd_per_million=entry.input,
                         output_usd_per_million=entry.output,
                         cached_usd_per_million=entry.input if entry.cached is None else entry.cached,
-                        source=self._own_source,
+                        source=source,
                     )
                 ]
             return [replace(at_any_time, **columns) for columns in _listed_on(listed, day)] if listed else []
 
-        days = {date.min, *(day for one in own for day in one.changes), *(_days(listed) if listed else ())}
+        days = {date.min, *(day for one, _ in own for day in one.changes), *(_days(listed) if listed else ())}
         periods = [(next(same), prices) for prices, same in groupby(sorted(days), prices_on)]
         for (first, prices), (end, _) in pairwise([*periods, (None, [])]):
             for price in prices:

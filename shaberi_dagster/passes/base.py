@@ -93,6 +93,8 @@ class Pass(ABC, Generic[ConfigT]):
     """Raised whenever the code finds something else than before."""
     earlier_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """The earlier versions, oldest first, each with the settings that had another default then."""
+    file_sha256: ClassVar[str | None] = None
+    """Of a plugin's own file, whose every change may be one of what it does; None for the project's."""
     config_class: ClassVar[type[PassConfig]]
 
     def __init__(self, config: ConfigT) -> None:
@@ -100,7 +102,7 @@ class Pass(ABC, Generic[ConfigT]):
 
     @property
     def config_hash(self) -> str:
-        """Identity of what it finds: name, version and settings."""
+        """Identity of what it finds: name, version and settings, and a plugin's file."""
         return self.hash_of(self.version, self.config)
 
     @property
@@ -123,7 +125,8 @@ class Pass(ABC, Generic[ConfigT]):
 
     def hash_of(self, version: str, config: ConfigT) -> str:
         """Identity of what a version finds with these settings."""
-        return sha256_json({"name": self.name, "version": version, "config": config.model_dump(mode="json")})
+        own = {"name": self.name, "version": version, "config": config.model_dump(mode="json")}
+        return sha256_json(own | ({"file": self.file_sha256} if self.file_sha256 else {}))
 
     @property
     def asks(self) -> str | None:

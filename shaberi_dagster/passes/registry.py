@@ -1,33 +1,28 @@
-"""The passes by name: a new one is a file and an entry here."""
+"""The passes by name: ours, and those of plugin folders."""
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from pydantic import ValidationError
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.passes.base import Pass
+from shaberi_dagster.plugins import Kind, class_in
 
-PASSES: Mapping[str, str] = {
-    "lang_mixing": "LangMixing",
-    "repetition": "Repetition",
-    "format_validation": "FormatValidation",
-    "safety_check": "SafetyCheck",
-}
-"""The class of each pass; its module has the pass's name, and is loaded only when the pass is used."""
+_OWN = ("lang_mixing", "repetition", "format_validation", "safety_check")
+PASSES: Kind[type[Pass[Any]]] = Kind(
+    "pass", "passes", ".py", {name: f"passes/{name}.py" for name in _OWN}, read=class_in(Pass)
+)
+"""The class of each pass, loaded only when the pass is used."""
 
 
 def pass_class(name: str) -> type[Pass[Any]]:
     """The class of a pass.
 
     Raises:
-        ConfigurationError: There is no such pass.
+        ConfigurationError: There is no such pass, or it is broken.
     """
-    if name not in PASSES:
-        raise ConfigurationError(f"unknown pass {name!r}; known: {', '.join(PASSES)}")
-    found: type[Pass[Any]] = getattr(import_module(f"shaberi_dagster.passes.{name}"), PASSES[name])
-    return found
+    return PASSES.use(name)
 
 
 def make_pass(name: str, settings: Mapping[str, Any], version: str | None = None) -> Pass[Any]:

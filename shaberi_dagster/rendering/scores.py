@@ -7,7 +7,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.rendering.document import (
     Block,
     Cell,
@@ -256,7 +256,7 @@ class ScoreDocument(Document):
         """What the numbers are, what does not compare, and what is not finished."""
         report = self.report
         present = {row.benchmark for row in report.rows} | {row.benchmark for row in report.statistics}
-        scales = [_scale(name) for name in ALL_BENCHMARKS if name in present]
+        scales = [_scale(one) for name, one in report.benchmarks.items() if name in present]
         yield f"Null policy {report.policy}: {POLICIES[report.policy]}."
         yield f"Pass pipeline: {report.pipeline}."
         if scales:
@@ -588,9 +588,8 @@ def _unfinished_notes(unfinished: Sequence[Unfinished]) -> list[str]:
     return lines
 
 
-def _scale(name: str) -> str:
-    benchmark = ALL_BENCHMARKS[name]
-    scale = f"{name} {benchmark.scale_minimum}-{benchmark.scale_maximum}"
+def _scale(benchmark: Benchmark) -> str:
+    scale = f"{benchmark.name} {benchmark.scale_minimum}-{benchmark.scale_maximum}"
     factor = benchmark.reported_multiplier
     return f"{scale}, reported ×{factor:g}" if factor != 1 else scale
 

@@ -9,7 +9,15 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, parse_benchmarks
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch, reported_scale, reported_scales
+from shaberi_dagster.reports.reading import (
+    BASELINE,
+    POLICIES,
+    Scales,
+    benchmarks_in,
+    check_choice,
+    fetch,
+    reported_scales,
+)
 from shaberi_dagster.reports.sameness import QUESTIONS, differences, listed, read_settings
 from shaberi_dagster.reports.uncertainty import FEWEST_CATEGORIES
 from shaberi_dagster.statistics.comparison import OVERALL, Difference
@@ -162,13 +170,16 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
     check_choice("--over", request.over, OVER)
     if request.margin is not None and request.margin <= 0:
         raise ConfigurationError("--margin must be above 0")
-    benchmarks = None if request.benchmarks == "all" else [one.name for one in parse_benchmarks(request.benchmarks)]
+    benchmarks = None
+    if request.benchmarks != "all":
+        benchmarks = [one.name for one in parse_benchmarks(request.benchmarks, benchmarks_in(catalog))]
     a, b = _side(catalog, "A", request.a, request.tag), _side(catalog, "B", request.b, request.tag)
     if set(a.run_ids) & set(b.run_ids):
         raise ConfigurationError(f"A and B are the same: {a.run_ids[0]}")
     _check_question_sets(catalog, request.question_sets)
-    scores = _paired_scores(catalog, a, b, request, benchmarks)
-    sections = _sections(scores, request)
+    scales = reported_scales(catalog)
+    scores = _paired_scores(catalog, a, b, request, benchmarks=benchmarks, scales=scales)
+    sections = _sections(scores, request, scales)
     if not sections:
         raise ConfigurationError(_nothing_in_common(catalog, a, b, request.pipeline))
     names = set(scores["benchmark_name"].to_list())
@@ -213,7 +224,13 @@ def _side(catalog: duckdb.DuckDBPyConnection, name: Literal["A", "B"], text: str
 
 
 def _paired_scores(
-    catalog: duckdb.DuckDBPyConnection, a: Side, b: Side, request: ComparisonRequest, benchmarks: Sequence[str] | None
+    catalog: duckdb.DuckDBPyConnection,
+    a: Side,
+    b: Side,
+    request: ComparisonRequest,
+    *,
+    benchmarks: Sequence[str] | None,
+    scales: Scales,
 ) -> pl.DataFrame:
     """One row per judge (null: the mean over judges), question set and question that one of them has."""
     rows = fetch(
@@ -222,7 +239,7 @@ def _paired_scores(
         first=list(a.run_ids),
         run_ids=[*a.run_ids, *b.run_ids],
         order=[*BENCHMARKS],
-        scales=reported_scales(),
+        scales=[{"benchmark": name, "minimum": low, "maximum": high} for name, (low, high) in scales.items()],
         judges=list(request.judges) or None,
         benchmarks=benchmarks,
         pipeline=request.pipeline,
@@ -237,19 +254,19 @@ def _paired_scores(
     return pl.DataFrame(rows, schema=schema | {"judges": pl.List(pl.String())})
 
 
-def _sections(scores: pl.DataFrame, request: ComparisonRequest) -> tuple[Section, ...]:
+def _sections(scores: pl.DataFrame, request: ComparisonRequest, scales: Scales) -> tuple[Section, ...]:
     parts = {part["judge"][0]: part for part in scores.partition_by("judge", maintain_order=True)}
     judges = tuple(judge for judge in parts if judge is not None)
     if len(judges) == 1:
         parts.pop(None)
     sections = []
     for judge, part in parts.items():
-        rows = _rows(part, request)
+        rows = _rows(part, request, scales)
         sections += [Section((judge,) if judge is not None else judges, rows)] if rows else []
     return tuple(sections)
 
 
-def _rows(scores: pl.DataFrame, request: ComparisonRequest) -> tuple[ComparisonRow, ...]:
+def _rows(scores: pl.DataFrame, request: ComparisonRequest, scales: Scales) -> tuple[ComparisonRow, ...]:
     asked_both = pl.col("samples_a").is_not_null() & pl.col("samples_b").is_not_null()
     parts = {part["benchmark"][0]: part for part in scores.partition_by("benchmark", maintain_order=True)}
     if request.null_policy == "strict":
@@ -265,7 +282,10 @@ def _rows(scores: pl.DataFrame, request: ComparisonRequest) -> tuple[ComparisonR
         scores = scores.with_columns(
             cluster=pl.when(enough).then(pl.coalesce("category", pl.lit(""))).otherwise("question_id")
         )
-    margins = {name: _margin(part["benchmark_name"][0], request.margin) for name, part in parts.items()}
+    margins = {
+        name: request.margin or _MARGIN * scales.get(part["benchmark_name"][0], (0, 10))[1]
+        for name, part in parts.items()
+    }
     comparison = compare_scores(scores, margins)
     facts = {name: _facts(part, asked_both) for name, part in parts.items()}
     rows = [ComparisonRow(row, **facts[row.benchmark]) for row in comparison.benchmarks]
@@ -316,11 +336,6 @@ def _summed(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             judges[judge] = judges.get(judge, 0) + n
     kept = {"judge_questions": judges, "n_categories": 0, "over_categories": None}
     return {name: kept[name] if name in kept else sum(one[name] for one in facts) for name in facts[0]}
-
-
-def _margin(benchmark: str, margin: float | None) -> float:
-    scale = reported_scale(benchmark)
-    return margin or _MARGIN * (scale[1] if scale else 10)
 
 
 def _refuse_missing(name: str, missing: Sequence[int]) -> None:

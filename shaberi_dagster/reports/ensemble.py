@@ -12,7 +12,6 @@ from typing import Any, Literal
 import duckdb
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.lake.catalog import run_query
 from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
@@ -331,7 +330,7 @@ def read_report(
         calls_made: Calls that were made for it now, by stage.
     """
     reader = _Reader(catalog, spec, [SINGLE, *strategies])
-    graded = [name for name in benchmarks if get_benchmark(name).has_rule]
+    graded = [name for name in benchmarks if spec.benchmark(name).has_rule]
     reports = [reader.benchmark(name) for name in graded]
     answers = reader.answers(graded)
     pooled = _pooled(reports, answers, [share for name in graded for share in reader.shares(name)])

@@ -4,13 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import default_parameters, describe_sql, run_query, view_files, view_name
-from shaberi_dagster.settings import Settings
+from shaberi_dagster.lake.catalog import VIEWS, default_parameters, describe_sql, run_query
+from shaberi_dagster.plugins import Kind, PluginError, PluginFile
+from shaberi_dagster.settings import project_folder
 
 _MOST_SHOWN = 10
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True)
 class NamedQuery:
-    """A file of `sql/queries`.
+    """A file of `sql/queries`, of the project or of a plugin folder.
 
     Attributes:
         name: Its name without `.sql`.
@@ -110,12 +110,27 @@ _NAMES = {
 """What the value of a parameter must be the name of, by the parameter; and whether it is several, comma-separated."""
 
 
-def named_queries(settings: Settings) -> dict[str, NamedQuery]:
-    """The queries of `sql/queries` by name."""
-    return {path.stem: _named_query(path) for path in sorted((settings.sql / "queries").glob("*.sql"))}
+def _read(file: PluginFile) -> NamedQuery:
+    sql, defaults = file.path.read_text(encoding="utf-8"), default_parameters(file.path)
+    try:
+        names = duckdb.extract_statements(sql)[0].named_parameters
+    except (duckdb.Error, IndexError) as error:
+        raise PluginError(file.path, None, f"is no statement: {error}") from error
+    parameters = [*sorted(names - defaults.keys()), *defaults]
+    return NamedQuery(file.name, describe_sql(file.path), sql, parameters, defaults)
 
 
-def find_query(settings: Settings, query: str) -> NamedQuery | None:
+QUERIES = Kind(
+    "query",
+    "sql/queries",
+    ".sql",
+    {path.stem: path for path in sorted((project_folder("sql") / "queries").glob("*.sql"))},
+    read=_read,
+)
+"""The queries of `sql/queries` and of plugin folders by name."""
+
+
+def find_query(query: str) -> NamedQuery | None:
     """The named query, or all of the view; None for a statement.
 
     Raises:
@@ -123,19 +138,12 @@ def find_query(settings: Settings, query: str) -> NamedQuery | None:
     """
     if not _NAME.fullmatch(query):
         return None
-    queries = named_queries(settings)
-    if query in queries:
-        return queries[query]
-    if query in map(view_name, view_files()):
+    if QUERIES.file(query) or query in QUERIES:
+        return QUERIES.use(query)
+    if VIEWS.file(query) or query in VIEWS:
+        VIEWS.use(query)
         return NamedQuery(query, "", f"from {query}", [], {})
-    raise ConfigurationError(f"no query {query!r}; known: {', '.join(queries)}; `shaberi sql` lists views too")
-
-
-def _named_query(path: Path) -> NamedQuery:
-    sql, defaults = path.read_text(encoding="utf-8"), default_parameters(path)
-    names = duckdb.extract_statements(sql)[0].named_parameters
-    parameters = [*sorted(names - defaults.keys()), *defaults]
-    return NamedQuery(path.stem, describe_sql(path), sql, parameters, defaults)
+    raise ConfigurationError(f"no query {query!r}; known: {', '.join(QUERIES)}; `shaberi sql` lists views too")
 
 
 def _advice(name: str, known: Sequence[str]) -> str:

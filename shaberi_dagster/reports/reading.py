@@ -2,13 +2,13 @@
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
 from shaberi_dagster.settings import project_folder
@@ -54,21 +54,28 @@ def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
         return pl.DataFrame(result.to_arrow_table())
 
 
-def reported_scales() -> list[dict[str, object]]:
-    """The ends of each known benchmark's reported scale, for statements that count scores outside of it."""
-    return [
-        {"benchmark": name, "minimum": bounds[0], "maximum": bounds[1]}
-        for name in ALL_BENCHMARKS
-        if (bounds := reported_scale(name))
-    ]
+def benchmarks_in(catalog: duckdb.DuckDBPyConnection) -> Mapping[str, Benchmark]:
+    """The known benchmarks, and those of plugins that are gone as the last run of them kept them."""
+    rows = fetch(catalog, "entries")
+    if not rows:
+        return ALL_BENCHMARKS
+    from shaberi_dagster.runs.spec import RunSpec  # noqa: PLC0415  (costs start-up time, and few have plugins)
+
+    specs = [RunSpec.read(row["spec"]) for row in rows]
+    kept = {name: spec.benchmark(name) for spec in specs for name, one in spec.benchmarks.items() if one.entry}
+    return {**ALL_BENCHMARKS, **{name: one for name, one in kept.items() if name not in ALL_BENCHMARKS}}
 
 
-def reported_scale(benchmark: str) -> tuple[float, float] | None:
-    """The ends of a benchmark's reported scale; None for one that is not known."""
-    known = ALL_BENCHMARKS.get(benchmark)
-    if known is None:
-        return None
-    return known.scale_minimum * known.reported_multiplier, known.scale_maximum * known.reported_multiplier
+Scales = Mapping[str, tuple[float, float]]
+"""The ends of each benchmark's reported scale."""
+
+
+def reported_scales(catalog: duckdb.DuckDBPyConnection) -> Scales:
+    """Those of `benchmarks_in`."""
+    return {
+        name: (one.scale_minimum * one.reported_multiplier, one.scale_maximum * one.reported_multiplier)
+        for name, one in benchmarks_in(catalog).items()
+    }
 
 
 def check_choice(option: str, value: str, values: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch
+from shaberi_dagster.reports.reading import BASELINE, POLICIES, benchmarks_in, check_choice, fetch
 from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.scores import Replies, RunStatistic, ScoreReport, ScoreRow, TokenRow, grouped
 from shaberi_dagster.reports.uncertainty import (
@@ -122,6 +122,7 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> Sco
         replies=replies,
         over=selection.over,
         remarks=remarks,
+        benchmarks=benchmarks_in(catalog),
     )
     if selection.of_other_questions:
         return report

@@ -11,7 +11,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal, TypeGuard, TypeVar
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
 from shaberi_dagster.statistics.intervals import Estimate, mean_of_estimates
 
 if TYPE_CHECKING:
@@ -403,6 +403,7 @@ class ScoreReport:
         over: What else could have been asked: other questions, or other categories, where there are ten or more.
         ties: By model, run tag and judge.
         remarks: What else is to be known, one sentence each.
+        benchmarks: What is known of benchmarks, gone ones of plugins included.
     """
 
     policy: str
@@ -417,6 +418,7 @@ class ScoreReport:
     over: str = "questions"
     ties: Mapping[tuple[str, str, str], Tie] = field(default_factory=dict)
     remarks: Sequence[str] = ()
+    benchmarks: Mapping[str, Benchmark] = field(default_factory=lambda: ALL_BENCHMARKS)
 
     @cached_property
     def groups(self) -> list[list[RunMean]]:

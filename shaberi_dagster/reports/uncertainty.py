@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import duckdb
 
-from shaberi_dagster.reports.reading import fetch, reported_scale
+from shaberi_dagster.reports.reading import fetch, reported_scales
 from shaberi_dagster.reports.sameness import said
 from shaberi_dagster.reports.scores import (
     OVERALL,
@@ -41,11 +41,13 @@ class Samples(NamedTuple):
         questions: The question of each, as a number.
         categories: The category of each, as a number; None where it has none.
         scores: As the null policy counts them.
+        scale: The ends of the reported scale; None where that is not known.
     """
 
     questions: Sequence[int]
     categories: Sequence[int | None]
     scores: Sequence[float]
+    scale: tuple[float, float] | None
 
     @property
     def n_categories(self) -> int:
@@ -81,19 +83,20 @@ def read_samples(
     )
     by_row = {(one["run_id"], one["judge"], one["benchmark"]): one for one in found}
     keys = {_key(row): row for row in rows if is_number(row.score)}
-    samples = {key: _counted(row, by_row[key]) for key, row in keys.items() if key in by_row}
+    scales = reported_scales(catalog)
+    samples = {key: _counted(row, by_row[key], scales.get(row.benchmark)) for key, row in keys.items() if key in by_row}
     return {key: own for key, own in samples.items() if own.scores}
 
 
-def _counted(row: ScoreRow, found: Mapping[str, Any]) -> Samples:
+def _counted(row: ScoreRow, found: Mapping[str, Any], bounds: tuple[float, float] | None) -> Samples:
     scored = list(zip(found["questions"], found["categories"], found["scores"], strict=True))
-    bounds = reported_scale(row.benchmark)
     if row.null_policy == "zero" and bounds:
         # A planned sample without a row is a missing score as well; of which question it is does not matter.
         scored += [(-number, None, None) for number in range(1, row.n_planned - found["n_rows"] + 1)]
         scored = [(*where, bounds[0] if score is None else score) for *where, score in scored]
     kept = [one for one in scored if one[2] is not None]
-    return Samples(*zip(*kept, strict=True)) if kept else Samples((), (), ())
+    questions, categories, scores = zip(*kept, strict=True) if kept else ((), (), ())
+    return Samples(questions, categories, scores, bounds)
 
 
 def _key(row: ScoreRow) -> tuple[str, str, str]:
@@ -111,9 +114,8 @@ def with_interval(row: ScoreRow, samples: SamplesByRow, over: str) -> ScoreRow:
     own = samples.get(_key(row))
     if own is None:
         return row
-    bounds = reported_scale(row.benchmark)
     narrow, wide = (
-        clustered_mean_interval(own.scores, own.clusters(one), bounds) for one in ("questions", "categories")
+        clustered_mean_interval(own.scores, own.clusters(one), own.scale) for one in ("questions", "categories")
     )
     wider = None
     if narrow and wide and own.n_categories >= FEWEST_CATEGORIES:
@@ -144,7 +146,7 @@ def with_intervals(
             parts = [samples[key] for key in keys if key in samples]
             scores = [score for part in parts for score in part.scores]
             clusters = [cluster for part in parts for cluster in part.clusters(over)]
-            estimates[benchmark] = clustered_mean_interval(scores, clusters, reported_scale(benchmark))
+            estimates[benchmark] = clustered_mean_interval(scores, clusters, parts[0].scale if parts else None)
         known = [estimate for estimate in estimates.values() if estimate]
         if known and len(known) == len(estimates):
             estimates[OVERALL] = mean_of_estimates(known)

@@ -7,7 +7,6 @@ import duckdb
 import orjson
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.lake.schemas import BASELINES
@@ -42,7 +41,7 @@ def run_of(catalog: duckdb.DuckDBPyConnection, run_id: str) -> tuple[dict[str, A
 
 def _graded(spec: RunSpec) -> list[str]:
     """The benchmarks of a run with strategies whose answers a rule grades as right or wrong."""
-    return [name for name, one in spec.benchmarks.items() if one.has_consensus and get_benchmark(name).has_rule]
+    return [name for name, one in spec.benchmarks.items() if one.has_consensus and spec.benchmark(name).has_rule]
 
 
 def verdicts_of(catalog: duckdb.DuckDBPyConnection, spec: RunSpec, judges: Mapping[str, str]) -> pl.DataFrame:

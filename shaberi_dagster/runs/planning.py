@@ -2,7 +2,7 @@
 
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -14,10 +14,18 @@ import polars as pl
 
 from shaberi_dagster import __version__
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet, load_question_set
-from shaberi_dagster.benchmarks.registry import DEFAULT_SEED, Benchmark, get_benchmark, parse_benchmarks
+from shaberi_dagster.benchmarks.registry import (
+    ALL_BENCHMARKS,
+    DEFAULT_SEED,
+    RULE,
+    Benchmark,
+    get_benchmark,
+    parse_benchmarks,
+)
 from shaberi_dagster.benchmarks.sampling import sample_questions
-from shaberi_dagster.consensus.registry import make_strategies
+from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.grading.registry import GRADERS
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
@@ -26,15 +34,18 @@ from shaberi_dagster.llm.endpoints import CUSTOM, default_max_tokens, resolve_en
 from shaberi_dagster.llm.journal import finished_calls
 from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.passes.base import Pass
-from shaberi_dagster.passes.registry import make_pass, make_pipeline
+from shaberi_dagster.passes.registry import PASSES, make_pass, make_pipeline
+from shaberi_dagster.plugins import Kind
 from shaberi_dagster.prompting import PromptLibrary, generation_prompt_hash, judges_alike
 from shaberi_dagster.runs.spec import (
     SINGLE,
     BenchmarkSpec,
     EndpointSpec,
+    Entry,
     JudgeSpec,
     ModelSpec,
     PassSpec,
+    PluginSpec,
     RunRequest,
     RunSpec,
     SampleSpec,
@@ -70,7 +81,7 @@ def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = Tru
     stored = load_run(workspace.lake, run_id_of(request.model, request.tag))
     if stored and stored.origin == "imported":
         return _judged_further(request, stored, workspace)
-    benchmarks = [get_benchmark(name) for name in benchmarks_of(request, stored)]
+    benchmarks = [_entry(name, stored) for name in benchmarks_of(request, stored)]
     endpoint = _endpoint(request, stored)
     asked_judges = {one.name: _asked_judges(request, stored, one, workspace.prompts) for one in benchmarks}
     if is_judged:
@@ -97,10 +108,8 @@ def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = Tru
         consensus=None if consensus == own else consensus,
         limit=request.limit,
     )
-    if stored is None:
-        return asked
-    replaced = differences(stored, asked) and not _has_begun(stored, workspace)
-    return asked if replaced else merged(stored, asked)
+    replaced = stored is None or (differences(stored, asked) and not _has_begun(stored, workspace))
+    return _with_plugins(asked if stored is None or replaced else merged(stored, asked), settings)
 
 
 def _judged_further(request: RunRequest, stored: RunSpec, workspace: Workspace) -> RunSpec:
@@ -116,7 +125,7 @@ def _judged_further(request: RunRequest, stored: RunSpec, workspace: Workspace) 
             f"`shaberi reprocess --tag {stored.run_tag} --passes {','.join(request.passes)}`"
         )
     asked = {
-        name: _asked_judges(request, stored, get_benchmark(name), workspace.prompts)
+        name: _asked_judges(request, stored, _entry(name, stored), workspace.prompts)
         for name in benchmarks_of(request, stored)
     }
     if not any(asked.values()):
@@ -127,7 +136,53 @@ def _judged_further(request: RunRequest, stored: RunSpec, workspace: Workspace) 
         for name, models in asked.items()
         if models
     }
-    return merged(stored, stored.model_copy(update={"benchmarks": benchmarks, "judges": judges}))
+    return _with_plugins(
+        merged(stored, stored.model_copy(update={"benchmarks": benchmarks, "judges": judges})), benchmarks
+    )
+
+
+def _entry(name: str, stored: RunSpec | None) -> Benchmark:
+    """A benchmark of a request, or of the stored run that it continues."""
+    if name not in ALL_BENCHMARKS and stored and name in stored.benchmarks:
+        raise _gone(stored.run_id, ALL_BENCHMARKS, name)
+    return get_benchmark(name)
+
+
+def _gone(run_id: str, kind: Kind[Any], name: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"run {run_id} has the {kind.noun} {name} of a plugin that is not there now, so what is stored can be read and "
+        f"nothing made: put its file back into {kind.folder}/ of a plugin folder (SHABERI_PLUGINS)"
+    )
+
+
+def _with_plugins(spec: RunSpec, benchmarks: Iterable[str]) -> RunSpec:
+    """The spec with what it uses of plugin folders as it is now; what only other benchmarks use may be gone.
+
+    Raises:
+        ConfigurationError: Something that these benchmarks need is gone or broken.
+    """
+    known = {(one.kind, one.name): one for one in spec.plugins}
+    for name in benchmarks:
+        grader = get_benchmark(name).grader
+        used: list[tuple[Kind[Any], str]] = [
+            (ALL_BENCHMARKS, name),
+            *([(GRADERS, grader)] if grader.startswith(RULE) else []),
+            *((STRATEGIES, one) for one in spec.benchmarks[name].strategies if one != SINGLE),
+            *((PASSES, one.name) for pipeline in spec.passes for one in pipeline),
+        ]
+        for kind, own in used:
+            file = kind.file(own)
+            if file is None and (kind.noun, own) in known:
+                raise _gone(spec.run_id, kind, own)
+            version = getattr(kind.use(own), "version", None)
+            if file and file.sha256:
+                known[kind.noun, own] = PluginSpec(
+                    kind=kind.noun,
+                    name=own,
+                    version=None if version is None else str(version),
+                    sha256=file.sha256,
+                )
+    return spec.model_copy(update={"plugins": tuple(known.values())})
 
 
 def benchmarks_of(request: RunRequest, stored: RunSpec | None) -> list[str]:
@@ -234,6 +289,7 @@ def _widened(stored: BenchmarkSpec, asked: BenchmarkSpec | None) -> BenchmarkSpe
             "single": stored.single or asked.single,
             "strategies": tuple(strategies),
             "judges": tuple(judges),
+            "entry": asked.entry,
         }
     )
 
@@ -275,7 +331,8 @@ def add_pipeline(run_id: str, passes: Sequence[str], options: Sequence[str], wor
     if spec is None:
         raise ConfigurationError(f"run {run_id} has no RunSpec: start it with run-evals or the job new_run")
     request = RunRequest(model=spec.model, passes=list(passes), pass_options=list(options))
-    store_run(merged(spec, spec.model_copy(update={"passes": _passes(request, spec.judges, spec)})), workspace)
+    widened = merged(spec, spec.model_copy(update={"passes": _passes(request, spec.judges, spec)}))
+    store_run(_with_plugins(widened, [name for name in spec.benchmarks if name in ALL_BENCHMARKS]), workspace)
 
 
 def load_run(lake: Lake, run_id: str) -> RunSpec | None:
@@ -465,6 +522,7 @@ def _benchmark(
         max_tokens=setting("max_tokens"),
         frequency_penalty=setting("frequency_penalty"),
         sample=sample,
+        entry=Entry.of(benchmark),
         **_samples(request, before, benchmark),
     )
 
@@ -553,13 +611,13 @@ def _names_of_judges(
         return request.judge_models
     known = [judge.name for name in before.judges if (judge := stored.judge(name))] if stored and before else []
     if benchmark.has_rule:
-        return known or ([request.grader_model] if request.grader_model else [])
+        return known or ([request.grader_model] if request.grader_model else benchmark.judges)
     if stored and stored.origin == "imported":
         return known
     judging = {name for one in stored.benchmarks.values() for name in one.judges} if stored else set()
     of_others = [judge.name for judge in stored.judges if judge.name in judging] if stored else []
     # The embedded model shows the pipeline at work; what it would say of a real model's answers means nothing.
-    return known or of_others or ([DEFAULT_MODEL] if request.model == DEFAULT_MODEL else [])
+    return known or benchmark.judges or of_others or ([DEFAULT_MODEL] if request.model == DEFAULT_MODEL else [])
 
 
 def _check_judged(asked: Mapping[str, Mapping[str, object]]) -> None:
@@ -689,16 +747,19 @@ def _names(pipeline: Sequence[PassSpec]) -> tuple[str, ...]:
 
 
 def _identity(settings: BenchmarkSpec) -> dict[str, Any]:
-    own = settings.model_dump(exclude={"source", "source_revision", "n_questions", "single", "strategies", "judges"})
+    own = settings.model_dump(
+        exclude={"source", "source_revision", "n_questions", "single", "strategies", "judges", "entry"}
+    )
     # The first of the samples is what strategies are compared with as soon as there are any.
-    return own | {"single": settings.single or "first"}
+    scale = settings.entry.model_dump(exclude={"title"}) if settings.entry else {}
+    return own | scale | {"single": settings.single or "first"}
 
 
 def _differences(what: str, stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
     return [
-        f"{what}{name.replace('_', ' ')} {_short(stored[name])}, not {_short(asked[name])}"
+        f"{what}{name.replace('_', ' ')} {_short(stored[name])}, not {_short(asked.get(name))}"
         for name in stored
-        if stored[name] != asked[name]
+        if stored[name] != asked.get(name)
     ]
 
 

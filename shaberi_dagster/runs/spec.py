@@ -7,7 +7,14 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, DEFAULT_SEED, RULE, JudgingDefaults
+from shaberi_dagster.benchmarks.registry import (
+    ALL_BENCHMARKS,
+    DEFAULT_SEED,
+    RULE,
+    Benchmark,
+    JudgingDefaults,
+    get_benchmark,
+)
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import run_id_of, sha256_json
 from shaberi_dagster.llm.endpoints import default_max_tokens, endpoint_name
@@ -271,6 +278,36 @@ class SampleSpec(_Frozen):
     seed: Annotated[int, Field(exclude_if=lambda seed: seed == DEFAULT_SEED)] = DEFAULT_SEED
 
 
+class PluginSpec(_Frozen):
+    """A file of a plugin folder as a run last used it."""
+
+    kind: str
+    name: str
+    version: str | None
+    sha256: str
+
+
+class Entry(_Frozen):
+    """What a plugin's benchmark is to those who read scores, kept with the run for when its file is gone."""
+
+    title: str
+    scale_minimum: int
+    scale_maximum: int
+    reported_multiplier: float
+    grader: str
+
+    @classmethod
+    def of(cls, benchmark: Benchmark) -> "Entry | None":
+        """That of a benchmark; None for the project's, which stay."""
+        if benchmark.file is None or benchmark.file.is_own:
+            return None
+        return cls(**{name: getattr(benchmark, name) for name in cls.model_fields})
+
+    def to_benchmark(self, name: str) -> Benchmark:
+        """As reports know benchmarks; questions can be neither read nor asked with it."""
+        return Benchmark(name=name, description="", judging=JudgingDefaults(""), **dict(self))
+
+
 class BenchmarkSpec(_Frozen):
     """Which questions of a benchmark a run answers, how, what is made of the answers, and who judges them.
 
@@ -298,6 +335,9 @@ class BenchmarkSpec(_Frozen):
     """Each makes one more answer to each question; `single`, the single answer as it is, is the first."""
     judges: tuple[str, ...] = ()
     """Names; rules before those that leave to a model what the rule cannot tell."""
+    # Left out of JSON for the project's own benchmarks.
+    entry: Annotated[Entry | None, Field(exclude_if=lambda entry: entry is None)] = None
+    """What a plugin's benchmark is."""
     # The rest is left out of JSON where nothing was imported.
     imported_judges: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()
     """Whose judgements were imported; `judges` are those that the run has here."""
@@ -437,6 +477,9 @@ class RunSpec(_Frozen):
     consensus: ModelSpec | None = None
     """Makes the strategies' calls; None is the model itself."""
     limit: int | None = None
+    # Left out of JSON when there are none.
+    plugins: Annotated[tuple[PluginSpec, ...], Field(exclude_if=lambda plugins: not plugins)] = ()
+    """What it uses of plugin folders."""
 
     @classmethod
     def read(cls, stored: str | Mapping[str, Any]) -> "RunSpec":
@@ -503,6 +546,15 @@ class RunSpec(_Frozen):
         if not self.members or sample_index not in shared:
             return self.itself
         return self.members[(sample_index - shared.start) % len(self.members)]
+
+    def benchmark(self, name: str) -> Benchmark:
+        """One of its benchmarks as reports know it, also one of a plugin that is gone.
+
+        Raises:
+            ConfigurationError: There is none of that name.
+        """
+        entry = self.benchmarks[name].entry if name in self.benchmarks else None
+        return entry.to_benchmark(name) if entry else get_benchmark(name)
 
     def n_questions(self, benchmark: str) -> int:
         """Questions planned for a benchmark, which is what each strategy answers."""

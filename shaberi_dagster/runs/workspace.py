@@ -26,6 +26,7 @@ from shaberi_dagster.lake.upgrades import LOCKS_FOLDER, bring_up_to_date, to_for
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.claims import AVAILABLE, Claims
 from shaberi_dagster.llm.embedded import start_embedded
+from shaberi_dagster.llm.endpoints import endpoint_prices
 from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.types import Call
 from shaberi_dagster.progress import LogReporter, Reporter
@@ -164,7 +165,7 @@ class Workspace:
         Raises:
             ConfigurationError: The user's price file is wrong.
         """
-        return PriceList.read(self.settings.prices)
+        return PriceList.read(self.settings.prices, endpoint_prices())
 
     def record_prices(self, called: Iterable[tuple[str, str]]) -> bool:
         """Let the table `prices` have all prices of these models, as they are known now.
@@ -186,7 +187,7 @@ class Workspace:
     @cached_property
     def prompts(self) -> PromptLibrary:
         """The templates as they are now."""
-        return PromptLibrary(self.settings.prompts)
+        return PromptLibrary(*self.settings.prompt_folders)
 
     @property
     def reporter(self) -> Reporter:

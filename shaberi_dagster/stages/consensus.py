@@ -13,9 +13,10 @@ import orjson
 import polars as pl
 
 from shaberi_dagster.benchmarks.questions import Question
-from shaberi_dagster.consensus.base import Candidate, Reply, Strategy, candidates_of, decide_all
-from shaberi_dagster.consensus.plurality import Plurality, Vote
+from shaberi_dagster.consensus.base import Candidate, Reply, Strategy, Vote, candidates_of, decide_all
+from shaberi_dagster.consensus.plurality import Plurality
 from shaberi_dagster.consensus.registry import make_strategies
+from shaberi_dagster.grading.base import Grader
 from shaberi_dagster.grading.plurality import plurality
 from shaberi_dagster.grading.registry import GRADERS
 from shaberi_dagster.identity import sha256_json, sha256_text
@@ -60,7 +61,9 @@ class ConsensusAnswers(Stage[ConsensusItem]):
 
     name = "consensus"
     key = ("run_id", "benchmark", "question_id", "strategy")
-    identity = ("strategy_version", "strategy_prompt_hash", "consensus_model", "candidates_hash")
+    identity = (
+        *("strategy_version", "strategy_file_hash", "strategy_prompt_hash", "consensus_model", "candidates_hash"),
+    )
     label = "strategy"
     about = ("benchmark", "status", "error_class", "consensus_prompt_tokens", "consensus_completion_tokens")
 
@@ -237,6 +240,7 @@ class ConsensusAnswers(Stage[ConsensusItem]):
             "question_id": question.question_id,
             "strategy": strategy.name if strategy else SINGLE,
             "strategy_version": _version(one, strategy),
+            "strategy_file_hash": _file_hash(one, strategy),
             "strategy_prompt_hash": asking.prompt_hash if asking else None,
             "consensus_model": self._consensus.model if asking else None,
             "candidates_hash": sha256_json(candidates),
@@ -293,15 +297,25 @@ def _version(one: BenchmarkPlan, strategy: Strategy | None) -> int:
     return _version_of_vote(one) if isinstance(strategy, Plurality) else strategy.version
 
 
+def _file_hash(one: BenchmarkPlan, strategy: Strategy | None) -> str | None:
+    """Of a plugin's strategy, or of a plugin's rule that reads for plurality."""
+    used = (_grader(one) if isinstance(strategy, Plurality) else None) or strategy
+    return used.file_sha256 if used else None
+
+
+def _grader(one: BenchmarkPlan) -> Grader | None:
+    return GRADERS.use(one.benchmark.grader) if one.benchmark.has_rule else None
+
+
 def _version_of_vote(one: BenchmarkPlan) -> int:
     """Plurality counts what the benchmark's rule reads, so another version of the rule may elect another answer."""
-    grader = GRADERS.get(one.benchmark.grader)
+    grader = _grader(one)
     return max(Plurality.version, grader.version) if grader else Plurality.version
 
 
 def _vote(one: BenchmarkPlan, question: Question) -> Vote:
     """Plurality among what the benchmark's rule reads in the candidates' answers; without a rule, among the texts."""
-    grader, graded = GRADERS.get(one.benchmark.grader), graded_question(question)
+    grader, graded = _grader(one), graded_question(question)
 
     def read(text: str) -> str | None:
         if grader is None:

@@ -16,6 +16,7 @@ from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sam
 from shaberi_dagster.passes.base import Answer, Finding, Pass
 from shaberi_dagster.passes.pipeline import Passes, distinct_passes
 from shaberi_dagster.passes.registry import make_pass
+from shaberi_dagster.plugins import running
 from shaberi_dagster.prompting import boundary_of
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import EndpointSpec, RunSpec
@@ -206,8 +207,9 @@ class PassOutputs(Stage[PassItem]):
         question = self._questions.get((row["benchmark"], row["question_id"]), unknown)
         answer = Answer(benchmark=row["benchmark"], text=row["answer"] or "", truncated=row["truncated"], **question)
         blank = answer_state(answer.text) != "text"  # there is nothing to be found or asked
-        finding = Finding() if blank else one.examine(answer)
-        request = None if blank else self._request(one, answer, finding)
+        with running(one):
+            finding = Finding() if blank else one.examine(answer)
+            request = None if blank else self._request(one, answer, finding)
         hangs = row["status"] == UNMADE
         return PassItem(
             columns={
@@ -287,7 +289,8 @@ def _decided(item: PassItem, call: Call) -> dict[str, Any]:
     }
     if call.status == "error":
         return row | {"status": "error", "error_class": call.error_class, "error_message": call.error_message}
-    finding = item.one.read(item.answer, item.finding, split_thinking(call.content or "").answer)
+    with running(item.one):
+        finding = item.one.read(item.answer, item.finding, split_thinking(call.content or "").answer)
     if finding is None:
         said = "nothing usable in the model's output"
         return row | {"status": "error", "error_class": "no_verdict", "error_message": said}

@@ -34,7 +34,7 @@ def test_every_benchmark_of_the_ensemble_evaluation_has_five_registered_question
 
 
 def test_a_starter_set_with_options_has_at_least_four_and_their_right_ones_at_several_letters():
-    asked = {name: each.questions for name, each in ENSEMBLE.items() if ENSEMBLE_BENCHMARKS[name].answer_type == "mcq"}
+    asked = {name: each.questions for name, each in ENSEMBLE.items() if ENSEMBLE_BENCHMARKS[name].has_options}
     assert set(asked) == {"truthfulqa", "gpqa", "mmlu_pro", "arc", "hellaswag"}
     for questions in asked.values():
         assert min(len(each.options) for each in questions) >= 4

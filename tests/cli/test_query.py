@@ -17,7 +17,7 @@ from shaberi_dagster.cli.query import list_queries, run_sql
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import describe_sql, open_catalog, run_query, view_files, view_name, write_catalog
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.reports.named_queries import named_queries
+from shaberi_dagster.reports.named_queries import QUERIES
 from shaberi_dagster.settings import Settings
 
 pytestmark = pytest.mark.integration
@@ -213,14 +213,14 @@ _VALUES = {"model": "one", "models": "one,two", "judge": "j", "benchmark": "teng
 _VALUES |= {"first": "one@@t", "second": "two@@t", "judge_a": "j", "judge_b": "k"}
 
 
-def given(settings, name, values):
-    query = named_queries(settings)[name]
+def given(name, values):
+    query = QUERIES[name]
     return [f"{one}={values[one]}" for one in query.parameters if one not in query.defaults]
 
 
 @pytest.mark.parametrize("name", _QUERIES)
 def test_each_named_query_runs_on_a_lake_without_results(name, settings):
-    query = named_queries(settings)[name]
+    query = QUERIES[name]
     values = query.bound({one: _VALUES[one] for one in query.parameters if one not in query.defaults})
 
     with open_catalog(settings.warehouse) as connection:
@@ -231,8 +231,8 @@ def test_each_named_query_runs_on_a_lake_without_results(name, settings):
 
 @pytest.mark.usefixtures("history")
 @pytest.mark.parametrize("name", sorted(set(_QUERIES) - {"failures"}))
-def test_each_named_query_finds_something_with_its_defaults(name, ask, settings):
-    assert ask(name, *given(settings, name, _VALUES))
+def test_each_named_query_finds_something_with_its_defaults(name, ask):
+    assert ask(name, *given(name, _VALUES))
 
 
 @pytest.mark.usefixtures("history")
@@ -396,7 +396,7 @@ def test_an_error_while_rows_are_fetched_is_an_sql_error(ask):
 
 def test_views_and_queries_are_listed_with_their_descriptions(settings, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "1000")
-    list_queries(settings)
+    list_queries()
     out = capsys.readouterr().out
 
     queries = sorted((settings.sql / "queries").glob("*.sql"))

@@ -5,8 +5,7 @@ import re
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from shaberi_dagster.consensus.base import Candidate, Consensus, Reply, Strategy
-from shaberi_dagster.consensus.plurality import Vote
+from shaberi_dagster.consensus.base import Candidate, Consensus, Reply, Strategy, Vote
 from shaberi_dagster.consensus.registry import make_strategies
 from shaberi_dagster.llm.types import Message
 from shaberi_dagster.prompting import PromptLibrary

@@ -44,7 +44,7 @@ def test_every_template_of_the_strategies_is_here():
 def test_every_file_is_used_by_a_strategy():
     library = PromptLibrary(project_folder("prompts"))
     library.prompt_hash(*(f"consensus/{template}" for template in OF_TEXTS))
-    files = {f"consensus/{path.stem}" for path in (library.folder / "consensus").glob("*.jinja")}
+    files = {f"consensus/{path.stem}" for path in (project_folder("prompts") / "consensus").glob("*.jinja")}
     assert set(library._sources) == files
 
 
@@ -119,9 +119,9 @@ def test_the_version_of_the_prompts_covers_what_they_include(name, tmp_path):
     for path in (project_folder("prompts") / "consensus").glob("*.jinja"):
         (folder / path.name).write_bytes(path.read_bytes())
     used = strategy(name)
-    edited = type(used)(ConsensusPrompts(PromptLibrary(tmp_path)), *([len] if name == "plurality" else []))
+    edited = type(used)(ConsensusPrompts(PromptLibrary(tmp_path)), used.vote)
     before = edited.prompt_hash
     (folder / "question.jinja").write_text("{{ question }}\n", encoding="utf-8")
-    again = type(used)(ConsensusPrompts(PromptLibrary(tmp_path)), *([len] if name == "plurality" else []))
+    again = type(used)(ConsensusPrompts(PromptLibrary(tmp_path)), used.vote)
     assert before == used.prompt_hash
     assert (again.prompt_hash != before) == bool(used.templates)

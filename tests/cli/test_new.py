@@ -1,0 +1,73 @@
+import pytest
+
+from shaberi_dagster.benchmarks.questions import load_question_set
+from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.cli.new import Example, new
+from shaberi_dagster.consensus.registry import STRATEGIES
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.grading.registry import GRADERS
+from shaberi_dagster.passes.base import Answer
+from shaberi_dagster.passes.registry import make_pass
+from shaberi_dagster.prompting import judge_messages
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "plugins"
+
+
+def test_a_new_benchmark_has_questions_and_a_prompt_that_shows_them(folder, capsys):
+    new(Example.BENCHMARK, "river_names")
+    written = capsys.readouterr().out.split()
+    assert written == [
+        f"{folder}/{file}"
+        for file in (
+            "benchmarks/river_names.yaml",
+            "benchmarks/river_names.jsonl",
+            "prompts/judging/river_names/primary.jinja",
+        )
+    ]
+
+    benchmark = get_benchmark("river_names")
+    assert benchmark.title == "RiverNames"
+    question = load_question_set(benchmark, "starter").questions[0]
+    (message,) = judge_messages(
+        Workspace(Settings.from_environment(), environment={}).prompts, benchmark, question, "回答"
+    )
+    assert question.reference in message.content
+
+
+def test_a_new_pass_rule_and_strategy_work_as_they_are():
+    for kind in (Example.PASS, Example.JUDGE, Example.STRATEGY):
+        new(kind, "mine")
+    answer = Answer("b", "q", "?", None, None, None, "x" * 2001, None)
+    assert make_pass("mine", {}).examine(answer).reason == "2001 characters"
+    assert GRADERS.use("rule:mine").extract("first\nTokyo.", None) == "Tokyo."
+    assert STRATEGIES.use("mine").name == "mine"
+
+
+def test_nothing_is_written_over(folder):
+    new(Example.PASS, "mine")
+    (folder / "passes/mine.py").write_text("changed", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="there is a pass mine already"):
+        new(Example.PASS, "mine")
+    assert (folder / "passes/mine.py").read_text(encoding="utf-8") == "changed"
+    (folder / "prompts/judging/quiz").mkdir(parents=True)
+    (folder / "prompts/judging/quiz/primary.jinja").write_text("mine", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"quiz/primary.jinja is there already"):
+        new(Example.BENCHMARK, "quiz")
+    assert not (folder / "benchmarks").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("Mine", "cannot be a name"), ("../x", "cannot be a name"), ("repetition", "a pass repetition")]
+)
+def test_a_name_that_is_none_or_is_taken_is_refused(folder, name, why):
+    with pytest.raises(ConfigurationError, match=why):
+        new(Example.PASS, name)
+    assert not folder.exists()

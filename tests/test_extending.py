@@ -1,0 +1,180 @@
+"""The page on extending, read by a stranger: all its files in one empty folder, used at once."""
+
+import importlib
+import logging
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import shaberi_dagster as shaberi
+from shaberi_dagster import definitions
+from shaberi_dagster.benchmarks.registry import Benchmark
+from shaberi_dagster.cli.doctor import _plugins
+from shaberi_dagster.defs.assets import _checks_of, specs_of
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.export.results_tree import export_run
+from shaberi_dagster.lake.catalog import write_catalog
+from shaberi_dagster.rendering.scores import ScoreDocument
+from shaberi_dagster.runs.planning import plan_run, store_run
+from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.stages.result import STAGES
+from tests.mock_endpoint import MockEndpoint, running_mock
+from tests.results_tree import assert_valid_tree
+from tests.runs import own_engine
+
+pytestmark = pytest.mark.integration
+
+_PAGE = Path(__file__).resolve().parent.parent / "docs" / "extending.md"
+_FILE = re.compile(r"^`([\w./]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def answer(body: dict, _: int) -> str:
+    """Polite or not, right or not, and judged."""
+    text = body["messages"][-1]["content"]
+    if "FINAL SCORE" in text:
+        return "丁寧です。\nFINAL SCORE: 4"
+    return "いやだ" if "断って" in text else "東京です。"
+
+
+@pytest.fixture
+def mock() -> Iterator[MockEndpoint]:
+    with running_mock(script=answer) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock: MockEndpoint) -> Path:
+    """Every file of the page; only the server's address is another."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in _FILE.findall(_PAGE.read_text(encoding="utf-8")):
+        path = tmp_path / "plugins" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace("http://localhost:8000/v1", mock.base_url), encoding="utf-8")
+    return tmp_path / "plugins"
+
+
+@pytest.fixture
+def run(folder: Path) -> tuple[RunSpec, Workspace]:
+    """One run of both benchmarks with everything that the page has."""
+    assert folder.is_dir()
+    workspace = Workspace(Settings.from_environment(), environment={})
+    request = RunRequest(
+        model="my-model-7b",
+        benchmarks=["manners", "capitals"],
+        judge_models=["my-model-judge"],
+        passes=["plain_form"],
+    )
+    with own_engine({}):
+        for tag in ("again", "default"):
+            spec = plan_run(request.model_copy(update={"tag": tag}), workspace)
+            store_run(spec, workspace)
+            for stage in STAGES:
+                materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
+    write_catalog(workspace.lake)
+    return spec, workspace
+
+
+def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) -> None:
+    found = list(_plugins(Settings.from_environment()))
+    assert {(one.what, one.detail) for one in found} == {
+        ("plugins: benchmark", "capitals, manners"),
+        ("plugins: pass", "plain_form"),
+        ("plugins: rule", "rule:contains"),
+        ("plugins: strategy", "longest"),
+        ("plugins: endpoint", "my_server"),
+        ("plugins: view", "polite_scores"),
+        ("plugins: query", "impolite_models"),
+    }
+    assert all(one.fine for one in found)
+    (folder / "passes/broken.py").write_text("import nothing_at_all", encoding="utf-8")
+    faults = [one.detail for one in _plugins(Settings.from_environment()) if not one.fine]
+    assert [f"{folder}/passes/broken.py:1: ModuleNotFoundError" in one for one in faults] == [True]
+
+
+def test_the_graph_has_the_assets_of_a_new_benchmark(folder: Path) -> None:
+    del folder
+    for stage in STAGES:
+        assert {spec.key.path[-1] for spec in specs_of(stage)} >= {"elyza", "manners", "capitals"}
+        assert {check.asset_key.path[-1] for check in _checks_of(stage)} >= {"elyza", "manners", "capitals"}
+
+
+def test_the_graph_leaves_out_a_broken_benchmark_and_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "benchmarks/manners.yaml").write_text("title: [", encoding="utf-8")
+    said: list[str] = []
+    monkeypatch.setattr(logging.getLogger("dagster.builtin"), "warning", said.append)
+    importlib.reload(definitions)
+    assert [f"{folder}/benchmarks/manners.yaml:2: is no YAML" in one for one in said] == [True]
+    assert {"capitals", "elyza"} <= {spec.key.path[-1] for spec in specs_of("answers")}
+
+
+def test_everything_is_evaluated_at_once_and_shown_in_sql_and_reports(
+    run: tuple[RunSpec, Workspace], mock: MockEndpoint
+) -> None:
+    spec, workspace = run
+    assert {one.name for one in spec.plugins} == {"manners", "capitals", "plain_form", "rule:contains", "longest"}
+    sent = [body for body in mock.bodies if body["model"] == "my-model-7b"]
+    assert len(sent) == 2 + 2 * 3
+    assert all("max_completion_tokens" in body and "max_tokens" not in body for body in sent)
+    assert "日本の首都はどこですか。" in {body["messages"][-1]["content"] for body in sent}
+    assert {one.split(" ")[0] for one in workspace.lake.read("calls")["price_source"]} == {"my_server.yaml"}
+
+    lake = shaberi.open_lake()
+    scores = lake.sql("from leaderboard").to_dicts()
+    manners = {one["pipeline"]: one["score"] for one in scores if one["benchmark"] == "manners"}
+    # Judged 4 of 5, reported times 2; one of the two loses a quarter of the range.
+    assert manners == {"baseline": 8, "plain_form": 7}
+    graded = [one for one in scores if one["benchmark"] == "capitals" and one["pipeline"] == "baseline"]
+    assert {(one["strategy"], one["judge"], one["score"]) for one in graded} == {
+        (strategy, judge, 0.5)
+        for strategy in (None, "single", "longest")
+        for judge in ("rule:contains", "rule:contains+my-model-judge")
+    }
+    assert lake.sql("impolite_models").to_dicts()[0]["model"] == "my-model-7b"
+    report = lake.scores(models=["my-model-7b"])
+    assert set(report.frame["benchmark"]) >= {"manners"}
+
+
+@pytest.fixture(params=["gone", "broken"])
+def elsewhere(request: pytest.FixtureRequest, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """To be called after a run: the plugins are gone, or their code cannot be run."""
+    other = tmp_path / "other"
+    if request.param == "broken":
+        shutil.copytree(folder, other)
+        for code in other.rglob("*.py"):
+            code.write_text("raise SystemExit('code of a plugin was run')", encoding="utf-8")
+    monkeypatch.setenv("SHABERI_PLUGINS", str(other))
+    return str(request.param)
+
+
+def test_a_run_whose_plugins_are_gone_is_viewed_compared_and_exported_but_not_continued(
+    run: tuple[RunSpec, Workspace], elsewhere: str, tmp_path: Path
+) -> None:
+    spec, workspace = run
+    lake = shaberi.open_lake()
+    report = lake.scores(models=["my-model-7b"], tags=["default"], pipeline="plain_form")
+    lines = "\n".join(ScoreDocument(report)._notes())
+    assert "manners 1-5, reported ×2" in lines
+    assert {(row.benchmark, row.score) for row in report.rows} >= {("manners", 7)}
+    assert report.rows[0].over_questions
+    compared = lake.compare("my-model-7b@@default", "my-model-7b@@again", benchmarks="manners")
+    assert compared.sections
+    assert lake.sql("select count(*) as n from judgements where benchmark = 'capitals'")["n"][0] > 0
+    done = export_run(workspace.lake, spec.run_id, tmp_path / "exported", environment={})
+    assert (done.status, done.files > 5) == ("complete", True)
+    assert_valid_tree(tmp_path / "exported")
+    if elsewhere == "gone":
+        again = RunRequest(model="my-model-7b", judge_models=["my-model-judge"], base_url="http://localhost:1/v1")
+        with pytest.raises(ConfigurationError, match="has the benchmark manners of a plugin that is not there now"):
+            plan_run(again, Workspace(Settings.from_environment(), environment={}))
+
+
+def test_the_page_says_all_keys_of_a_benchmark_and_no_other() -> None:
+    rows = _PAGE.read_text(encoding="utf-8").partition("| key | meaning |")[2].partition("\n## ")[0]
+    keys = {key for row in rows.splitlines() for key in re.findall(r"`(\w+)`", row.split("|")[1] if "|" in row else "")}
+    assert keys == set(Benchmark.__dataclass_fields__) - {"name", "file"}
