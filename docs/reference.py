@@ -42,6 +42,11 @@ EXIT_CODES = {
     UNFORESEEN: "an error that nobody foresaw; `--debug` shows its traceback",
     INTERRUPTED: "interrupted; what was finished is saved",
 }
+_STORE_VARIABLES = {
+    "AWS_ENDPOINT_URL": "Address of the object storage, unless it is Amazon's; `AWS_ENDPOINT_URL_S3` goes before it",
+    "AWS_ACCESS_KEY_ID": "Key for the object storage, with `AWS_SECRET_ACCESS_KEY`; other ways of signing in do as well",
+    "AWS_REGION": "Region of the object storage",
+}
 _TEST_VARIABLES = {
     "SHABERI_CORPUS": "Tests: folder of real data for the tests marked `corpus`, which are left out without it",
     "SHABERI_BROWSER": "Tests: a Chromium for the tests marked `browser`; default: the one on the PATH",
@@ -112,13 +117,12 @@ def help_texts() -> dict[str, str]:
 
 def application(script: str) -> typer.Typer:
     """The typer app of one of the project's scripts."""
-    app: typer.Typer = import_module(_scripts()[script].partition(":")[0]).app
+    app: typer.Typer = import_module(f"shaberi_dagster.cli.{script.replace('-', '_')}").app
     return app
 
 
-def _scripts() -> dict[str, str]:
-    scripts: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
-    return scripts
+def _scripts() -> list[str]:
+    return list(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"])
 
 
 def _help(command: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -137,7 +141,7 @@ def environment() -> dict[str, str]:
         if match := re.search(r"\(`([A-Z_]+)`(?:, )?(.*?)\)", text):
             default = f"; {match[2]}" if match[2] else ""
             folders[match[1]] = re.sub(r" \(.*?\)", "", text).rstrip(".") + default
-    return folders | dict(_endpoint_variables()) | _TEST_VARIABLES
+    return folders | _STORE_VARIABLES | dict(_endpoint_variables()) | _TEST_VARIABLES
 
 
 def _endpoint_variables() -> Iterator[tuple[str, str]]:

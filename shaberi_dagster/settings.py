@@ -52,8 +52,9 @@ class Settings:
     """Folders of one installation.
 
     Attributes:
-        warehouse: The lake (`SHABERI_WAREHOUSE`, default `warehouse/` in the working directory); of one on object
-            storage (`s3://bucket/path`) the folder that mirrors it, in `SHABERI_MIRRORS` (default `~/.cache/shaberi`).
+        warehouse: The lake, a folder or s3://bucket/path (`SHABERI_WAREHOUSE`, default `warehouse/` in the working directory).
+            Of one on object storage this is the folder that mirrors it.
+        mirrors: Where such folders are (`SHABERI_MIRRORS`, default `~/.cache/shaberi`).
         dagster_home: Dagster's instance (`DAGSTER_HOME`, default `.dagster/` beside the warehouse).
         datasets: A folder with question files (`SHABERI_DATASETS`), None for the starter sets.
         results: What is exported of each run, as files (`SHABERI_RESULTS`, default `results/` beside the warehouse).
@@ -76,6 +77,7 @@ class Settings:
     prices: Path | None
     sql: Path
     user: str | None = None
+    mirrors: Path = Path("mirrors")
     embedded_model: Path | None = None
     models: Path = Path("models")
     plugins: tuple[Path, ...] = ()
@@ -94,9 +96,9 @@ class Settings:
             ConfigurationError: The warehouse is neither a folder nor on object storage.
         """
         place = environment.get("SHABERI_WAREHOUSE") or "warehouse"
+        mirrors = Path(environment.get("SHABERI_MIRRORS") or Path.home() / ".cache" / "shaberi").absolute()
         if "://" in place:
-            mirrors = environment.get("SHABERI_MIRRORS") or Path.home() / ".cache" / "shaberi"
-            warehouse, beside = _mirror_of(place, Path(mirrors).absolute()), Path.cwd()
+            warehouse, beside = _mirror_of(place, mirrors), Path.cwd()
         else:
             warehouse = Path(place).absolute()
             beside = warehouse.parent
@@ -114,6 +116,7 @@ class Settings:
             models=Path(environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "shaberi" / "models",
             embedded_model=Path(model).absolute() if (model := environment.get("SHABERI_EMBEDDED_MODEL")) else None,
             plugins=plugin_folders(environment),
+            mirrors=mirrors,
         )
 
 

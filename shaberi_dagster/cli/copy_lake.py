@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from shaberi_dagster.cli.command import FINE, Debug
+from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.rendering.live import reporter_for
-from shaberi_dagster.runs.workspace import reporting_to
 
 EPILOG = """Examples:
 
@@ -29,9 +29,14 @@ def copy_lake(
     del debug
     from shaberi_dagster.lake import copying  # noqa: PLC0415  (delta-rs only when it is needed)
 
-    reporter = reporter_for(sys.stderr)
-    with reporting_to(reporter):
-        copied = copying.copy_lake(source, target, reporter)
+    reporter, line = reporter_for(sys.stderr), StageProgress("copy", "files", total=0)
+
+    def changed(done: int, total: int) -> None:
+        line.done, line.total = done, total
+        reporter.changed(line)
+
+    with reporter.watching():
+        copied = copying.copy_lake(source, target, changed)
     n_rows, n_tables = sum(copied.rows.values()), len(copied.rows)
     print(  # noqa: T201
         f"{n_rows:,} rows of {n_tables} tables, {copied.files:,} files ({copied.size / 1e6:,.1f} MB), "

@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import FORMAT_NAME, check_format
-from shaberi_dagster.progress import Reporter, StageProgress
 from shaberi_dagster.settings import Settings
 
 _LOG = "_delta_log"
@@ -33,13 +32,13 @@ class Copied:
     size: int
 
 
-def copy_lake(source: str, target: str, reporter: Reporter) -> Copied:
+def copy_lake(source: str, target: str, changed: Callable[[int, int], object] = lambda *_: None) -> Copied:
     """Copy a lake with its history, then read both row by row.
 
     Args:
         source: A warehouse, as in `SHABERI_WAREHOUSE`.
         target: Another one, in which there is no lake yet.
-        reporter: Told about progress.
+        changed: Told how many files are copied, and of how many.
 
     Returns:
         What was copied.
@@ -57,7 +56,6 @@ def copy_lake(source: str, target: str, reporter: Reporter) -> Copied:
     if store:
         store.check_conditions()
     names = _names(lake)
-    line = StageProgress("copy", "lake", total=len(names))
     for first in range(0, len(names), _TOGETHER):
         some = names[first : first + _TOGETHER]
         for name in some:
@@ -66,8 +64,7 @@ def copy_lake(source: str, target: str, reporter: Reporter) -> Copied:
             shutil.copyfile(lake.folder / name, place)
         if store:
             store.push(some)
-        line.done += len(some)
-        reporter.changed(line)
+        changed(first + len(some), len(names))
     size = sum((folder / name).stat().st_size for name in names)
     with tempfile.TemporaryDirectory() as elsewhere:
         copy = Lake(_folder(target, Path(elsewhere)))

@@ -10,12 +10,10 @@ from shaberi_dagster.lake import copying
 from shaberi_dagster.lake.copying import copy_lake
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.progress import LogReporter
 from tests.lake.test_mirror import answers, counted, machine
 from tests.object_storage import Bucket
 
 pytestmark = pytest.mark.integration
-NOBODY = LogReporter(lambda _: None)
 
 
 @pytest.fixture
@@ -32,12 +30,12 @@ def test_a_lake_goes_to_a_store_and_comes_back_row_by_row_with_its_history(
     lake: Lake, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHABERI_MIRRORS", str(tmp_path / "mirrors"))
-    copied = copy_lake(str(lake.folder), bucket.uri, NOBODY)
+    copied = copy_lake(str(lake.folder), bucket.uri)
     assert copied.rows == {"answers": 9, "runs": 0}
     assert counted(machine(bucket, tmp_path / "there")) == 9
 
     back = tmp_path / "back"
-    assert copy_lake(bucket.uri, str(back), NOBODY).rows == copied.rows
+    assert copy_lake(bucket.uri, str(back)).rows == copied.rows
     assert Mirror.of(back) is None
     assert Lake(back).read("answers").equals(lake.read("answers"))
     older = Lake(back).delta("answers")
@@ -47,11 +45,11 @@ def test_a_lake_goes_to_a_store_and_comes_back_row_by_row_with_its_history(
 
 def test_nothing_is_copied_from_nowhere_or_over_another_lake(lake: Lake, bucket: Bucket, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no lake in"):
-        copy_lake(str(tmp_path / "nowhere"), str(tmp_path / "new"), NOBODY)
+        copy_lake(str(tmp_path / "nowhere"), str(tmp_path / "new"))
     Lake(machine(bucket, tmp_path / "there")).append("answers", answers("z"))
     for place in (bucket.uri, str(lake.folder)):
         with pytest.raises(ConfigurationError, match="has a lake already"):
-            copy_lake(str(lake.folder), place, NOBODY)
+            copy_lake(str(lake.folder), place)
     assert counted(machine(bucket, tmp_path / "there")) == 3
 
 
@@ -64,4 +62,4 @@ def test_a_copy_that_is_not_the_same_is_said(lake: Lake, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(copying.shutil, "copyfile", damaged)
     with pytest.raises(ShaberiError, match="the copy of answers is not the same"):
-        copy_lake(str(lake.folder), str(tmp_path / "copy"), NOBODY)
+        copy_lake(str(lake.folder), str(tmp_path / "copy"))
