@@ -44,7 +44,7 @@ EXIT_CODES = {
 }
 _STORE_VARIABLES = {
     "AWS_ENDPOINT_URL": "Address of the object storage, unless it is Amazon's; `AWS_ENDPOINT_URL_S3` goes before it",
-    "AWS_ACCESS_KEY_ID": "Key for the object storage, with `AWS_SECRET_ACCESS_KEY`; other ways of signing in do as well",
+    "AWS_ACCESS_KEY_ID": "Key for the object storage, with `AWS_SECRET_ACCESS_KEY`",
     "AWS_REGION": "Region of the object storage",
 }
 _TEST_VARIABLES = {

@@ -52,7 +52,7 @@ class Settings:
     """Folders of one installation.
 
     Attributes:
-        warehouse: The lake, a folder or s3://bucket/path (`SHABERI_WAREHOUSE`, default `warehouse/` in the working directory).
+        warehouse: The lake, a folder or s3://bucket/path (`SHABERI_WAREHOUSE`, default `warehouse/` where you are).
             Of one on object storage this is the folder that mirrors it.
         mirrors: Where such folders are (`SHABERI_MIRRORS`, default `~/.cache/shaberi`).
         dagster_home: Dagster's instance (`DAGSTER_HOME`, default `.dagster/` beside the warehouse).
