@@ -84,7 +84,7 @@ def help_texts() -> dict[str, str]:
 
 def application(script: str) -> typer.Typer:
     """The typer app of one of the project's scripts."""
-    app: typer.Typer = import_module(_scripts()[script].partition(":")[0]).app
+    app: typer.Typer = import_module(f"shaberi_dagster.cli.{_scripts()[script].partition(':')[2]}").app
     return app
 
 

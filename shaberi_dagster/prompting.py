@@ -16,6 +16,7 @@ from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json, sha256_text
 from shaberi_dagster.llm.types import Message
+from shaberi_dagster.names import did_you_mean
 
 VARIANTS = "variants"
 """The folder of the variants, inside the templates' folder."""
@@ -88,14 +89,15 @@ class PromptLibrary:
         if name is None:
             return self
         if name not in self._variants:
-            known = f"variants in {self.folder / VARIANTS}: {', '.join(self.variants) or 'none'}"
+            known = f"variants in {self.folder / VARIANTS}:"
             if name not in self.variants:
-                raise PromptError(f"there is no prompt variant {name!r}; {known}")
+                raise PromptError(f"there is no prompt variant {name!r}; {did_you_mean(name, self.variants, known)}")
             overlay = Path(VARIANTS, name)
             root = self.folder / overlay
             templates = [path.relative_to(root) for path in root.rglob(f"*{_SUFFIX}")]
             if not any((self.folder / template).is_file() for template in templates):
-                raise PromptError(f"prompt variant {name!r} has no template in the place of another; {known}")
+                has = ", ".join(self.variants)
+                raise PromptError(f"prompt variant {name!r} has no template in the place of another; {known} {has}")
             self._variants[name] = PromptLibrary(self.folder, overlay)
         return self._variants[name]
 

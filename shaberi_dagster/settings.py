@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from shaberi_dagster.errors import ConfigurationError
+
 _CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -13,6 +15,24 @@ def project_folder(name: str) -> Path:
     """A folder of the project (`prompts`, `sql`): beside the package in a checkout, inside it in a wheel."""
     packaged = Path(__file__).resolve().parent / "_project" / name
     return packaged if packaged.is_dir() else _CHECKOUT / name
+
+
+def check_writable(folder: Path, advice: str) -> None:
+    """Refuse a folder in which nothing can be made; one that is missing can be made where its parent lets it.
+
+    Args:
+        folder: Which one.
+        advice: What the user can do.
+
+    Raises:
+        ConfigurationError: It cannot be written, or is no folder.
+    """
+    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise ConfigurationError(f"{there} is no folder: {advice}")
+    # Not as who started the process, but as who it is now, where the system knows the difference.
+    if not os.access(there, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise ConfigurationError(f"{there} cannot be written: {advice}")
 
 
 @dataclass(frozen=True)

@@ -519,7 +519,7 @@ def test_another_ensemble_under_the_same_tag_is_refused_by_name(
     [
         ({"samples": 1}, "a consensus on gsm8k takes 2 or more samples: add --samples"),
         ({"benchmarks": ["tengu"], "judge_models": []}, "tengu is judged by an LLM: name one with --judge-model"),
-        ({"strategies": ["telepathy"]}, "strategy 'telepathy' is not one of standard"),
+        ({"strategies": ["telepathy"]}, "no strategy 'telepathy'; known: standard"),
         ({"strategies": ["elo", "elo"]}, "a strategy is named twice"),
         ({"grader_model": "../g"}, "judge name"),
         ({"sample_models": ["unknown"], "base_url": None, "model": "gpt-5.1"}, "no known endpoint serves"),

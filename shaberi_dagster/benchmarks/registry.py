@@ -9,6 +9,7 @@ from shaberi_dagster.benchmarks import upstream
 from shaberi_dagster.benchmarks.upstream import RowReader
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.types import Sampling
+from shaberi_dagster.names import did_you_mean
 
 Field = Literal["question", "reference", "criteria", "category", "upstream_id"]
 AnswerType = Literal["free", "numeric", "mcq", "math", "text", "yes_no"]
@@ -359,7 +360,7 @@ def get_benchmark(name: str) -> Benchmark:
     try:
         return ALL_BENCHMARKS[name]
     except KeyError:
-        raise ConfigurationError(f"unknown benchmark {name!r}; known: {', '.join(ALL_BENCHMARKS)}") from None
+        raise ConfigurationError(f"unknown benchmark {name!r}; {did_you_mean(name, ALL_BENCHMARKS)}") from None
 
 
 def parse_benchmarks(text: str) -> tuple[Benchmark, ...]:

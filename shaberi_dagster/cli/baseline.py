@@ -11,7 +11,9 @@ from rich.text import Text
 
 from shaberi_dagster.cli.command import FINE, Debug
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.names import check_known, did_you_mean
 from shaberi_dagster.rendering.text import json_safe, printable
+from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.settings import Settings
 
 if TYPE_CHECKING:
@@ -107,9 +109,12 @@ def _run(catalog: "duckdb.DuckDBPyConnection", run_id: str | None, model: str | 
         if known:
             return run_id
         if not model:
-            raise ConfigurationError(f"{run_id!r} is no run: name it as MODEL@@TAG, or give --model")
+            meant = did_you_mean(run_id, known_names(catalog, "run"), "the lake has")
+            raise ConfigurationError(f"{run_id!r} is no run: name it as MODEL@@TAG, or give --model; {meant}")
     found = _fetch(catalog, _RUNS, {"model": model, "tag": tag})
     if not found:
+        what, given = ("run", run_id) if run_id else ("model", str(model))
+        check_known(what, [given], known_names(catalog, what))
         raise ConfigurationError(f"{model} has no run{f' with tag {tag!r}' if tag else ''}")
     # A run of generate-cache has samples only.
     found = [row for row in found if row[2]] or found

@@ -10,6 +10,7 @@ from shaberi_dagster.consensus.plurality import Plurality, Vote
 from shaberi_dagster.consensus.prompts import ConsensusPrompts
 from shaberi_dagster.consensus.standard import Standard
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.names import did_you_mean
 from shaberi_dagster.prompting import PromptLibrary
 
 STRATEGIES: Mapping[str, Callable[[ConsensusPrompts, Vote], Strategy]] = {
@@ -39,7 +40,7 @@ def make_strategies(names: Sequence[str], library: PromptLibrary, vote: Vote) ->
         ConfigurationError: There is no strategy of that name, or one is named twice.
     """
     if unknown := [name for name in names if name not in STRATEGIES]:
-        raise ConfigurationError(f"strategy {unknown[0]!r} is not one of {', '.join(STRATEGIES)}")
+        raise ConfigurationError(f"no strategy {unknown[0]!r}; {did_you_mean(unknown[0], STRATEGIES)}")
     if len(set(names)) < len(names):
         raise ConfigurationError(f"a strategy is named twice: {', '.join(names)}")
     prompts = ConsensusPrompts(library)

@@ -21,6 +21,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.upgrades import FORMAT, Step, alone, begin, check_format
+from shaberi_dagster.settings import check_writable
 
 WRITER = WriterProperties(compression="ZSTD", compression_level=3)
 FILE_BYTES = 16 << 20
@@ -37,7 +38,7 @@ _BLOCK_ROWS = 16
 _FEW_FILES = 32  # of more, delta-rs is asked which of them have the rows; that takes 4 ms
 _DISK_TROUBLE = re.compile(r"([A-Z][\w/ -]+) \(os error \d+\)")  # in what delta-rs says
 
-_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
 
 P = ParamSpec("P")
 _Write = Callable[Concatenate["Lake", str, P], None]
@@ -133,6 +134,7 @@ class Lake:
 
         Looked at before each write: a program that runs for days must not write what a newer one has upgraded.
         """
+        self.check_writable()
         stored = check_format(self.folder)
         if stored == FORMAT:
             return
@@ -148,6 +150,14 @@ class Lake:
                 self._upgrade(self)
         except OSError as error:
             raise ShaberiError(f"the lake in {self.folder} cannot be written: {error.strerror or error}") from error
+
+    def check_writable(self) -> None:
+        """Refuse a lake that can only be read.
+
+        Raises:
+            ConfigurationError: So it is.
+        """
+        check_writable(self.folder, "this command writes into the lake; SHABERI_WAREHOUSE names another one")
 
     def alone(self, name: str) -> AbstractContextManager[None]:
         """A context in which no other process of this machine is at the same time."""

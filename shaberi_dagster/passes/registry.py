@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.names import did_you_mean
 from shaberi_dagster.passes.base import Pass
 
 PASSES: Mapping[str, str] = {
@@ -25,7 +26,7 @@ def pass_class(name: str) -> type[Pass[Any]]:
         ConfigurationError: There is no such pass.
     """
     if name not in PASSES:
-        raise ConfigurationError(f"unknown pass {name!r}; known: {', '.join(PASSES)}")
+        raise ConfigurationError(f"unknown pass {name!r}; {did_you_mean(name, PASSES)}")
     found: type[Pass[Any]] = getattr(import_module(f"shaberi_dagster.passes.{name}"), PASSES[name])
     return found
 

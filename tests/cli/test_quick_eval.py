@@ -476,4 +476,4 @@ def test_the_installed_command_writes_its_document_and_refuses_nonsense_in_one_l
     assert "answers gsm8k 16/16, 0 failed" in finished.err
     assert "plurality" in finished.out
     refused = run_anew("quick-eval", *arguments, "--strategy", "guess", environment=lake_of(tmp_path))
-    assert "strategy 'guess' is not one of standard" in refused.complaint
+    assert "no strategy 'guess'; known: standard" in refused.complaint

@@ -23,7 +23,9 @@ def test_no_variant_with_the_originals_faults_is_a_default():
 
 
 def test_an_unknown_strategy_is_refused_with_those_there_are():
-    with pytest.raises(ConfigurationError, match="'vote' is not one of standard, majority, elo, council, plurality"):
+    with pytest.raises(
+        ConfigurationError, match="no strategy 'vote'; known: standard, majority, elo, council, plurality"
+    ):
         make_strategies(["elo", "vote"], LIBRARY, lambda _: (0, {}))
 
 
