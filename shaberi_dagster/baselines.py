@@ -20,6 +20,8 @@ from shaberi_dagster.identity import check_run_tag
 from shaberi_dagster.lake.catalog import connect, write_catalog
 from shaberi_dagster.lake.schemas import BASELINES
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.names import check_known, did_you_mean
+from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.reports.verdicts import listed, run_of, verdicts_of
 from shaberi_dagster.runs.workspace import JOURNAL_FOLDER
@@ -85,9 +87,12 @@ def chosen_run(catalog: duckdb.DuckDBPyConnection, run_id: str | None, model: st
             return run_id
         model, _, tag = run_id.rpartition("@@")  # the identity of a run has its model's name made safe
         if not model:
-            raise ConfigurationError(f"{run_id!r} is no run: name it as MODEL@@TAG, or give --model")
+            meant = did_you_mean(run_id, known_names(catalog, "run"), "the lake has")
+            raise ConfigurationError(f"{run_id!r} is no run: name it as MODEL@@TAG, or give --model; {meant}")
     found = fetch(catalog, "runs_of_model", model=model, tag=tag)
     if not found:
+        what, given = ("run", run_id) if run_id else ("model", str(model))
+        check_known(what, [given], known_names(catalog, what))
         raise ConfigurationError(f"{model} has no run{f' with tag {tag!r}' if tag else ''}")
     # A run of generate-cache has samples only.
     found = [one for one in found if one["has_strategies"]] or found

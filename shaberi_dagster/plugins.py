@@ -23,6 +23,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.names import did_you_mean
 from shaberi_dagster.settings import plugin_folders
 
 T = TypeVar("T")
@@ -117,7 +118,7 @@ class Kind(Mapping[str, T], Generic[T]):
         """
         files = self._files(name)
         if not files:
-            raise ConfigurationError(f"unknown {self.noun} {name!r}; known: {', '.join(self)}")
+            raise ConfigurationError(f"unknown {self.noun} {name!r}; {did_you_mean(name, list(self))}")
         if len(files) > 1:
             raise _contested(files)
         return self._get(files[0])

@@ -16,6 +16,7 @@ from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json, sha256_text
 from shaberi_dagster.llm.types import Message
+from shaberi_dagster.names import did_you_mean
 
 VARIANTS = "variants"
 """The folder of the variants, inside the templates' folder."""
@@ -91,9 +92,9 @@ class PromptLibrary:
             return self
         if name not in self._variants:
             places = " and ".join(str(root / VARIANTS) for root in self._roots if (root / VARIANTS).is_dir())
-            known = f"variants in {places or self._roots[0] / VARIANTS}: {', '.join(self.variants) or 'none'}"
+            known = f"variants in {places or self._roots[0] / VARIANTS}:"
             if name not in self.variants:
-                raise PromptError(f"there is no prompt variant {name!r}; {known}")
+                raise PromptError(f"there is no prompt variant {name!r}; {did_you_mean(name, self.variants, known)}")
             changed = PromptLibrary(*self._roots, variant=name)
             if not any(
                 (root / path.relative_to(over)).is_file()
@@ -101,7 +102,9 @@ class PromptLibrary:
                 for path in over.rglob(f"*{_SUFFIX}")
                 for root in self._roots
             ):
-                raise PromptError(f"prompt variant {name!r} has no template in the place of another; {known}")
+                raise PromptError(
+                    f"prompt variant {name!r} has no template in the place of another; {known} {', '.join(self.variants)}"
+                )
             self._variants[name] = changed
         return self._variants[name]
 

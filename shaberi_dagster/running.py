@@ -113,6 +113,7 @@ class Evaluation:
         from shaberi_dagster.defs.resources import COMMAND_TAG  # noqa: PLC0415
 
         workspace = self._workspace
+        workspace.lake.check_writable()
         if not self._reprocess and any(not self._is_complete(spec) for spec in self._specs):
             stages = self._stages()
             answers = self._benchmarks if "answers" in stages and not self._samples_are_there() else []

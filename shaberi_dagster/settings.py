@@ -47,6 +47,24 @@ def _installed_plugins() -> tuple[Path, ...]:
     return tuple(folders)
 
 
+def check_writable(folder: Path, advice: str) -> None:
+    """Refuse a folder in which nothing can be made; one that is missing can be made where its parent lets it.
+
+    Args:
+        folder: Which one.
+        advice: What the user can do.
+
+    Raises:
+        ConfigurationError: It cannot be written, or is no folder.
+    """
+    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise ConfigurationError(f"{there} is no folder: {advice}")
+    # Not as who started the process, but as who it is now, where the system knows the difference.
+    if not os.access(there, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise ConfigurationError(f"{there} cannot be written: {advice}")
+
+
 @dataclass(frozen=True)
 class Settings:
     """Folders of one installation.

@@ -236,7 +236,7 @@ def test_judging_anew_takes_a_call_for_each_answer_of_that_judge_alone(
 
     found = _estimate(anew, workspace, "judgements", judges=("judge-a",))
     assert [(one.model, one.rows_there, one.calls) for one in found] == [("judge-a", 0, 5)]
-    with pytest.raises(ConfigurationError, match="judge 'judge-z' is not one of run"):
+    with pytest.raises(ConfigurationError, match="has no judge 'judge-z'; did you mean judge"):
         _estimate(anew, workspace, "judgements", judges=("judge-z",))
 
 

@@ -1,7 +1,6 @@
 """`shaberi export`: the lake as files, and what is to be known about them."""
 
 import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,9 +15,10 @@ from shaberi_dagster.export.shaberi_v1 import FORMAT, RECORD_NAME, Export, Note,
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.rendering.live import reporter_for
 from shaberi_dagster.rendering.text import json_safe, printable
-from shaberi_dagster.settings import Settings
+from shaberi_dagster.settings import Settings, check_writable
 
 FORMATS = (RESULTS, FORMAT)
+_ELSEWHERE = "name another folder with --output"
 
 
 def run_export(
@@ -53,7 +53,7 @@ def run_export(
         if selection.sources:
             raise ConfigurationError(f"--source goes with --format {FORMAT}: runs are chosen by --model and --tag")
         folder = output or settings.results
-        _check_place(folder)
+        check_writable(folder, _ELSEWHERE)
         if output and output.is_dir() and any(output.iterdir()) and not any(output.glob(f"*/*/{MANIFEST}")):
             raise ConfigurationError(f"--output {output} is neither empty nor a folder of results: name another one")
         with reporter.watching():
@@ -66,29 +66,11 @@ def run_export(
         raise ConfigurationError(f"--format {FORMAT} needs --output, the folder to write")
     if compact:
         raise ConfigurationError(f"--compact goes with --format {RESULTS}")
-    _check_place(output)
+    check_writable(output, _ELSEWHERE)
     with reporter.watching():
         tree = export(lake, output, selection, changed=reporter.changed)
     _say(tree.document(), summary(tree), as_json=as_json)
     return FINE
-
-
-def _check_place(folder: Path) -> None:
-    """Refuse a folder that is none, or where nothing can be written; one that is missing will be made.
-
-    Raises:
-        ConfigurationError: So it is.
-    """
-    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            pass
-    except NotADirectoryError:
-        raise ConfigurationError(f"{there} is no folder: name another one with --output") from None
-    except OSError as error:
-        raise ConfigurationError(
-            f"{there} cannot be written ({error.strerror}): name another folder with --output"
-        ) from error
 
 
 def _say(document: dict[str, Any], lines: Sequence[str], *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS
+from shaberi_dagster.settings import check_writable
 
 _INSTANCE_CONFIG = """\
 # Written once by shaberi; change it as you like.
@@ -38,7 +39,12 @@ def open_instance(home: Path) -> dg.DagsterInstance:
 
 
 def prepare_home(home: Path) -> None:
-    """Make the folder and its `dagster.yaml` unless they are there."""
+    """Make the folder and its `dagster.yaml` unless they are there.
+
+    Raises:
+        ConfigurationError: It cannot be written.
+    """
+    check_writable(home, "Dagster keeps its runs there; DAGSTER_HOME names another folder")
     home.mkdir(parents=True, exist_ok=True)
     if not (home / "dagster.yaml").exists():
         (home / "dagster.yaml").write_text(_INSTANCE_CONFIG, encoding="utf-8")

@@ -16,6 +16,7 @@ from shaberi_dagster.evaluation import stored_spec
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.reprocess import STAGES as IMPORTED_STAGES
 from shaberi_dagster.legacy.reprocess import imported_among, reprocess_imported
+from shaberi_dagster.names import check_known
 from shaberi_dagster.passes.registry import make_pipeline
 from shaberi_dagster.publishing import published_at_the_end
 from shaberi_dagster.runs.planning import add_pipeline
@@ -42,6 +43,8 @@ def chosen_runs(lake: Lake, models: list[str], tags: list[str]) -> list[str]:
         ConfigurationError: There is none.
     """
     runs = lake.read("runs", columns=["run_id", "model", "run_tag", "base_tag", "spec"])
+    check_known("model", models, runs["model"].unique().to_list())
+    check_known("tag", tags, pl.concat([runs["run_tag"], runs["base_tag"]]).drop_nulls().unique().to_list())
     if models:
         runs = runs.filter(pl.col("model").is_in(models))
     if tags:

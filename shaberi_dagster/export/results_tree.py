@@ -36,6 +36,7 @@ from shaberi_dagster.lake.catalog import connect, logged_versions
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.thinking import split_thinking
+from shaberi_dagster.names import check_known
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.statistics.intervals import margin_of_error
@@ -182,6 +183,8 @@ def export_runs(
     runs = lake.read("runs", columns=["run_id", "model", "run_tag", "base_tag", "run_number"]).sort("run_id")
     if run_ids:
         runs = runs.filter(pl.col("run_id").is_in(list(run_ids)))
+    check_known("model", models, runs["model"].unique().to_list())
+    check_known("tag", tags, pl.concat([runs["run_tag"], runs["base_tag"]]).drop_nulls().unique().to_list())
     if models:
         runs = runs.filter(pl.col("model").is_in(list(models)))
     if tags:

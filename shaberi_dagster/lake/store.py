@@ -22,6 +22,7 @@ from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.upgrades import FORMAT, Step, alone, begin, check_format
+from shaberi_dagster.settings import check_writable
 
 WRITER = WriterProperties(compression="ZSTD", compression_level=3)
 FILE_BYTES = 16 << 20
@@ -40,7 +41,7 @@ _DISK_TROUBLE = re.compile(r"([A-Z][\w/ -]+) \(os error \d+\)")  # in what delta
 
 _STORE_TROUBLE = re.compile(r"Generic S3 error.*|Error performing \w+ http.*")
 _MESSAGE_LENGTH = 300
-_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
 
 P = ParamSpec("P")
 _Write = Callable[Concatenate["Lake", str, P], None]
@@ -150,6 +151,7 @@ class Lake:
 
         Looked at before each write: a program that runs for days must not write what a newer one has upgraded.
         """
+        self.check_writable()
         stored = check_format(self.folder)
         if stored == FORMAT:
             return
@@ -167,6 +169,14 @@ class Lake:
                 self._upgrade(self)
         except OSError as error:
             raise ShaberiError(f"the lake in {self.folder} cannot be written: {error.strerror or error}") from error
+
+    def check_writable(self) -> None:
+        """Refuse a lake that can only be read.
+
+        Raises:
+            ConfigurationError: So it is.
+        """
+        check_writable(self.folder, "this command writes into the lake; SHABERI_WAREHOUSE names another one")
 
     def alone(self, name: str) -> AbstractContextManager[None]:
         """A context in which no other process of this machine is at the same time."""

@@ -641,8 +641,10 @@ def importing_alone(warehouse: Path) -> Iterator[None]:
     """Within this context no other process imports.
 
     Raises:
+        ConfigurationError: The lake can only be read.
         PartitionBusyError: Another one does.
     """
+    Lake(warehouse).check_writable()
     path = warehouse / JOURNAL_FOLDER / "legacy_import.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from shaberi_dagster.errors import ConfigurationError, EndpointError
+from shaberi_dagster.names import did_you_mean
 from shaberi_dagster.settings import Settings
 
 # Requests at once. Two would be no faster in sum (92 against 85 tokens/s), and prompts that begin alike, as those of a
@@ -55,7 +56,7 @@ def check_embedded_model(model: str) -> None:
         ConfigurationError: There is none.
     """
     if model not in EMBEDDED_MODELS:
-        raise ConfigurationError(f"no embedded model {model!r}: there is {', '.join(EMBEDDED_MODELS)}")
+        raise ConfigurationError(f"no embedded model {model!r}; {did_you_mean(model, EMBEDDED_MODELS, 'there is')}")
 
 
 def start_embedded(model: str, announce: Callable[[str], object] = lambda _: None) -> str:

@@ -21,6 +21,7 @@ from shaberi_dagster.llm.limiter import LimitChange
 from shaberi_dagster.llm.types import Call
 
 _SYNC_SECONDS = 0.5
+_ROOM_BYTES = 1 << 20  # for the replies that are under way when the disk is full
 _CREATE_ATTEMPTS = 10
 
 
@@ -30,12 +31,14 @@ class Journal:
     The first line is the header; each opening adds a line that says who opened it; the others are calls with
     their labels, flat. One `os.write` per record makes it survive the process; a thread that calls `fdatasync`
     every half second while there is something new makes it survive the machine. `flock` keeps a second process out.
+    A file beside it holds room on the disk: when that is full, it goes, and the replies under way are still written.
 
     Attributes:
         path: The file.
         run_id: The run it belongs to.
         stage: The stage it belongs to.
         journal_id: Identity of this journal, new for each new file.
+        trouble: What a full or broken disk says; only what is under way should be written then.
         corrupt_lines: Lines that were complete but unreadable at opening, moved to `<file>.corrupt`.
     """
 
@@ -43,12 +46,14 @@ class Journal:
         self.path, self.run_id, self.stage = path, run_id, stage
         self.journal_id = ""
         self.corrupt_lines = 0
+        self.trouble: ShaberiError | None = None
         self._descriptor: int | None = descriptor
         self._offsets: dict[str, int] = {}
         self._lock = threading.Lock()
         self._unsynced, self._closing = threading.Event(), threading.Event()
         self._broken: OSError | None = None
         self._syncer: threading.Thread | None = None
+        self._room = path.with_suffix(".room")
 
     @classmethod
     def open(cls, path: Path, run_id: str, stage: str) -> "Journal":
@@ -66,6 +71,7 @@ class Journal:
         journal = cls(path, descriptor, run_id, stage)
         try:
             journal._recover()
+            _hold_room(journal._room)
         except BaseException:
             os.close(descriptor)
             raise
@@ -138,6 +144,7 @@ class Journal:
         """
         self._closing.set()
         self._unsynced.set()
+        self._room.unlink(missing_ok=True)
         if self._syncer is not None:
             self._syncer.join()
         with self._lock:
@@ -220,14 +227,26 @@ class Journal:
                 raise self._failed(self._broken)
             offset = os.fstat(descriptor).st_size
             try:
-                _write_whole(descriptor, line)
+                self._write_line(descriptor, line, offset)
             except OSError as error:
+                self.trouble = self._failed(error)
+                self._room.unlink(missing_ok=True)
                 try:
-                    os.ftruncate(descriptor, offset)
+                    self._write_line(descriptor, line, offset)
                 except OSError:
-                    self._broken = error  # half a record stands there: nothing may follow it
-                raise self._failed(error) from error
+                    raise self.trouble from error
             return offset
+
+    def _write_line(self, descriptor: int, line: bytes, offset: int) -> None:
+        """Write all of a line or nothing."""
+        try:
+            _write_whole(descriptor, line)
+        except OSError as error:
+            try:
+                os.ftruncate(descriptor, offset)
+            except OSError:
+                self._broken = error  # half a record stands there: nothing may follow it
+            raise
 
     def _sync_for_ever(self) -> None:
         while not self._closing.is_set():
@@ -398,6 +417,11 @@ def _lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
             if line.endswith(b"\n") and not line.isspace():
                 yield offset, line[:-1]
             offset += len(line)
+
+
+def _hold_room(path: Path) -> None:
+    with contextlib.suppress(OSError, AttributeError), path.open("wb") as file:  # macOS has no such call
+        os.posix_fallocate(file.fileno(), 0, _ROOM_BYTES)
 
 
 def _write_whole(descriptor: int, line: bytes) -> None:

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
+from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.claims import Claims
 from shaberi_dagster.llm.journal import Journal
@@ -32,6 +33,7 @@ class CallSession:
 
     Attributes:
         stopping: Who is not asked any more.
+        trouble: Why nobody is: the disk is full or broken. Calls under way end, their replies are still written.
     """
 
     def __init__(
@@ -48,6 +50,8 @@ class CallSession:
         self._engine, self._journal, self._stage, self._lookup = engine, journal, stage, lookup
         self._budget, self._claims, self._news = budget, claims, news
         self.stopping = Stopping()
+        self.trouble: ShaberiError | None = None
+        self._unwritten: list[tuple[Call, Mapping[str, str | None]]] = []
         self._paid: dict[str, Call] = {}
         self._in_flight: dict[str, asyncio.Future[Call]] = {}
 
@@ -79,9 +83,6 @@ class CallSession:
         Returns:
             The call, and whether no new call was made for it. One that was paid for at an earlier address keeps its
             own request hash.
-
-        Raises:
-            ShaberiError: The journal cannot be written.
         """
         name = request.request_hash
         while (other := self._in_flight.get(name)) is not None:
@@ -107,11 +108,37 @@ class CallSession:
         return call, paid is not None
 
     async def _made(self, request: ChatRequest, labels: Mapping[str, str | None]) -> Call:
-        call = await self._engine.call(request, self._budget, partial(self.stopping.objection, request))
+        call = await self._engine.call(request, self._budget, partial(self._objection, request))
         self.stopping.count(call)
         if call.attempts:
-            self._journal.append(call, {"stage": self._stage, **labels})
+            self._keep(call, {"stage": self._stage, **labels})
         return call
+
+    def _objection(self, request: ChatRequest) -> str | None:
+        return str(self.trouble) if self.trouble else self.stopping.objection(request)
+
+    def _keep(self, call: Call, labels: Mapping[str, str | None]) -> None:
+        try:
+            self._journal.append(call, labels)
+        except ShaberiError as error:
+            self._unwritten.append((call, labels))
+            self.trouble = self.trouble or error
+        self.trouble = self.trouble or self._journal.trouble
+
+    def end(self) -> None:
+        """Try once more to write what could not be written.
+
+        Raises:
+            ShaberiError: There was trouble; with the number of replies that are lost by it.
+        """
+        unwritten, self._unwritten = self._unwritten, []
+        for call, labels in unwritten:
+            self._keep(call, labels)
+        if self.trouble is None:
+            return
+        if lost := sum(call.status == "ok" for call, _ in self._unwritten):
+            raise ShaberiError(f"{self.trouble}, but for {lost} that could not be written") from self.trouble
+        raise self.trouble
 
     def _find_paid(self, request: ChatRequest, *, lookup: bool) -> Call | None:
         if lookup and any(self.unpaid([request])):

@@ -9,6 +9,7 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, parse_benchmarks
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.names import check_known, did_you_mean
 from shaberi_dagster.reports.reading import (
     BASELINE,
     POLICIES,
@@ -206,7 +207,8 @@ def _side(catalog: duckdb.DuckDBPyConnection, name: Literal["A", "B"], text: str
         model = text
         known = [run for run in runs if run["model"] == text]
     if not known:
-        raise ConfigurationError(f'no scores of model {model!r}; `shaberi sql "from coverage"` lists what there is')
+        scored = {run["model"] for run in runs} | {run["run_id"] for run in runs}
+        raise ConfigurationError(f"no scores of model {model!r}; {did_you_mean(model, scored, 'there are those of')}")
     tags = ", ".join(sorted({run["run_tag"] for run in known}))
     exact = [run for run in known if run["run_tag"] == tag]
     # A run without a number is no part of the multi-run that was made under the same tag.
@@ -219,7 +221,8 @@ def _side(catalog: duckdb.DuckDBPyConnection, name: Literal["A", "B"], text: str
         exact = known
     found = numbered or exact
     if not found:
-        raise ConfigurationError(f"{model} has no scored run with tag {tag!r}; tags: {tags}")
+        meant = did_you_mean(tag or "", tags.split(", "), "tags:")
+        raise ConfigurationError(f"{model} has no scored run with tag {tag!r}; {meant}")
     return Side(name, found[0]["model"], tuple(run["run_tag"] for run in found), tuple(run["run_id"] for run in found))
 
 
@@ -353,8 +356,7 @@ def _check_question_sets(catalog: duckdb.DuckDBPyConnection, question_sets: Sequ
     if not question_sets:
         return
     known = {row["question_set"]: row["benchmark"] for row in fetch(catalog, "question_sets")}
-    if unknown := sorted(set(question_sets) - known.keys()):
-        raise ConfigurationError(f"the lake has no question set {unknown[0]!r}; it has {', '.join(sorted(known))}")
+    check_known("question set", question_sets, known, where="--question-set")
     chosen = [known[name] for name in question_sets]
     if len(set(chosen)) < len(chosen):
         raise ConfigurationError("--question-set: one set per benchmark")

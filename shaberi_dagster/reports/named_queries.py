@@ -3,16 +3,15 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import VIEWS, default_parameters, describe_sql, run_query
+from shaberi_dagster.names import check_known, did_you_mean
 from shaberi_dagster.plugins import Kind, PluginError, PluginFile
 from shaberi_dagster.settings import project_folder
 
-_MOST_SHOWN = 10
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -70,16 +69,20 @@ class NamedQuery:
             if parameter not in _NAMES or value == self.defaults.get(parameter):
                 continue
             what, is_list = _NAMES[parameter]
-            known = [name for (name,) in run_query(connection, _KNOWN[what]).fetchall()]
-            for name in value.split(",") if is_list else [value]:
-                if name not in known:
-                    raise ConfigurationError(f"--param {parameter}: no {what} {name!r}; {_advice(name, known)}")
+            names = value.split(",") if is_list else [value]
+            check_known(what, names, known_names(connection, what), where=f"--param {parameter}")
+
+
+def known_names(connection: duckdb.DuckDBPyConnection, what: str) -> list[str]:
+    """All names of a kind that the lake has: of `model`, `run`, `tag`, `benchmark`, `judge` and others."""
+    return [name for (name,) in run_query(connection, _KNOWN[what]).fetchall()]
 
 
 _KNOWN = {
     "model": "select distinct model from runs",
     "run": "select run_id from runs",
     "tag": "select distinct run_tag from runs",
+    "tag or base tag": "select run_tag from runs union select base_tag from runs where base_tag is not null",
     "benchmark": "select distinct benchmark from questions union select 'overall'",
     "question set": "select distinct question_set from questions",
     "judge": "select judge from metrics union select judge from judgements",
@@ -143,21 +146,5 @@ def find_query(query: str) -> NamedQuery | None:
     if VIEWS.file(query) or query in VIEWS:
         VIEWS.use(query)
         return NamedQuery(query, "", f"from {query}", [], {})
-    raise ConfigurationError(f"no query {query!r}; known: {', '.join(QUERIES)}; `shaberi sql` lists views too")
-
-
-def _advice(name: str, known: Sequence[str]) -> str:
-    """Which names may have been meant; without any, what there is."""
-    by_plain = {one.casefold(): one for one in sorted(known)}
-    plain = name.strip().casefold()
-    alike = [one for one in by_plain if plain and plain in one] or get_close_matches(plain, by_plain)
-    if alike:
-        return f"did you mean {_listed([by_plain[one] for one in alike], 'or')}?"
-    return f"the lake has {_listed(sorted(known), 'and')}" if known else "the lake has none"
-
-
-def _listed(names: Sequence[str], last: str) -> str:
-    shown = list(names[:_MOST_SHOWN])
-    if len(names) > _MOST_SHOWN:
-        shown.append(f"{len(names) - _MOST_SHOWN} more")
-    return f" {last} ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+    known = [*QUERIES, *VIEWS]
+    raise ConfigurationError(f"no query or view {query!r}; {did_you_mean(query, known)}")

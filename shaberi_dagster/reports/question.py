@@ -7,6 +7,8 @@ import duckdb
 import polars as pl
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.names import check_known
+from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import fetch, fetch_frame
 
 
@@ -63,7 +65,10 @@ def read_question(
     """
     found = fetch(catalog, "question", benchmark=benchmark, position=position, question_set=question_set)
     if not found:
+        check_known("benchmark", [benchmark], known_names(catalog, "benchmark"))
+        check_known("question set", [question_set] if question_set else [], known_names(catalog, "question set"))
         raise ConfigurationError(f"the lake has no question {position} of {question_set or benchmark}")
+    check_known("model", models, known_names(catalog, "model"))
     (question,) = found
     which = {"benchmark": benchmark, "question_id": question["question_id"], "models": list(models) or None}
     return QuestionReport(

@@ -8,6 +8,8 @@ from typing import Any
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.names import check_known
+from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import BASELINE, POLICIES, benchmarks_in, check_choice, fetch
 from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.scores import Replies, RunStatistic, ScoreReport, ScoreRow, TokenRow, grouped
@@ -96,6 +98,9 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> Sco
     selection.check()
     found = _read_rows(catalog, selection)
     if not found:
+        check_known("model", selection.models, known_names(catalog, "model"))
+        check_known("tag", selection.tags, known_names(catalog, "tag or base tag"))
+        check_known("judge", selection.judges, known_names(catalog, "judge"))
         raise ConfigurationError(_nothing(catalog, selection))
     base_tags = {row["run_id"]: (row.pop("base_tag"), row.pop("run_number")) for row in found}
     rows = [ScoreRow(**row) for row in found]
@@ -139,8 +144,7 @@ def _read_rows(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> list
     if selection.runs:
         raise ConfigurationError("--runs is over the runs' own question sets: leave it out, or the other choices")
     known = {row["question_set"] for row in fetch(catalog, "question_sets")}
-    if unknown := sorted(set(selection.question_sets) - known):
-        raise ConfigurationError(f"the lake has no question set {unknown[0]!r}; it has {', '.join(sorted(known))}")
+    check_known("question set", selection.question_sets, known, where="--question-set")
     return fetch(
         catalog,
         "scores_over",

@@ -10,6 +10,8 @@ import polars as pl
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.lake.schemas import BASELINES
+from shaberi_dagster.names import did_you_mean
+from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.runs.spec import SINGLE, RunSpec, is_cache
 
@@ -29,7 +31,8 @@ def run_of(catalog: duckdb.DuckDBPyConnection, run_id: str) -> tuple[dict[str, A
     """
     found = fetch(catalog, "run", run_id=run_id)
     if not found:
-        raise ConfigurationError(f'no run {run_id!r}; `shaberi sql "from runs"` lists what there is')
+        known = known_names(catalog, "run")
+        raise ConfigurationError(f"no run {run_id!r}; {did_you_mean(run_id, known, 'the lake has')}")
     (run,) = found
     if is_cache(orjson.loads(run["spec"])):
         raise ConfigurationError(f"run {run_id} was imported: it has no strategies to compare")
@@ -104,7 +107,7 @@ def baseline_of(catalog: duckdb.DuckDBPyConnection, name: str) -> pl.DataFrame:
     found = fetch(catalog, "baseline", baseline=name)
     if not found:
         names = [one["name"] for one in baselines(catalog)]
-        there = f"there are {listed(names)}" if names else "there is none: `shaberi baseline promote` makes one"
+        there = did_you_mean(name, names, "there is") if names else "`shaberi baseline promote` makes one"
         raise ConfigurationError(f"no baseline {name!r}; {there}")
     return pl.DataFrame(found, schema=BASELINES.schema)
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import polars as pl
 
-from shaberi_dagster.errors import EndpointError
+from shaberi_dagster.errors import EndpointError, ShaberiError
 from shaberi_dagster.lake.schemas import CALLS, LIMIT_CHANGES, TABLES
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.lake.writer import RowWriter
@@ -404,13 +404,19 @@ class JournaledCalls(Generic[ItemT]):
                 line.limit = self._limiters[item.request.endpoint].limit
             _count(line, row, asking.calls, self._workspace.prices)
             reporter.changed(line)
-            self._record_limits(settled=True)
+            if session.trouble is None:
+                self._record_limits(settled=True)
             return row
 
         limits = self._workspace.options.limiter_settings
         workers = max(_FEWEST_WORKERS, _WORKERS_PER_SLOT * (limits.fixed or limits.maximum))
         async for row in run_all(self._prepared(stage.items(survey.pending), session), one, workers=workers):
-            writer.add(row)
+            if session.trouble is None:
+                try:
+                    writer.add(row)
+                except ShaberiError as error:
+                    session.trouble = error
+        session.end()
         self._record_limits(settled=False)
         if self._not_there and self._not_there.keys() == self._checked:
             raise next(iter(self._not_there.values()))
@@ -428,6 +434,8 @@ class JournaledCalls(Generic[ItemT]):
                 self._limiters.setdefault(request.endpoint, self._engine.limiter(request.endpoint))
             await self._check({(request.endpoint, request.model) for request in session.unpaid(requests)})
             for item in block:
+                if session.trouble:
+                    return
                 yield item
 
     async def _check(self, asked: AbstractSet[Asked]) -> None:

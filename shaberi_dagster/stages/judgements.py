@@ -16,6 +16,7 @@ from shaberi_dagster.judges.rule import RuleJudge
 from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.lake.writer import RowWriter
 from shaberi_dagster.llm.types import Call, CallRange
+from shaberi_dagster.names import did_you_mean
 from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.prompting import PromptLibrary
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
@@ -359,7 +360,7 @@ def judges_of(spec: RunSpec, one: BenchmarkPlan, prompts: PromptLibrary, names: 
     judges = (judge.name for judge in spec.judges)
     known = dict.fromkeys((*judges, *(name for each in spec.benchmarks.values() for name in each.judges)))
     if unknown := [name for name in names if name not in known]:
-        raise ConfigurationError(f"judge {unknown[0]!r} is not one of run {spec.run_id}: {', '.join(known)}")
+        raise ConfigurationError(f"run {spec.run_id} has no judge {unknown[0]!r}; {did_you_mean(unknown[0], known)}")
     return [_judge(spec, name, one, prompts) for name in spec.chosen_judges(one.name, names)]
 
 

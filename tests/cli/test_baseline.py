@@ -49,8 +49,8 @@ def test_a_run_is_promoted_by_any_of_its_names(workspace, run, named):
         (["m@@july", "--model", "m"], "name the run"),
         (["m@@july", "--tag", "july"], "--tag goes with --model"),
         (["july"], "'july' is no run: name it as MODEL@@TAG"),
-        (["m@@august"], "m has no run with tag 'august'"),
-        (["--model", "x"], "x has no run"),
+        (["m@@august"], "no run 'm@@august'; did you mean m@@ju"),
+        (["--model", "x"], "no model 'x'; the lake has m"),
         (["--model", "m"], "m has several runs: give --tag, one of july, june"),
     ],
 )

@@ -118,7 +118,7 @@ def test_a_bad_place_is_refused_before_anything_is_written(output_format, worksp
             run_export(settings, place, output_format, Selection())
     with (
         read_only(locked),
-        pytest.raises(ConfigurationError, match=rf"{locked} cannot be written \(Permission denied\)"),
+        pytest.raises(ConfigurationError, match=f"{locked} cannot be written"),
     ):
         run_export(settings, locked, output_format, Selection())
     assert sorted(path.name for path in foreign.iterdir()) == ["thesis.tex"]

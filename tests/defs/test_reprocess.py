@@ -89,7 +89,7 @@ def test_only_runs_with_this_model_and_tag_are_made_anew(
     assert _reprocess(instance, tags=["legacy"], models=["org__model"], **_LOWER) == {"runs": 1, "imported": 1}
     changed = set(workspace.lake.read("scores", {"pipeline": "lang_mixing"})["run_id"])
     assert changed == {runs[0].run_id, runs[1].run_id, imported}
-    with pytest.raises(ConfigurationError, match="no runs match"):
+    with pytest.raises(ConfigurationError, match="no model 'nobody'"):
         _reprocess(instance, tags=["a"], models=["nobody"])
 
 
@@ -178,7 +178,7 @@ def test_a_run_takes_passes_from_the_launchpad_of_its_assets(
     [
         ({"passes": ["telepathy"]}, "unknown pass 'telepathy'"),
         ({"passes": ["lang_mixing"], "pass_options": ["lang_mixing.nothing=1"]}, "pass lang_mixing: nothing"),
-        ({"models": ["nobody"]}, "no runs match"),
+        ({"models": ["nobody"]}, "no model 'nobody'"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_reason(

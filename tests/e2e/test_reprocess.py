@@ -78,10 +78,11 @@ def test_an_imported_history_takes_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
+        (("--passes", "lang_mixin"), "unknown pass 'lang_mixin'; did you mean lang_mixing?"),
         (("--passes", "telepathy"), "unknown pass 'telepathy'; known: lang_mixing"),
         (("--passes", "lang_mixing", "--pass-option", "lang_mixing.nothing=1"), "pass lang_mixing: nothing"),
         (("--pass-option", "lang_mixing.minimum_severity=1"), "pass option"),
-        (("--tag", "nobody"), "no runs match"),
+        (("--tag", "defualt"), "no tag 'defualt'; did you mean default?"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(

@@ -132,8 +132,10 @@ def test_only_the_judge_that_is_asked_for_is_shown(first_run: Evaluated) -> None
     [
         (["--format", "xml"], "--format must be one of table, json, csv, md, not 'xml'"),
         (["--null-policy", "kind"], "--null-policy must be one of legacy, zero, strict, not 'kind'"),
-        (["--tag", "august"], "no scores match"),
-        (["--model", "unheard-of"], "no scores match"),
+        (["--tag", "defautl"], "no tag 'defautl'; did you mean default?"),
+        (["--model", "model"], "no model 'model'; did you mean org/model?"),
+        (["--judge", "judge-c"], "no judge 'judge-c'; did you mean judge-"),
+        (["--question-set", "tengu@55"], "--question-set: no question set 'tengu@55'; did you mean tengu@5?"),
         (["--runs", "many"], "'--runs'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -560,7 +560,7 @@ def test_several_runs_are_chosen_by_model_and_tag(workspace, mock, root):
     assert [run.run_id for run in done.runs] == ["mock-model@@july-run1", "mock-model@@july-run2"]
     assert (len(done.summaries), done.failed, seen) == (1, {}, [1, 2])
     assert assert_valid_tree(root)["manifest"] == 2
-    with pytest.raises(ConfigurationError, match="no such run"):
+    with pytest.raises(ConfigurationError, match="no model 'nobody'; the lake has mock-model"):
         export_runs(workspace.lake, root, models=["nobody"], environment={})
 
 

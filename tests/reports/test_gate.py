@@ -168,12 +168,12 @@ def test_lifts_are_of_each_strategy_over_the_single_answer(workspace, check):
 @integration
 def test_what_cannot_be_checked_is_refused(workspace, check, catalog_of):
     judged_ensemble(workspace, {"gsm8k": same(12)}, tag="now")
-    with pytest.raises(ConfigurationError, match="no baseline 'base'; there is none"):
+    with pytest.raises(ConfigurationError, match="no baseline 'base'; `shaberi baseline promote` makes one"):
         check()
     promote(workspace.lake, judged_ensemble(workspace, {"math500": same(12)}, tag="base").run_id, "base")
     with pytest.raises(ConfigurationError, match="have no dataset and strategy in common"):
         check()
-    with pytest.raises(ConfigurationError, match='no baseline "x\' or 1=1"; there are base'):
+    with pytest.raises(ConfigurationError, match='no baseline "x\' or 1=1"; there is base'):
         check_regression(catalog_of(workspace), "m@@now", "x' or 1=1")
     with pytest.raises(ConfigurationError, match="gate must be one of paired, fisher, not 'both'"):
         check(gate="both")

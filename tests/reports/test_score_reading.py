@@ -223,7 +223,7 @@ def test_a_failed_call_without_usage_makes_no_token_count_unknown(read):
 
 
 def test_what_is_selected_but_not_there_is_refused(read):
-    with pytest.raises(ConfigurationError, match="no scores match"):
+    with pytest.raises(ConfigurationError, match="no tag 'nonsense'; the lake has"):
         read([metric()], tags=["nonsense"])
 
 
@@ -273,8 +273,8 @@ def test_the_null_policies_hold_over_other_question_sets(settings, imported, pol
 
 
 @pytest.mark.usefixtures("imported")
-def test_a_question_set_that_the_lake_has_not_is_refused_with_those_that_it_has(settings):
-    with pytest.raises(ConfigurationError, match=r"no question set 'tengu@7'; it has rakuda@1-\w+, tengu@2-"):
+def test_a_question_set_that_the_lake_has_not_is_refused_with_those_that_are_alike(settings):
+    with pytest.raises(ConfigurationError, match=r"^--question-set: no question set 'tengu@7'; did you mean tengu@"):
         shown(settings, question_sets=["tengu@7"])
 
 

@@ -127,7 +127,7 @@ def test_one_judge_can_be_asked_alone(workspace: Workspace, mock: MockEndpoint) 
 
 def test_a_judge_that_is_not_the_runs_is_refused(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = _answered(workspace, mock)
-    with pytest.raises(ConfigurationError, match=r"judge 'judge-z' is not one of run .*: judge-a"):
+    with pytest.raises(ConfigurationError, match=r"run .* has no judge 'judge-z'; did you mean judge-a"):
         _judge(spec, workspace, ("judge-z",))
 
 

@@ -1,0 +1,51 @@
+"""Names that a user gives: whether there is such a one, and which may have been meant."""
+
+from collections.abc import Collection, Iterable, Sequence
+from difflib import get_close_matches
+
+from shaberi_dagster.errors import ConfigurationError
+
+_MOST_SHOWN = 10
+
+
+def check_known(what: str, given: Iterable[str], known: Collection[str], where: str = "") -> None:
+    """Refuse names that the lake has not: they would find nothing, or leave something out in silence.
+
+    Args:
+        what: What they are the names of.
+        given: As the user wrote them.
+        known: All that there are.
+        where: Where they were given.
+
+    Raises:
+        ConfigurationError: One is unknown; with the names that are most like it.
+    """
+    for name in given:
+        if name not in known:
+            option = f"{where}: " if where else ""
+            raise ConfigurationError(f"{option}no {what} {name!r}; {did_you_mean(name, known, 'the lake has')}")
+
+
+def did_you_mean(name: str, known: Collection[str], there: str = "known:") -> str:
+    """Which names may have been meant; without any, what there is.
+
+    Args:
+        name: As the user wrote it.
+        known: All that there are.
+        there: How the sentence about all of them begins.
+    """
+    by_plain = {one.casefold(): one for one in sorted(known)}
+    plain = name.strip().casefold()
+    alike = [one for one in by_plain if plain and plain in one] or get_close_matches(plain, by_plain)
+    if alike:
+        return f"did you mean {_listed([by_plain[one] for one in alike], 'or')}?"
+    if there.endswith(":"):
+        return f"{there} {', '.join(known) or 'none'}"
+    return f"{there} {_listed(sorted(known), 'and') if known else 'none'}"
+
+
+def _listed(names: Sequence[str], last: str) -> str:
+    shown = list(names[:_MOST_SHOWN])
+    if len(names) > _MOST_SHOWN:
+        shown.append(f"{len(names) - _MOST_SHOWN} more")
+    return f" {last} ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
