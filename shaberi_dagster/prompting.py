@@ -102,9 +102,8 @@ class PromptLibrary:
                 for path in over.rglob(f"*{_SUFFIX}")
                 for root in self._roots
             ):
-                raise PromptError(
-                    f"prompt variant {name!r} has no template in the place of another; {known} {', '.join(self.variants)}"
-                )
+                there = ", ".join(self.variants)
+                raise PromptError(f"prompt variant {name!r} has no template in the place of another; {known} {there}")
             self._variants[name] = changed
         return self._variants[name]
 
