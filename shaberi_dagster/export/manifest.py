@@ -17,6 +17,7 @@ import polars as pl
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.lake.store import Keys, Lake
+from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.passes.registry import PASSES, make_pass
 from shaberi_dagster.runs.spec import RunSpec, is_cache
@@ -402,10 +403,17 @@ def _is_among(known: list[Document], planned: Document) -> bool:
     name, config = planned["name"], planned["config"]
     if any((one["name"], one["config"]) == (name, config) for one in known):
         return True
+    made = _made(planned)
+    hashes = [made.config_hash, *made.older_config_hashes] if made else []
+    return not {one["config_hash"] for one in known}.isdisjoint(hashes)
+
+
+def _made(planned: Document) -> Pass[Any] | None:
+    """A planned pass of ours; a plugin's has no earlier versions, and to read what is there its code is not run."""
+    name = planned["name"]
     if PASSES.file(name) or name not in PASSES:
-        return False  # a plugin's has no earlier versions; to read what is there, its code is not run
-    made = make_pass(name, config, planned.get("version", "1"))
-    return not {one["config_hash"] for one in known}.isdisjoint([made.config_hash, *made.older_config_hashes])
+        return None
+    return make_pass(name, planned["config"], planned.get("version", "1"))
 
 
 def _passes(records: Records) -> list[Document]:
@@ -420,15 +428,17 @@ def _passes(records: Records) -> list[Document]:
 
 
 def _pass_parts(records: Records, benchmark: str, planned: int) -> dict[str, Document]:
-    """How far each pass is, by its name; with a part of its hash where one pass has several settings."""
-    known = _known_passes(records)
-    often = Counter(one["name"] for one in known)
-    found = records.pass_outputs.filter(benchmark=benchmark)
+    """How far each pass is, whichever of its versions looked; with a part of its hash where it has several settings."""
+    planned_passes = (_made(one) for pipeline in records.spec.get("passes", []) for one in pipeline)
+    today = {older: made.config_hash for made in planned_passes if made for older in made.older_config_hashes}
+    known = {today.get(one["config_hash"], one["config_hash"]): one for one in _known_passes(records)}
+    often = Counter(one["name"] for one in known.values())
+    found = records.pass_outputs.filter(benchmark=benchmark).with_columns(pl.col("pass_config_hash").replace(today))
     parts = {}
-    for one in known:
+    for config_hash, one in known.items():
         short = (one["config_hash"] or "planned")[:_KEY_DIGITS]
         name = one["name"] if often[one["name"]] == 1 else f"{one['name']} {short}"
-        parts[name] = _part(found.filter(pl.col("pass_config_hash").eq_missing(one["config_hash"])), planned)
+        parts[name] = _part(found.filter(pl.col("pass_config_hash").eq_missing(config_hash)), planned)
     return parts
 
 

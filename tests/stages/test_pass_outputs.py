@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.export.manifest import manifest_of, read_records
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.passes.lang_mixing import LangMixing, LangMixingConfig
 from shaberi_dagster.passes.repetition import Repetition
@@ -380,6 +381,13 @@ def test_a_new_version_leaves_a_complete_run_as_it_is_and_looks_at_new_answers(
     assert less < 0.4
     hashes = workspace.lake.read("scores", {"pipeline": "lang_mixing"})["pipeline_hash"]
     assert sorted(hashes.value_counts()["count"]) == [1, 4]
+    manifest = manifest_of(read_records(workspace.lake, spec.run_id), {})
+    assert sorted(one["version"] for one in manifest["passes"] if one["name"] == "lang_mixing") == [old, new]
+    parts = manifest["benchmarks"]["tengu"]["passes"]
+    assert {name: part["status"] for name, part in parts.items()} == {
+        "lang_mixing": "complete",
+        "repetition": "complete",
+    }
 
 
 def test_reprocessing_looks_again_with_todays_version_and_its_defaults(
