@@ -1,8 +1,10 @@
 """The passes by name: ours, and those of plugin folders."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+import orjson
 from pydantic import ValidationError
 
 from shaberi_dagster.errors import ConfigurationError
@@ -52,12 +54,12 @@ def make_pipeline(names: Sequence[str], options: Sequence[str] = ()) -> list[Pas
 
     Args:
         names: Their names.
-        options: Settings, as `NAME.SETTING=VALUE` texts.
+        options: Settings, as `NAME.SETTING=VALUE` texts; lists and mappings are JSON, such as `[[0, 0], [1, 1]]`.
 
     Raises:
         ConfigurationError: A name or a setting is wrong, or a pass is there twice.
     """
-    settings: dict[str, dict[str, str]] = {name: {} for name in names}
+    settings: dict[str, dict[str, Any]] = {name: {} for name in names}
     if len(settings) < len(names):
         raise ConfigurationError(f"passes {','.join(names)}: each may be there once")
     for option in options:
@@ -67,5 +69,12 @@ def make_pipeline(names: Sequence[str], options: Sequence[str] = ()) -> list[Pas
             raise ConfigurationError(
                 f"pass option {option!r} must be NAME.SETTING=VALUE with one of the passes {','.join(names)}"
             )
-        settings[name][setting] = value
+        settings[name][setting] = _read(value)
     return [make_pass(name, settings[name]) for name in names]
+
+
+def _read(value: str) -> Any:
+    if value.startswith(("[", "{")):
+        with suppress(orjson.JSONDecodeError):  # what the setting makes of the text is said as for any other
+            return orjson.loads(value)
+    return value

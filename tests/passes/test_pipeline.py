@@ -5,10 +5,12 @@ from typing import ClassVar
 import polars as pl
 import pytest
 
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.schemas import SCORES
 from shaberi_dagster.lake.store import conform
 from shaberi_dagster.passes.base import APPLY_KEYS, Finding, Pass, PassConfig
 from shaberi_dagster.passes.pipeline import distinct_passes, pipeline_hash, pipeline_name, pipeline_scores
+from shaberi_dagster.passes.registry import make_pipeline
 
 pytestmark = pytest.mark.unit
 
@@ -236,3 +238,12 @@ def test_an_answer_without_a_finding_goes_with_the_versions_of_its_run():
     frame = pipeline_scores(scored, earlier.filter(question_id="q0"), [[today]], SCALES)
 
     assert frame["pipeline_hash"].n_unique() == 1
+
+
+def test_a_curve_that_costs_the_whole_scale_can_be_asked_for():
+    (one,) = make_pipeline(["repetition"], ["repetition.curve=[[0, 0], [1, 1]]"])
+    assert one.config.curve == ((0.0, 0.0), (1.0, 1.0))
+    (other,) = make_pipeline(["format_validation"], ['format_validation.severities={"json": 1}'])
+    assert other.config.severities == {"json": 1.0}
+    with pytest.raises(ConfigurationError, match=r"pass repetition: curve: "):
+        make_pipeline(["repetition"], ["repetition.curve=[[0, 0"])
