@@ -20,7 +20,6 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar, cast
 
 import yaml
-from pydantic import TypeAdapter, ValidationError
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.names import did_you_mean
@@ -191,14 +190,14 @@ def _contested(files: Sequence[PluginFile]) -> PluginError:
 
 
 def read_yaml(
-    file: PluginFile, shape: TypeAdapter[T], defaults: Callable[[dict[str, Any]], None] = lambda _: None
+    file: PluginFile, checked: Callable[[Any], T], complete: Callable[[dict[str, Any]], None] = lambda _: None
 ) -> T:
     """What a YAML file says.
 
     Args:
         file: It.
-        shape: What it has to be.
-        defaults: Adds to the file's values what follows from others.
+        checked: Makes something of its values, or raises a `ValueError`, such as one of pydantic.
+        complete: Adds to the values what follows from others.
 
     Raises:
         PluginError: It is no YAML, or says something else.
@@ -208,13 +207,13 @@ def read_yaml(
         values = yaml.load(text, Loader=_LOADER)  # noqa: S506  (a safe loader)
         if not isinstance(values, dict):
             raise PluginError(file.path, 1, "must be a mapping (title: …)")
-        defaults(values)
-        return shape.validate_python(values)
+        complete(values)
+        return checked(values)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         raise PluginError(file.path, line, f"is no YAML: {error.problem}") from error
     except (yaml.YAMLError, ValueError) as error:
-        if not isinstance(error, ValidationError):
+        if not hasattr(error, "errors"):  # pydantic's, whose import would cost start-up time
             raise PluginError(file.path, None, f"is no YAML: {error}") from error
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import polars as pl
 
+from shaberi_dagster.benchmarks.registry import SUFFIXES
 from shaberi_dagster.errors import QuestionFileError
 
-SUFFIXES = (".jsonl", ".parquet", ".csv", ".json")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

@@ -10,8 +10,8 @@ import yaml
 from pydantic import BaseModel, TypeAdapter
 
 from shaberi_dagster.benchmarks.choices import Choices
-from shaberi_dagster.benchmarks.files import SUFFIXES, read_rows
-from shaberi_dagster.benchmarks.registry import Benchmark, Field
+from shaberi_dagster.benchmarks.files import read_rows
+from shaberi_dagster.benchmarks.registry import SUFFIXES, Benchmark, Field
 from shaberi_dagster.benchmarks.upstream import Asked, UpstreamRowError, letter_index, listed, texts
 from shaberi_dagster.errors import ConfigurationError, QuestionFileError
 from shaberi_dagster.identity import sha256_json, sha256_text

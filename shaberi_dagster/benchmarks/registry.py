@@ -1,14 +1,11 @@
 """The benchmarks: what a YAML file says of each, ours beside this module, others in plugin folders."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, TypeAdapter
-
-from shaberi_dagster.benchmarks.files import SUFFIXES
 from shaberi_dagster.benchmarks.upstream import RowReader
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.types import Sampling
@@ -25,7 +22,11 @@ DEFAULT_SEED = 42
 
 _GENERATION_SAMPLING = Sampling(temperature=0.2, max_tokens=6000)
 _JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=4096)
-_STRICT = ConfigDict(extra="forbid")
+SUFFIXES = (".jsonl", ".parquet", ".csv", ".json")
+"""Of question files."""
+
+_STRICT = {"extra": "forbid"}
+"""For pydantic, which reads files that are not ours."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Benchmark:
     questions: Path | None = None
     hub: HubSource | None = None
     columns: Mapping[Field, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    required: frozenset[Field] = frozenset()
+    required: tuple[Field, ...] = ()
     reported_multiplier: float = 1.0
     generation: GenerationDefaults = GenerationDefaults()
     grader: str = "llm_judge"
@@ -159,11 +160,33 @@ class Benchmark:
         return None if self.reader is None or self.file is None else _reader(self.file, self.reader)
 
 
-_SHAPE = TypeAdapter(Benchmark)
+_NESTED = {"hub": HubSource, "generation": GenerationDefaults, "judging": JudgingDefaults, "sampling": Sampling}
+
+
+@cache
+def checked_benchmark() -> Callable[[Any], Benchmark]:
+    """What makes a benchmark of a file's values, or says what is wrong with them."""
+    from pydantic import TypeAdapter  # noqa: PLC0415  (a tenth of a second that only plugins cost)
+
+    return TypeAdapter(Benchmark).validate_python
+
+
+def _built(shape: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """The same without a look at the values, for our own files."""
+    ready = dict(values)
+    for name, value in values.items():
+        if name in _NESTED and value is not None:
+            ready[name] = _built(_NESTED[name], value)
+        elif isinstance(value, Mapping):
+            ready[name] = {field: tuple(columns) for field, columns in value.items()}
+        elif isinstance(value, list):
+            ready[name] = tuple(value)
+    return shape(**ready)
 
 
 def _read(file: PluginFile) -> Benchmark:
-    benchmark = read_yaml(file, _SHAPE, partial(_complete, file))
+    checked = partial(_built, Benchmark) if file.is_own else checked_benchmark()
+    benchmark: Benchmark = read_yaml(file, checked, partial(_complete, file))
     if not benchmark.scale_minimum < benchmark.scale_maximum:
         raise PluginError(file.path, None, "scale_minimum must be below scale_maximum")
     return benchmark

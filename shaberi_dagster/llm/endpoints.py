@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.embedded import check_embedded_model
@@ -81,11 +81,8 @@ class _Entry(BaseModel):
         return _matches(model, self.models) and not _matches(model, self.not_models)
 
 
-_SHAPE = TypeAdapter(_Entry)
-
-
 def _read(file: PluginFile) -> _Entry:
-    entry = read_yaml(file, _SHAPE)
+    entry = read_yaml(file, _Entry.model_validate)
     if file.is_own:
         return entry
     if entry.api_key and not _VARIABLE.fullmatch(entry.api_key):

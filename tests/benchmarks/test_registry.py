@@ -1,4 +1,5 @@
 import pytest
+import yaml
 
 from shaberi_dagster.benchmarks.questions import load_question_set
 from shaberi_dagster.benchmarks.registry import (
@@ -6,6 +7,7 @@ from shaberi_dagster.benchmarks.registry import (
     BENCHMARKS,
     ENSEMBLE_BENCHMARKS,
     RULE,
+    checked_benchmark,
     get_benchmark,
     parse_benchmarks,
 )
@@ -65,6 +67,17 @@ def test_a_question_of_the_ensemble_evaluation_is_all_that_a_model_gets(workspac
     messages = generation_messages(workspace.prompts, benchmark, question)
     assert messages == (Message("user", question.question),)
     assert benchmark.generation.sampling.temperature == 0.7
+
+
+@pytest.mark.parametrize("name", [*BENCHMARKS, *ENSEMBLE_BENCHMARKS])
+def test_our_own_files_which_are_read_unchecked_stand_the_check_of_plugins(name):
+    own = get_benchmark(name)
+    values = {**yaml.safe_load(own.file.path.read_text(encoding="utf-8")), "name": name, "file": own.file}
+    values |= {
+        "questions": own.questions,
+        "judging": {"primary_template": own.judging.primary_template} | values.get("judging", {}),
+    }
+    assert checked_benchmark()(values) == own
 
 
 def test_a_list_keeps_its_order_and_names_each_benchmark_once():
