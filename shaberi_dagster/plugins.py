@@ -26,8 +26,9 @@ from shaberi_dagster.names import did_you_mean
 from shaberi_dagster.settings import plugin_folders
 
 T = TypeVar("T")
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+"""What plugins can be called: names are parts of asset keys, of Python modules and of SQL."""
 _PACKAGE = Path(__file__).parent
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _MODULES = "shaberi_plugin_"
 """How the names of plugins' modules begin."""
 _NAMED_IN_COMMANDS = {"benchmarks": ".yaml", "passes": ".py", "strategies": ".py"}
@@ -179,7 +180,7 @@ class Kind(Mapping[str, T], Generic[T]):
         return made
 
     def _checked(self, file: PluginFile) -> T:
-        if not file.is_own and (not _NAME.fullmatch(file.path.stem) or file.path.stem in _RESERVED):
+        if not file.is_own and (not NAME.fullmatch(file.path.stem) or file.path.stem in _RESERVED):
             raise PluginError(file.path, None, f"{file.path.stem!r} cannot be the name of a {self.noun}")
         return self._read(file)
 

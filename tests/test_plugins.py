@@ -140,7 +140,7 @@ def test_a_name_that_is_taken_is_an_error_that_names_both_files(folder, tmp_path
     assert f"{folder}/benchmarks/trivia.yaml: trivia is the name of {other}" in problems
 
 
-@pytest.mark.parametrize("name", ["all", "with space", "9lives"])
+@pytest.mark.parametrize("name", ["all", "with space", "9lives", "with-dash", "Capital"])
 def test_a_file_whose_name_cannot_be_a_name_is_refused(folder, name):
     put(folder, f"benchmarks/{name}.yaml", TRIVIA)
     with pytest.raises(PluginError, match="cannot be the name of a benchmark"):

@@ -12,6 +12,7 @@ import typer
 import shaberi_dagster
 from shaberi_dagster.cli.command import FINE, Debug
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.plugins import NAME
 from shaberi_dagster.settings import plugin_folders
 
 EPILOG = """Examples:
@@ -24,7 +25,6 @@ EPILOG = """Examples:
 The files work as they are. docs/extending.md explains them; prompts, endpoints, views and queries are files as well."""
 
 _EXAMPLE = Path(shaberi_dagster.__file__).parent / "example"
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _WORD = re.compile(r"example", re.IGNORECASE)
 
 
@@ -59,7 +59,7 @@ def new(
 ) -> int:
     """Write a working example of something of your own into the first plugin folder."""
     del debug
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise ConfigurationError(f"{name!r} cannot be a name: it takes a lower-case letter, then letters, digits and _")
     if name in _known(kind):
         raise ConfigurationError(f"there is a {kind} {name} already: give another name")

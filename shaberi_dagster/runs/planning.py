@@ -174,13 +174,13 @@ def _with_plugins(spec: RunSpec, benchmarks: Iterable[str]) -> RunSpec:
             file = kind.file(own)
             if file is None and (kind.noun, own) in known:
                 raise _gone(spec.run_id, kind, own)
-            version = getattr(kind.use(own), "version", None)
-            if file and file.sha256:
+            thing = kind.use(own)
+            # Of code, what was loaded: the file may have been edited since.
+            sha256 = file and (getattr(thing, "file_sha256", None) or file.sha256)
+            if sha256:
+                version = getattr(thing, "version", None)
                 known[kind.noun, own] = PluginSpec(
-                    kind=kind.noun,
-                    name=own,
-                    version=None if version is None else str(version),
-                    sha256=file.sha256,
+                    kind=kind.noun, name=own, version=None if version is None else str(version), sha256=sha256
                 )
     return spec.model_copy(update={"plugins": tuple(known.values())})
 
