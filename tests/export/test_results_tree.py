@@ -92,7 +92,7 @@ class _Second(_First):
 
 @pytest.fixture
 def passes(monkeypatch):
-    monkeypatch.setattr(registry, "pass_class", {"first": _First, "second": _Second}.__getitem__)
+    monkeypatch.setattr(registry.PASSES, "use", {"first": _First, "second": _Second}.__getitem__)
 
 
 def test_a_run_with_two_judges_is_a_valid_tree_at_the_places_of_the_contract(workspace, mock, root):
