@@ -17,6 +17,8 @@ from shaberi_dagster.statistics.intervals import Estimate, mean_of_estimates
 if TYPE_CHECKING:
     import polars as pl
 
+    from shaberi_dagster.reports.standings import NotRanked, Ranking
+
 T = TypeVar("T")
 K = TypeVar("K")
 OVERALL = "overall"
@@ -52,6 +54,8 @@ class ScoreRow:
         judge_prompt_hash: The judge's templates; None when not recorded.
         judge_config_hash: The judge's settings and templates.
         pipeline_hash: The passes with their settings; None for baseline.
+        base_tag: What the tags of the multi-run that it is one of have in common, else its tag.
+        run_number: Its number among them; None for a run that is no part of a multi-run.
     """
 
     run_id: str
@@ -78,6 +82,8 @@ class ScoreRow:
     judge_prompt_hash: str | None = None
     judge_config_hash: str | None = None
     pipeline_hash: str | None = None
+    base_tag: str = ""
+    run_number: int | None = None
 
     @property
     def asked(self) -> str:
@@ -403,6 +409,8 @@ class ScoreReport:
         over: What else could have been asked: other questions, or other categories, where there are ten or more.
         ties: By model, run tag and judge.
         remarks: What else is to be known, one sentence each.
+        rankings: One line for each model and base tag, among those that compare.
+        not_ranked: What has less than those.
     """
 
     policy: str
@@ -417,6 +425,8 @@ class ScoreReport:
     over: str = "questions"
     ties: Mapping[tuple[str, str, str], Tie] = field(default_factory=dict)
     remarks: Sequence[str] = ()
+    rankings: "Sequence[Ranking]" = ()
+    not_ranked: "Sequence[NotRanked]" = ()
 
     @cached_property
     def groups(self) -> list[list[RunMean]]:
