@@ -32,6 +32,7 @@ _SQL_EPILOG = """Examples:
   shaberi sql "from leaderboard_under('zero')"
   shaberi sql                      lists the views and the named queries with their parameters
   shaberi sql hardest_questions --param benchmark=elyza
+  shaberi sql "from answers limit 1" --vertical      whole texts, line by line
   shaberi sql judge_agreement --explain"""
 
 
@@ -46,6 +47,12 @@ def sql(  # noqa: PLR0917
     output_format: Annotated[str, typer.Option("--format", help="table, csv, json or parquet.")] = "table",
     output: Annotated[Path | None, typer.Option(help="Write here instead of stdout (needed for parquet).")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show DuckDB's plan with times instead.")] = False,
+    vertical: Annotated[
+        bool, typer.Option("--vertical", help="Each row as lines of its own, with whole texts.")
+    ] = False,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="So many rows at most (default: all; a table on a terminal has 100).")
+    ] = None,
     debug: Debug = False,
 ) -> int:
     """Ask the lake; nothing can be changed from here."""
@@ -56,7 +63,7 @@ def sql(  # noqa: PLR0917
     if query is None:
         list_queries(settings)
     else:
-        run_sql(settings, query, param or [], output_format, output, explain=explain)
+        run_sql(settings, query, param or [], output_format, output, explain=explain, vertical=vertical, most_rows=rows)
     return FINE
 
 

@@ -67,13 +67,11 @@ class Table:
         columns: All with as many cells.
         bold: Which rows are sums or means of others.
         notes: Sentences right below.
-        gap: Columns of the terminal between two of its columns.
     """
 
     columns: Sequence[Column]
     bold: Collection[int] = ()
     notes: Sequence[str] = ()
-    gap: int = 2
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def _with_columns(ranking: Ranking, by: str, names: Sequence[str], left_out: Seq
         *(["Rank 1: no difference from the best is shown."] if ranking.ranks.count(1) > 1 else []),
         *([f"{counted(len(left_out), what)} not shown (--wide): {', '.join(left_out)}."] if left_out else []),
     ]
-    return Table(columns, notes=[" ".join(said)] if said else [], gap=1)
+    return Table(columns, notes=[" ".join(said)] if said else [])
 
 
 def _counts(standings: Sequence[Standing], column: Callable[..., Column]) -> list[Column]:

@@ -32,7 +32,7 @@ def draw(blocks: Iterable[Block], console: Console) -> None:
 
 def table_width(table: Table) -> int:
     """The fewest columns of the terminal at which all of a table can be read."""
-    return sum(map(_narrowest, table.columns)) + _gaps(table.columns, table.gap)
+    return sum(map(_narrowest, table.columns)) + len(table.columns) - 1
 
 
 def lines_of(cell: Cell) -> list[str]:
@@ -55,14 +55,16 @@ def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
 def _rich_table(table: Table, console: Console) -> RichTable:
     columns = [_with_bars(column) if console.is_terminal and any(column.bars) else column for column in table.columns]
     widths = list(map(_width, columns))
-    if sum(widths) + _gaps(columns, table.gap) > console.width:
+    gap = 2
+    if sum(widths) + gap * (len(columns) - 1) > console.width:
         columns = [one for one in columns if not one.optional]
-        widths = _shrunk(columns, console.width - _gaps(columns, table.gap))
+        gap = 2 if sum(map(_narrowest, columns)) + 2 * (len(columns) - 1) <= console.width else 1
+        widths = _shrunk(columns, console.width - gap * (len(columns) - 1))
     drawn = RichTable(
         box=None,
-        padding=(0, table.gap, 0, 0),
+        padding=(0, gap, 0, 0),
         pad_edge=False,
-        width=max(sum(widths) + _gaps(columns, table.gap), 1),
+        width=max(sum(widths) + gap * (len(columns) - 1), 1),
     )
     for column, width in zip(columns, widths, strict=True):
         drawn.add_column(
@@ -129,7 +131,3 @@ def _narrowest(column: Column) -> int:
 
 def _width(column: Column) -> int:
     return max(width_of(line) for cell in (column.title, *column.cells) for line in lines_of(cell))
-
-
-def _gaps(columns: Sequence[Column], gap: int) -> int:
-    return gap * (len(columns) - 1)

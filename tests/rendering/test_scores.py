@@ -198,7 +198,7 @@ def test_a_mean_is_ranked_among_such_over_the_same_benchmarks():
         row("tengu", None, model="none"),
     ]
     text = board(rows)
-    assert text.index("1 all") < text.index("Not ranked")
+    assert text.index("1  all ") < text.index("Not ranked")
     assert "one default 9.00: no score for rakuda@40" in text
     assert "none default: no score for tengu@120" in text
     assert "nan" not in text.lower()
@@ -602,7 +602,7 @@ def test_a_run_that_was_asked_less_is_ranked_with_none_that_was_asked_all():
     text = table(shown.rows)
     assert "elyza@100, 10 asked" in text
     assert text.index("b  default") < text.index("limited  default")
-    assert board(shown.rows).index("1 b") < board(shown.rows).index("limited default 9.15: elyza@100, 10 asked")
+    assert board(shown.rows).index("1  b ") < board(shown.rows).index("limited default 9.15: elyza@100, 10 asked")
     means = json.loads(as_json(shown))["means"]
     assert means[2]["asked"][0] == "elyza@100, 10 asked"
 
