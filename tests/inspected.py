@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 
 import polars as pl
 
@@ -33,7 +34,7 @@ def made(folder: Path) -> Lake:
             | {"base_tag": "july", "spec": json.dumps({}), "spec_hash": "", "status": "complete", "updated_at": _NOW}
         )
         for number in range(1, N_QUESTIONS + 1):
-            item = own | {"question_id": f"q{number:03}", "sample_index": 0}
+            item = own | {"question_id": f"q{number:03}", "sample_index": 0, "answer_hash": f"{model}{number}"}
             failed = (model, number) == ("beta", 3)
             text = HOSTILE if number == 7 else f"{model}の答え{number}"
             error = {"status": "error", "error_class": "transient"} if failed else {"status": "ok", "error_class": None}
@@ -48,10 +49,11 @@ def made(folder: Path) -> Lake:
                 judgements.append(judged | {"judge_output": f"[b]評価[/b] {HOSTILE}", "superseded": False})
                 scores.append(judged | {"pipeline": "baseline"})
         metrics += [
-            own | {"judge": judge, "pipeline": "baseline", "null_policy": "legacy", "base_tag": "july", "score": 9.0}
-            | {"n_planned": 230, "n_scored": 230, "n_failed": 0, "n_excluded": 0, "reported_multiplier": 1.0}
+            own | {"judge": judge, "pipeline": "baseline", "null_policy": "legacy", "base_tag": "july", "score": fmean(given)}
+            | {"n_planned": 230, "n_scored": len(given), "n_failed": 230 - len(given), "n_excluded": 0, "reported_multiplier": 1.0}
             | {"scale_minimum": 0.0}
             for judge in "ab"
+            for given in [[one["score"] for one in judgements if (one["model"], one["judge"]) == (model, judge) and one["score"] is not None]]
         ]  # fmt: skip
     tables = {"questions": questions, "answers": answers, "judgements": judgements, "scores": scores}
     for table, rows in (tables | {"metrics": metrics, "runs": runs}).items():

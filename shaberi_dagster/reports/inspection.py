@@ -163,7 +163,11 @@ class InspectedTexts:
 
 
 def read_runs(
-    catalog: duckdb.DuckDBPyConnection, *, models: Sequence[str] = (), tags: Sequence[str] = (), benchmark: str | None
+    catalog: duckdb.DuckDBPyConnection,
+    *,
+    models: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    benchmark: str | None = None,
 ) -> list[InspectedRun]:
     """Runs with answers, the newest first.
 
@@ -171,7 +175,7 @@ def read_runs(
         catalog: The public views.
         models: Only these; none means all.
         tags: Only runs with one of these tags or base tags; none means all.
-        benchmark: Only runs that were asked this, and only this of them.
+        benchmark: Only runs that were asked this, and only this of them; None means all.
     """
     rows = fetch(catalog, "inspected_runs", models=list(models) or None, tags=list(tags) or None, benchmark=benchmark)
     names = [field.name for field in fields(InspectedRun)]

@@ -450,6 +450,26 @@ class ScoreReport:
         return [mean for group in self.groups for mean in group]
 
     @property
+    def ranking_frame(self) -> "pl.DataFrame":
+        """One row per model and base tag: ranking, rank, model, tag, n_runs, mean, lower, upper and counts.
+
+        `ranking` says over which judges and question sets the mean is: only rows with the same compare.
+        """
+        import polars as pl  # noqa: PLC0415  (only for those who want it)
+
+        counts = ("n_planned", "n_scored", "n_failed", "n_excluded")
+        rows = [
+            {"ranking": f"{', '.join(ranking.judges)} on {', '.join(ranking.asked)}", "rank": rank}
+            | {name: getattr(one, name) for name in ("model", "tag", "n_runs", "mean")}
+            | {"lower": ends and ends.interval.lower, "upper": ends and ends.interval.upper}
+            | {name: getattr(one, name) for name in counts}
+            for ranking in self.rankings
+            for rank, one in zip(ranking.ranks, ranking.standings, strict=True)
+            for ends in [one.over_questions]
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    @property
     def frame(self) -> "pl.DataFrame":
         """One row per run, judge and benchmark: the fields of `ScoreRow`, and `lower` and `upper` of the interval."""
         import polars as pl  # noqa: PLC0415  (only for those who want it)
