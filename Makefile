@@ -63,10 +63,14 @@ lock: setup ## resolve pyproject.toml again: requirements.lock to run, requireme
 docs: setup ## write docs/reference.md anew
 	$(BIN)/python docs/reference.py
 
+notebooks: setup ## open the notebooks on this lake
+	@$(BIN)/python -c 'import marimo, altair' 2> /dev/null || $(BIN)/uv pip install --quiet 'marimo>=0.25' 'altair>=6.3'
+	$(BIN)/marimo edit notebooks
+
 ui: setup ## open the Dagster UI on this lake
 	$(BIN)/shaberi ui
 
 clean: ## remove the environment and caches, never the lake
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo test lint types imports pytest acceptance format lock docs ui clean
+.PHONY: help setup demo test lint types imports pytest acceptance format lock docs notebooks ui clean

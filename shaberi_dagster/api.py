@@ -83,6 +83,33 @@ class LakeReader:
         with self._catalog() as catalog:
             return compare(catalog, ComparisonRequest(a, b, **choices))
 
+    def questions(self, runs: Sequence[str], which: str = "") -> "pl.DataFrame":
+        """The questions that some runs were asked, with a column for each run's score on the reported scale.
+
+        Args:
+            runs: As MODEL@@TAG, or run ids; scores are over the judges that all of them have.
+            which: A filter as that of `inspect-output`: `benchmark:elyza score<5 sort:difference words`.
+
+        Raises:
+            ConfigurationError: There is no such run, or the filter is none.
+        """
+        import polars as pl  # noqa: PLC0415
+
+        from shaberi_dagster.errors import ConfigurationError  # noqa: PLC0415
+        from shaberi_dagster.reports.inspection import Filter, all_questions, read_runs  # noqa: PLC0415
+
+        with self._catalog() as catalog:
+            known = {name: run for run in read_runs(catalog) for name in (run.run_id, f"{run.model}@@{run.run_tag}")}
+            if unknown := [name for name in runs if name not in known]:
+                raise ConfigurationError(f"the lake has no answers of {unknown[0]!r}")
+            found = all_questions(catalog, [known[name].run_id for name in runs], Filter.parse(which))
+            rows = [
+                {name: value for name, value in vars(one).items() if name != "scores"}
+                | {name: one.scores.get(known[name].run_id) for name in runs}
+                for one in found
+            ]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
     def question(
         self, benchmark: str, position: int, *, question_set: str | None = None, models: Sequence[str] = ()
     ) -> "QuestionReport":

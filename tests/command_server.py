@@ -13,7 +13,13 @@ from typing import Any, NoReturn
 
 from tests.migrations import make_engines_once, read_migrations_once
 
-COMMANDS = {"run-evals": "run_evals", "view-scores": "view_scores", "quick-eval": "quick_eval", "shaberi": "shaberi"}
+COMMANDS = {
+    "run-evals": "run_evals",
+    "view-scores": "view_scores",
+    "inspect-output": "inspect_output",
+    "quick-eval": "quick_eval",
+    "shaberi": "shaberi",
+}
 _HEAVY = (
     *(
         "shaberi_dagster.running",

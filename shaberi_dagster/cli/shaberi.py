@@ -42,6 +42,7 @@ _SQL_EPILOG = """Examples:
   shaberi sql "from leaderboard_under('zero')"
   shaberi sql                      lists the views and the named queries with their parameters
   shaberi sql hardest_questions --param benchmark=elyza
+  shaberi sql "from answers limit 1" --vertical      whole texts, line by line
   shaberi sql judge_agreement --explain"""
 
 
@@ -60,6 +61,12 @@ def sql(  # noqa: PLR0917
     output_format: Annotated[str, typer.Option("--format", help="table, csv, json or parquet.")] = "table",
     output: Annotated[Path | None, typer.Option(help="Write here instead of stdout (needed for parquet).")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show DuckDB's plan with times instead.")] = False,
+    vertical: Annotated[
+        bool, typer.Option("--vertical", help="Each row as lines of its own, with whole texts.")
+    ] = False,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="So many rows at most (default: all; a table on a terminal has 100).")
+    ] = None,
     timeout: Annotated[
         float | None, typer.Option(min=0, help="Stop the statement after so many seconds. Default: never.")
     ] = None,
@@ -73,7 +80,17 @@ def sql(  # noqa: PLR0917
     if query is None:
         list_queries()
     else:
-        run_sql(settings, query, param or [], output_format, output, explain=explain, timeout=timeout)
+        run_sql(
+            settings,
+            query,
+            param or [],
+            output_format,
+            output,
+            explain=explain,
+            vertical=vertical,
+            most_rows=rows,
+            timeout=timeout,
+        )
     return FINE
 
 

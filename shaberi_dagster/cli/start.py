@@ -24,6 +24,11 @@ def view_scores() -> None:
     _run("view_scores")
 
 
+def inspect_output() -> None:
+    """Entry point of `inspect-output`."""
+    _run("inspect_output")
+
+
 def quick_eval() -> None:
     """Entry point of `quick-eval`."""
     _run("quick_eval")

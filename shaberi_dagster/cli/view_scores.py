@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, cast
 
 import typer
 from rich.console import Console
@@ -12,8 +12,8 @@ from shaberi_dagster.cli.options import Version
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_as_of, open_catalog
 from shaberi_dagster.rendering.document import check_format, write
-from shaberi_dagster.rendering.scores import ScoreDocument
-from shaberi_dagster.reports.reading import BASELINE
+from shaberi_dagster.rendering.scores import BY, ScoreDocument, ScoreView
+from shaberi_dagster.reports.reading import BASELINE, check_choice
 from shaberi_dagster.reports.score_reading import Selection, read_scores
 from shaberi_dagster.settings import Settings
 
@@ -22,7 +22,9 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 _EPILOG = """Examples:
 
 \b
-  view-scores
+  view-scores                                             one line a model, best first
+  view-scores --by judge                                  what each judge says
+  view-scores --model my-model --by run --notes --cost    everything of a model's runs
   view-scores --tag july --null-policy zero
   view-scores --model my-model --runs 3 --format md
   view-scores --judge gpt-5.1 --format csv > scores.csv
@@ -56,7 +58,16 @@ def view_scores(  # noqa: PLR0917
     as_of: Annotated[
         str | None, typer.Option(help="What the lake had then: 2026-07-01 or 2026-07-01T12:00+09:00 (default: local).")
     ] = None,
-    output_format: Annotated[str, typer.Option("--format", help="table, json, csv or md.")] = "table",
+    by: Annotated[
+        str,
+        typer.Option(help="One line a model with its benchmarks (model) or judges (judge); or all of each run (run)."),
+    ] = "model",
+    notes: Annotated[bool, typer.Option("--notes", help="What the numbers are and what does not compare.")] = False,
+    cost: Annotated[bool, typer.Option("--cost", help="Tokens and cost by stage.")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="All columns, however wide the terminal is.")] = False,
+    output_format: Annotated[
+        str, typer.Option("--format", help="table, json, csv or md; the last three have everything.")
+    ] = "table",
     version: Version = False,
     debug: Debug = False,
 ) -> int:
@@ -75,11 +86,13 @@ def view_scores(  # noqa: PLR0917
         as_of=_time(as_of),
         aggregate=runs is not None,
     )
-    show(Settings.from_environment().warehouse, selection, output_format)
+    check_choice("--by", by, BY)
+    view = ScoreView(cast("Literal['model', 'judge', 'run']", by), notes=notes, cost=cost, wide=wide)
+    show(Settings.from_environment().warehouse, selection, output_format, view)
     return FINE
 
 
-def show(warehouse: Path, selection: Selection, output_format: str) -> None:
+def show(warehouse: Path, selection: Selection, output_format: str, view: ScoreView | None = None) -> None:
     """Print the selected scores on stdout.
 
     Raises:
@@ -90,7 +103,7 @@ def show(warehouse: Path, selection: Selection, output_format: str) -> None:
     check_format(output_format)
     with open_as_of(warehouse, selection.as_of) if selection.as_of else open_catalog(warehouse) as catalog:
         report = read_scores(catalog, selection)
-    write(ScoreDocument(report), output_format, Console())
+    write(ScoreDocument(report, view or ScoreView()), output_format, Console())
 
 
 def _time(text: str | None) -> datetime | None:

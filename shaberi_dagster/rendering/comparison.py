@@ -38,7 +38,7 @@ class ComparisonDocument(Document):
                 number("p", lambda row: p_value(row.difference.p_value)),
                 number("Holm p", _adjusted),
                 number("MDE", lambda row: decimals(row.difference.minimum_detectable_effect)),
-                text("A is", _verdict),
+                text("A is", _verdict, folds=True, narrowest=13),
                 text("", partial(_bar, reach=reach), optional=True),
             ]
             yield table_of(section.rows, columns)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from rich.console import Console
 
@@ -16,6 +16,20 @@ Cell = str | tuple[str, ...]
 """A text; several lines are a tuple of them, as a line break within a text is no layout."""
 
 
+class Bar(NamedTuple):
+    """An interval with a point in it.
+
+    Attributes:
+        lower: One end.
+        value: The point.
+        upper: The other end.
+    """
+
+    lower: float
+    value: float
+    upper: float
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table.
@@ -25,16 +39,24 @@ class Column:
         cells: One per row.
         left: Texts are aligned on the left, numbers on the right.
         folds: Whether its cells may be broken into several lines where the table is too wide; a number never is.
+        cuts: Where its cells may be cut, with an ellipsis, if the table is too wide; empty: nowhere.
+        narrowest: To how few columns of the terminal it folds or is cut.
         optional: Left out where the table would be too wide, and in Markdown.
         style: Of the terminal, such as bold.
+        styles: Of the terminal, one per cell; none: `style` for all.
+        bars: What a terminal draws in the place of the cells: the ends of an interval and the point in it.
     """
 
     title: Cell
     cells: Sequence[Cell]
     left: bool = False
     folds: bool = False
+    cuts: Literal["", "middle", "end"] = ""
+    narrowest: int = 16
     optional: bool = False
     style: str = ""
+    styles: Sequence[str] = ()
+    bars: Sequence["Bar | None"] = ()
 
 
 @dataclass(frozen=True)

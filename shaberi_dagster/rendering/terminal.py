@@ -6,13 +6,11 @@ from rich.console import Console, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from shaberi_dagster.rendering.document import Block, Cell, Column, Heading, Table
-from shaberi_dagster.rendering.text import printable, width_of
+from shaberi_dagster.rendering.document import Bar, Block, Cell, Column, Heading, Table
+from shaberi_dagster.rendering.text import pad, printable, truncate, width_of
 
-GAP = 2
-"""Columns of the terminal between two columns of a table."""
-NARROWEST = 16
-"""To how few columns of the terminal a column that folds gets narrower."""
+BAR_WIDTH = 11
+"""Columns of the terminal that a bar takes."""
 _STYLES = {"plain": "", "warning": "yellow", "note": "dim"}
 
 
@@ -27,16 +25,14 @@ def draw(blocks: Iterable[Block], console: Console) -> None:
     for block in blocks:
         if previous is not None and not isinstance(previous, Heading):
             console.print()
-        for part in _drawn(block, console.width):
+        for part in _drawn(block, console):
             console.print(part, crop=False)
         previous = block
 
 
 def table_width(table: Table) -> int:
     """The fewest columns of the terminal at which all of a table can be read."""
-    return sum(min(_width(one), NARROWEST) if one.folds else _width(one) for one in table.columns) + _gaps(
-        table.columns
-    )
+    return sum(map(_narrowest, table.columns)) + len(table.columns) - 1
 
 
 def lines_of(cell: Cell) -> list[str]:
@@ -44,9 +40,9 @@ def lines_of(cell: Cell) -> list[str]:
     return [printable(line) for line in ((cell,) if isinstance(cell, str) else cell)]
 
 
-def _drawn(block: Block, width: int) -> Iterator[RenderableType]:
+def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
     if isinstance(block, Table):
-        yield _rich_table(block, width)
+        yield _rich_table(block, console)
         yield from (Text(printable(note), style="dim") for note in block.notes)
     elif isinstance(block, Heading):
         yield Text.assemble(
@@ -56,43 +52,82 @@ def _drawn(block: Block, width: int) -> Iterator[RenderableType]:
         yield from (Text(printable(line), style=_STYLES[block.kind]) for line in block.lines)
 
 
-def _rich_table(table: Table, width: int) -> RichTable:
-    columns = list(table.columns)
+def _rich_table(table: Table, console: Console) -> RichTable:
+    columns = [_with_bars(column) if console.is_terminal and any(column.bars) else column for column in table.columns]
     widths = list(map(_width, columns))
-    if sum(widths) + _gaps(columns) > width:
+    gap = 2
+    if sum(widths) + gap * (len(columns) - 1) > console.width:
         columns = [one for one in columns if not one.optional]
-        widths = _folded(columns, width)
-    drawn = RichTable(box=None, padding=(0, GAP, 0, 0), pad_edge=False, width=max(sum(widths) + _gaps(columns), 1))
-    for column, column_width in zip(columns, widths, strict=True):
+        gap = 2 if sum(map(_narrowest, columns)) + 2 * (len(columns) - 1) <= console.width else 1
+        widths = _shrunk(columns, console.width - gap * (len(columns) - 1))
+    drawn = RichTable(
+        box=None,
+        padding=(0, gap, 0, 0),
+        pad_edge=False,
+        width=max(sum(widths) + gap * (len(columns) - 1), 1),
+    )
+    for column, width in zip(columns, widths, strict=True):
         drawn.add_column(
-            Text("\n".join(lines_of(column.title)), style="bold"),
-            width=column_width,
+            Text("\n".join(_fitting(column.title, column, width)), style="bold"),
+            width=width,
             justify="left" if column.left else "right",
             style=column.style,
             overflow="fold",
             no_wrap=not column.folds,
             vertical="top",
         )
-    for index, cells in enumerate(zip(*(column.cells for column in columns), strict=True)):
-        drawn.add_row(*(Text("\n".join(lines_of(cell))) for cell in cells), style="bold" if index in table.bold else "")
+    for index in range(max((len(column.cells) for column in columns), default=0)):
+        cells = [
+            Text(
+                "\n".join(_fitting(column.cells[index], column, width)),
+                style=column.styles[index] if column.styles else "",
+            )
+            for column, width in zip(columns, widths, strict=True)
+        ]
+        drawn.add_row(*cells, style="bold" if index in table.bold else "")
     return drawn
 
 
-def _folded(columns: Sequence[Column], width: int) -> list[int]:
-    """Widths that fit, as far as columns fold; those on the right first."""
+def _fitting(cell: Cell, column: Column, width: int) -> list[str]:
+    lines = lines_of(cell)
+    if not column.cuts:
+        return lines
+    return [truncate(line, width, column.cuts) for line in lines]
+
+
+def _with_bars(column: Column) -> Column:
+    """The column with its intervals drawn on one axis, whose ends are the title."""
+    known = [bar for bar in column.bars if bar]
+    low, high = min(bar.lower for bar in known), max(bar.upper for bar in known)
+    ends = f"{low:.1f}", f"{high:.1f}"
+    title = ends[0] + pad(ends[1], BAR_WIDTH - len(ends[0]), "right")
+    cells = [_bar(bar, low, high) if bar else "" for bar in column.bars]
+    return Column(title, cells, left=True, style=column.style, styles=column.styles)
+
+
+def _bar(bar: Bar, low: float, high: float) -> str:
+    lower, value, upper = (
+        round((place - low) / (high - low) * (BAR_WIDTH - 1)) if high > low else BAR_WIDTH // 2 for place in bar
+    )
+    line = "".join("─" if lower <= place <= upper else " " for place in range(BAR_WIDTH))
+    return f"{line[:value]}●{line[value + 1 :]}"
+
+
+def _shrunk(columns: Sequence[Column], width: int) -> list[int]:
+    """Widths that fit, as far as columns fold or are cut; the widest first."""
     widths = list(map(_width, columns))
-    excess = sum(widths) + _gaps(columns) - width
-    for index, column in reversed(list(enumerate(columns))):
-        if column.folds and excess > 0:
-            narrower = max(widths[index] - excess, min(widths[index], NARROWEST))
-            excess -= widths[index] - narrower
-            widths[index] = narrower
+    fewest = list(map(_narrowest, columns))
+    for _ in range(max(sum(widths) - width, 0)):
+        spare = [index for index, column in enumerate(columns) if widths[index] > fewest[index]]
+        if not spare:
+            break
+        widths[max(spare, key=lambda index: widths[index])] -= 1
     return widths
+
+
+def _narrowest(column: Column) -> int:
+    return min(_width(column), column.narrowest) if column.folds or column.cuts else _width(column)
 
 
 def _width(column: Column) -> int:
     return max(width_of(line) for cell in (column.title, *column.cells) for line in lines_of(cell))
-
-
-def _gaps(columns: Sequence[Column]) -> int:
-    return GAP * (len(columns) - 1)

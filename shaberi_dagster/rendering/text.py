@@ -73,11 +73,20 @@ def pad(text: str, width: int, align: Literal["left", "right"] = "left") -> str:
     return text + spaces if align == "left" else spaces + text
 
 
-def truncate(text: str, width: int) -> str:
-    """The text in at most `width` columns, with `…` where it was cut."""
+def truncate(text: str, width: int, where: Literal["middle", "end"] = "end") -> str:
+    """The text in at most `width` columns, with `…` where it was cut.
+
+    >>> truncate("model-step-1000", 9), truncate("model-step-1000", 9, "middle")
+    ('model-st…', 'mode…1000')
+    """
     if cell_len(text) <= width:
         return text
-    return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
+    if width <= 0:
+        return ""
+    if where == "end":
+        return set_cell_size(text, width - 1).rstrip() + "…"
+    end = set_cell_size(text[::-1], (width - 1) // 2).strip()[::-1]
+    return set_cell_size(text, width - 1 - cell_len(end)).rstrip() + "…" + end
 
 
 def csv_text(text: str) -> str:

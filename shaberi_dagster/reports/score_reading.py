@@ -1,6 +1,6 @@
 """The scores of runs, read from the lake with everything that says how far they hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -13,6 +13,7 @@ from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import BASELINE, POLICIES, benchmarks_in, check_choice, fetch
 from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.scores import Replies, RunStatistic, ScoreReport, ScoreRow, TokenRow, grouped
+from shaberi_dagster.reports.standings import read_standings
 from shaberi_dagster.reports.uncertainty import (
     MOST_RUNS,
     SamplesByRow,
@@ -102,12 +103,12 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> Sco
         check_known("tag", selection.tags, known_names(catalog, "tag or base tag"))
         check_known("judge", selection.judges, known_names(catalog, "judge"))
         raise ConfigurationError(_nothing(catalog, selection))
-    base_tags = {row["run_id"]: (row.pop("base_tag"), row.pop("run_number")) for row in found}
     rows = [ScoreRow(**row) for row in found]
+    run_ids = sorted({row.run_id for row in rows})
     remarks = _remarks(selection) + version_remarks(rows)
     samples: SamplesByRow = {}
     replies: list[Replies] = []
-    few = len(base_tags) <= MOST_RUNS
+    few = len(run_ids) <= MOST_RUNS
     if not few:
         remarks.append(f"More than {MOST_RUNS} runs: without intervals over questions, ties, leniency and agreement.")
     if few and selection.object_scores == "none":
@@ -115,24 +116,27 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> Sco
         rows = [with_interval(row, samples, selection.over) for row in rows]
     if few and not selection.of_other_questions:
         judges = list(selection.judges) or None
-        ledger = fetch(catalog, "ledger", run_ids=sorted(base_tags), judges=judges, pipeline=selection.pipeline)
+        ledger = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
         replies = [Replies(**row) for row in ledger]
+    rankings, not_ranked = read_standings(catalog, rows, samples, selection.over)
     report = ScoreReport(
         policy=selection.null_policy,
         pipeline=selection.pipeline,
         rows=rows,
-        tokens=[TokenRow(**row) for row in fetch(catalog, "tokens", run_ids=sorted(base_tags))],
+        tokens=[TokenRow(**row) for row in fetch(catalog, "tokens", run_ids=run_ids)],
         ties=read_ties(rows, samples),
         unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
         replies=replies,
         over=selection.over,
         remarks=remarks,
+        rankings=rankings,
+        not_ranked=not_ranked,
         benchmarks=benchmarks_in(catalog),
     )
     if selection.of_other_questions:
         return report
     if selection.tags or selection.runs:
-        report = _with_statistics(catalog, report, selection, base_tags, samples)
+        report = _with_statistics(catalog, report, selection, samples)
     return _with_judges(catalog, report)
 
 
@@ -200,7 +204,6 @@ def _with_statistics(
     catalog: duckdb.DuckDBPyConnection,
     report: ScoreReport,
     selection: Selection,
-    base_tags: Mapping[str, tuple[str, int | None]],
     samples: SamplesByRow,
 ) -> ScoreReport:
     """The report with statistics over the runs of multi-runs, when the selection names base tags.
@@ -209,14 +212,14 @@ def _with_statistics(
         ConfigurationError: Runs of one aggregate are not alike, and they are to be.
     """
     # A run without a number is no part of the multi-run that was made under the same tag.
-    several = {(row.model, base_tags[row.run_id][0]) for row in report.rows if base_tags[row.run_id][1] is not None}
+    several = {(row.model, row.base_tag) for row in report.rows if row.run_number is not None}
     rows = [
         row
         for row in report.rows
         if (row.run_tag not in selection.tags or selection.runs)
-        and (base_tags[row.run_id][1] is not None or (row.model, base_tags[row.run_id][0]) not in several)
+        and (row.run_number is not None or (row.model, row.base_tag) not in several)
     ]
-    groups = dict(grouped(rows, lambda row: (row.model, base_tags[row.run_id][0])))
+    groups = dict(grouped(rows, lambda row: (row.model, row.base_tag)))
     remarks = list(report.remarks)
     for (model, base_tag), own in list(groups.items()):
         unlike = _unlike(catalog, own, selection.pipeline)

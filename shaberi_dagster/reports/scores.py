@@ -17,6 +17,8 @@ from shaberi_dagster.statistics.intervals import Estimate, mean_of_estimates
 if TYPE_CHECKING:
     import polars as pl
 
+    from shaberi_dagster.reports.standings import NotRanked, Ranking
+
 T = TypeVar("T")
 K = TypeVar("K")
 OVERALL = "overall"
@@ -52,6 +54,8 @@ class ScoreRow:
         judge_prompt_hash: The judge's templates; None when not recorded.
         judge_config_hash: The judge's settings and templates.
         pipeline_hash: The passes with their settings; None for baseline.
+        base_tag: What the tags of the multi-run that it is one of have in common, else its tag.
+        run_number: Its number among them; None for a run that is no part of a multi-run.
     """
 
     run_id: str
@@ -78,6 +82,8 @@ class ScoreRow:
     judge_prompt_hash: str | None = None
     judge_config_hash: str | None = None
     pipeline_hash: str | None = None
+    base_tag: str = ""
+    run_number: int | None = None
 
     @property
     def asked(self) -> str:
@@ -404,6 +410,8 @@ class ScoreReport:
         ties: By model, run tag and judge.
         remarks: What else is to be known, one sentence each.
         benchmarks: What is known of benchmarks, gone ones of plugins included.
+        rankings: One line for each model and base tag, among those that compare.
+        not_ranked: What has less than those.
     """
 
     policy: str
@@ -419,6 +427,8 @@ class ScoreReport:
     ties: Mapping[tuple[str, str, str], Tie] = field(default_factory=dict)
     remarks: Sequence[str] = ()
     benchmarks: Mapping[str, Benchmark] = field(default_factory=lambda: ALL_BENCHMARKS)
+    rankings: "Sequence[Ranking]" = ()
+    not_ranked: "Sequence[NotRanked]" = ()
 
     @cached_property
     def groups(self) -> list[list[RunMean]]:
@@ -440,6 +450,26 @@ class ScoreReport:
     def means(self) -> list[RunMean]:
         """One per run and judge, group by group."""
         return [mean for group in self.groups for mean in group]
+
+    @property
+    def ranking_frame(self) -> "pl.DataFrame":
+        """One row per model and base tag: ranking, rank, model, tag, n_runs, mean, lower, upper and counts.
+
+        `ranking` says over which judges and question sets the mean is: only rows with the same compare.
+        """
+        import polars as pl  # noqa: PLC0415  (only for those who want it)
+
+        counts = ("n_planned", "n_scored", "n_failed", "n_excluded")
+        rows = [
+            {"ranking": f"{', '.join(ranking.judges)} on {', '.join(ranking.asked)}", "rank": rank}
+            | {name: getattr(one, name) for name in ("model", "tag", "n_runs", "mean")}
+            | {"lower": ends and ends.interval.lower, "upper": ends and ends.interval.upper}
+            | {name: getattr(one, name) for name in counts}
+            for ranking in self.rankings
+            for rank, one in zip(ranking.ranks, ranking.standings, strict=True)
+            for ends in [one.over_questions]
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None)
 
     @property
     def frame(self) -> "pl.DataFrame":

@@ -6,12 +6,11 @@ NumPy, for ties, and SciPy, for the quantiles of intervals, are loaded when they
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import duckdb
 
 from shaberi_dagster.reports.reading import fetch, reported_scales
-from shaberi_dagster.reports.sameness import said
 from shaberi_dagster.reports.scores import (
     OVERALL,
     JudgeMean,
@@ -27,6 +26,7 @@ from shaberi_dagster.reports.scores import (
 )
 from shaberi_dagster.statistics.intervals import Estimate, clustered_mean_interval, mean_of_estimates
 
+K = TypeVar("K")
 FEWEST_CATEGORIES = 10
 """From how many categories on they are taken for a sample of categories."""
 _FEWEST_COMPARED = 2
@@ -168,7 +168,7 @@ def read_ties(rows: Sequence[ScoreRow], samples: SamplesByRow) -> dict[tuple[str
     ties: dict[tuple[str, str, str], Tie] = {}
     for _, group in alike:
         if len(group) > 1:
-            ties |= _ties([key for key, _ in group], [own for _, own in group], samples)
+            ties |= ties_among([key for key, _ in group], [own for _, own in group], samples)
     return ties
 
 
@@ -176,9 +176,14 @@ def _version(row: ScoreRow) -> tuple[str, str | None, str | None]:
     return row.asked, row.judge_prompt_hash, row.pipeline_hash
 
 
-def _ties(
-    keys: Sequence[tuple[str, str, str]], runs: Sequence[Sequence[ScoreRow]], samples: SamplesByRow
-) -> dict[tuple[str, str, str], Tie]:
+def ties_among(keys: Sequence[K], runs: Sequence[Sequence[ScoreRow]], samples: SamplesByRow) -> dict[K, Tie]:
+    """Which of some that compare are not shown to differ from the best; none when there is nothing to compare.
+
+    Args:
+        keys: What to call each.
+        runs: The rows of each; of several runs or judges the mean of a question's scores counts.
+        samples: The single scores of all rows.
+    """
     import numpy as np  # noqa: PLC0415  (costs start-up time that single runs need not pay)
 
     from shaberi_dagster.statistics.ties import tied_groups  # noqa: PLC0415
@@ -188,7 +193,7 @@ def _ties(
     scores: list[float] = []
     for index, rows in enumerate(runs):
         for row in rows:
-            own = samples[_key(row)]
+            own = samples.get(_key(row), Samples((), (), ()))
             places += [(index, columns.setdefault((row.benchmark, one), len(columns))) for one in own.questions]
             scores += own.scores
     sums, counts = np.zeros((2, len(runs), len(columns)))
@@ -198,7 +203,7 @@ def _ties(
     table = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
     found = tied_groups(table, [benchmark for benchmark, _ in columns])
     best = found.groups[0][0]
-    ties = {}
+    ties: dict[K, Tie] = {}
     for index, key in enumerate(keys):
         p = float(found.adjusted_p_values[best, index])
         if index == best:
@@ -350,13 +355,17 @@ def version_remarks(rows: Sequence[ScoreRow]) -> list[str]:
 
 
 def _versions(rows: Sequence[ScoreRow], name: str) -> str:
-    """Where there are several: `tengu 1a2b3c (model july), 4d5e6f (model august)`."""
+    """Where there are several: `tengu: one of model july, another of model august`."""
     found = []
     for benchmark, own in grouped((row for row in rows if is_number(row.score)), lambda row: row.benchmark):
         by_version = grouped(own, lambda row: getattr(row, name))
         if len(by_version) > 1:
-            parts = (f"{said(version)} ({_names(ones)})" for version, ones in by_version)
-            found.append(f"{benchmark} {', '.join(parts)}")
+            words = ("one" if number == 0 else "another" for number in range(len(by_version)))
+            parts = (
+                f"{'one that is not recorded' if version is None else word} of {_names(ones)}"
+                for word, (version, ones) in zip(words, by_version, strict=True)
+            )
+            found.append(f"{benchmark}: {', '.join(parts)}")
     return "; ".join(found)
 
 

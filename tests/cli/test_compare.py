@@ -239,10 +239,10 @@ def test_no_difference_shown_is_no_equality_and_equality_needs_a_margin(lake, co
     same = [5.0, 6.0] * 20
     lake.add("m", [*same, 5.0, 6.0], tag="same").add("n", [*same, 6.0, 5.0], tag="same")
 
-    assert "no difference shown" in compared("m@@t", "n@@t", output_format="table")
+    assert "no difference" in compared("m@@t", "n@@t", output_format="table")
     (row,) = only_rows(compared("m@@same", "n@@same"))
     assert (row["verdict"], row["equal"], row["margin"]) == ("tied", True, 0.2)
-    assert "equal within 0.2" in compared("m@@same", "n@@same", output_format="table")
+    assert "equal within" in compared("m@@same", "n@@same", output_format="table")
     assert not only_rows(compared("m@@same", "n@@same", margin=0.05))[0]["equal"]
 
 

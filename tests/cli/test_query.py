@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import re
 import shutil
 import sys
 import threading
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from rich.cells import cell_len
 
 from shaberi_dagster import open_lake
 from shaberi_dagster.cli import query
@@ -105,6 +107,59 @@ def test_a_table_shows_what_would_steer_the_terminal(ask):
 
 def test_a_table_in_a_pipe_is_never_cut(ask):
     assert "x" * 3000 in ask("select repeat('x', 3000) as long", output_format="table")
+
+
+@pytest.fixture
+def on_terminal(settings, monkeypatch):
+    def asked(sql, width=80, **options):
+        terminal = Terminal()
+        monkeypatch.setattr(sys, "stdout", terminal)
+        monkeypatch.setenv("COLUMNS", str(width))
+        run_sql(settings, sql, [], "table", None, **options)
+        return re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).splitlines()
+
+    return asked
+
+
+def test_a_table_fits_its_terminal_with_whole_numbers_and_cut_texts(on_terminal):
+    text = "日本語の長い答え" * 20
+    lines = on_terminal(f"select '{text}' as answer, 12345.5 as number, '{text}' as again from range(2)")
+    assert {cell_len(line) for line in lines[1:]} == {80}
+    assert lines[1].count("…") == 2
+    assert " 12345.5 " in lines[1]
+
+
+def test_numbers_are_aligned_on_the_right(on_terminal):
+    first, *lines = on_terminal("select unnest([1, 1000]) as n, unnest(['日本', 'b']) as t")
+    assert [line.rstrip() for line in (first, *lines)] == ["   n  t", "   1  日本", "1000  b"]
+
+
+def test_columns_that_do_not_fit_are_counted_and_named(on_terminal):
+    columns = ", ".join(f"'{'x' * 30}' as c{number}" for number in range(12))
+    lines = on_terminal(f"select {columns}")
+    assert max(map(cell_len, lines)) <= 80
+    assert "3 columns not shown (--vertical): c9, c10, c11." in lines
+
+
+def test_a_terminal_gets_the_first_hundred_rows_and_the_count_of_the_others(on_terminal):
+    query = "select range as n from range(20_250)"
+    lines = on_terminal(query)
+    assert (len(lines), lines[-1]) == (102, "20,150 rows not shown (--rows).")
+    assert on_terminal(query, most_rows=3)[-2:] == ["2", "20,247 rows not shown (--rows)."]
+
+
+def test_a_pipe_gets_all_rows_unless_fewer_are_asked_for(settings, ask, capsys):
+    query = "select range as n from range(20_250)"
+    assert len(ask(query, output_format="table").splitlines()) == 20_251
+    assert len(ask(query)) == 20_250
+    run_sql(settings, query, [], "csv", None, most_rows=2)
+    assert capsys.readouterr() == ("n\r\n0\r\n1\r\n", "20,248 rows left out (--rows)\n")
+
+
+def test_vertical_shows_each_row_as_lines_with_whole_texts(on_terminal):
+    lines = on_terminal("select answer, status from answers", vertical=True)
+    text = "\n".join(line.rstrip() for line in lines)
+    assert 'answer  a␛[2J␇‹U+202E›b‹U+200B›,"c"\n        d [red]e[/red] [/nothing]\nstatus  ok' in text
 
 
 def test_csv_in_a_file_or_pipe_is_the_exact_text(ask, tmp_path):
@@ -402,9 +457,9 @@ def test_views_and_queries_are_listed_with_their_descriptions(settings, capsys, 
     queries = sorted((settings.sql / "queries").glob("*.sql"))
     assert queries
     for name, path in [(view_name(path), path) for path in view_files()] + [(path.stem, path) for path in queries]:
-        (line,) = (line for line in out.splitlines() if f"│ {name} " in line)
+        (line,) = (line for line in out.splitlines() if line.split()[1:2] == [name])
         assert describe_sql(path).split(". ")[0].removesuffix(".") in line
-    assert [line.split("│")[2].rstrip() for line in out.splitlines() if "limit=" in line] == ["   limit=20"] * 2
+    assert [line.strip() for line in out.splitlines() if "limit=" in line] == ["limit=20"] * 2
 
 
 def test_a_table_of_parquet_or_nothing_is_refused_before_the_query_runs(ask, monkeypatch):

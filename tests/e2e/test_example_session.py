@@ -121,7 +121,7 @@ def test_statistics_are_those_of_the_single_scores(options: tuple[str, ...], ses
 
 
 def test_the_table_has_the_numbers_of_sql(session: Session) -> None:
-    table = session.evaluated.view_scores("--tag", "default").succeeded().out
+    table = session.evaluated.view_scores("--tag", "default", "--by", "run", "--notes").succeeded().out
 
     statistics = session.evaluated.rows(
         "select judge, benchmark, mean, sd, n_runs from run_statistics"
@@ -188,7 +188,7 @@ def test_a_run_with_other_settings_is_put_into_no_aggregate(tmp_path: Path) -> N
             run_command("run-evals", *target(mock, (_FIRST,)), *options, environment=environment).succeeded()
 
     refused = run_command("view-scores", "--runs", "2", environment=environment).complaint
-    shown = run_command("view-scores", "--tag", "t", environment=environment).succeeded().out
+    shown = run_command("view-scores", "--tag", "t", "--notes", environment=environment).succeeded().out
 
     difference = "tengu: temperature of answers: 0.2 (t-run1), 0.7 (t-run2)"
     assert refused == f"the runs of org/model t cannot be put into one aggregate: {difference}"

@@ -33,7 +33,9 @@ _WRITING = {
 
 @pytest.mark.parametrize("command", _WRITING)
 def test_who_writes_is_refused_in_one_line(command: str, locked: dict[str, str], first_run: Evaluated) -> None:
-    options = [*target(first_run.mock, ("judge-a",)), *_WRITING[command]] if command == "run-evals" else _WRITING[command]
+    options = (
+        [*target(first_run.mock, ("judge-a",)), *_WRITING[command]] if command == "run-evals" else _WRITING[command]
+    )
     program = [command] if command in {"run-evals", "quick-eval"} else ["shaberi", command]
     asked = first_run.mock.stats()["requests"]
     with only_to_be_read(Path(locked["SHABERI_WAREHOUSE"])):

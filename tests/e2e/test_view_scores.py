@@ -79,7 +79,7 @@ def test_statistics_over_runs_are_those_of_scipy(
 def test_the_table_shows_mean_sd_margin_and_range_over_runs(
     multi_run: Evaluated, scores_by_run: dict[str, list[float]]
 ) -> None:
-    table = multi_run.view_scores("--tag", "july").succeeded().out
+    table = multi_run.view_scores("--tag", "july", "--cost").succeeded().out
 
     values = np.array(scores_by_run["rakuda"])
     margin = stats.t.ppf(0.975, _RUNS - 1) * values.std(ddof=1) / np.sqrt(_RUNS)

@@ -12,7 +12,7 @@ from shaberi_dagster.rendering.data import as_csv as csv_of
 from shaberi_dagster.rendering.data import as_json as json_of
 from shaberi_dagster.rendering.document import FORMATS, write
 from shaberi_dagster.rendering.markdown import as_markdown as markdown_of
-from shaberi_dagster.rendering.scores import ScoreDocument
+from shaberi_dagster.rendering.scores import ScoreDocument, ScoreView
 from shaberi_dagster.reports.scores import (
     JudgeMean,
     JudgePair,
@@ -24,6 +24,7 @@ from shaberi_dagster.reports.scores import (
     TokenRow,
     Unfinished,
 )
+from shaberi_dagster.reports.standings import read_standings
 from shaberi_dagster.statistics.intervals import Estimate, Interval
 
 pytestmark = pytest.mark.unit
@@ -67,7 +68,9 @@ def statistic(benchmark="elyza", n_runs=3, **fields):
 
 
 def report(rows, **fields):
-    return ScoreReport(**{"policy": "legacy", "pipeline": "baseline", "rows": rows, **fields})
+    rankings, not_ranked = read_standings(None, rows, {}, "questions")
+    ranked = {"rankings": rankings, "not_ranked": not_ranked}
+    return ScoreReport(**{"policy": "legacy", "pipeline": "baseline", "rows": rows, **ranked, **fields})
 
 
 def as_csv(shown):
@@ -83,48 +86,121 @@ def as_markdown(shown):
     return markdown_of(ScoreDocument(shown).blocks(None))
 
 
-def table(rows, width=120, **fields):
+def shown_on(width, view, rows, **fields):
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    write(ScoreDocument(report(rows, **fields)), "table", console)
+    write(ScoreDocument(report(rows, **fields), view), "table", console)
     return console.file.getvalue()
+
+
+def table(rows, width=120, **fields):
+    """All there is, run by run."""
+    return shown_on(width, ScoreView(by="run", notes=True, cost=True), rows, **fields)
+
+
+def board(rows, width=80, *, by="model", wide=False, **fields):
+    """One line a model."""
+    return shown_on(width, ScoreView(by=by, wide=wide), rows, **fields)
 
 
 def markdown_rows(text):
     return [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("|")]
 
 
-def test_several_runs_are_one_row_each_with_a_column_per_benchmark():
-    text = table([*run(7, model="low"), *run(8, model="high")])
-    lines = text.splitlines()
-    assert lines[0].split() == ["elyza", "tengu", "mt_bench", "rakuda"]
-    assert lines[1].split() == ["model,", "tag,", "judge", "@100", "@120", "@60", "@40", "mean", "failed"]
-    assert lines[2].split() == ["high", "8.00", "8.10", "8.20", "8.30", "8.15", "0"]
-    assert lines[3].split() == ["default", "100/100", "120/120", "60/60", "40/40", "mean", "of", "4"]
-    assert lines[4].split() == ["judge", "gpt-5.1"]
-    assert text.index("high") < text.index("low")
+def test_a_model_is_one_line_with_its_place_mean_benchmarks_and_counts():
+    lines = [line.split() for line in board([*run(7, model="low"), *run(8, model="high")]).splitlines()]
+    assert lines[0] == ["Judge", "gpt-5.1", "tag", "default", "·", "legacy", "nulls"]
+    assert lines[1] == ["elyza", "tengu", "mt_bench", "rakuda"]
+    assert lines[2] == ["#", "model", "mean", "@100", "@120", "@60", "@40", "n/N", "failed"]
+    assert lines[3:5] == [
+        ["1", "high", "8.15", "8.00", "8.10", "8.20", "8.30", "320/320", "0"],
+        ["2", "low", "7.15", "7.00", "7.10", "7.20", "7.30", "320/320", "0"],
+    ]
 
 
-def test_failures_and_exclusions_stand_under_their_score():
-    rows = [row("tengu", n_scored=100, n_failed=5, n_excluded=15), row("elyza"), row("elyza", model="other")]
-    text = table(rows)
-    assert "100/120" in text
-    assert "5 failed" in text
-    assert "15 excluded" in text
-    assert "0 failed" not in text
+def test_judges_are_columns_when_they_are_asked_for():
+    rows = [
+        *run(7, model="a"),
+        *run(6, model="a", judge="other"),
+        *run(8, model="b"),
+        *run(5, model="b", judge="other"),
+    ]
+    lines = [line.split() for line in board(rows, by="judge").splitlines()]
+    assert lines[1] == ["#", "model", "mean", "gpt-5.1", "other", "n/N", "failed"]
+    assert lines[2] == ["1", "a", "6.65", "7.15", "6.15", "640/640", "0"]
 
 
-def test_a_mean_says_over_how_many_benchmarks_it_is_and_is_ranked_among_such():
+def test_what_does_not_fit_is_counted_and_shown_when_it_is_asked_for():
+    rows = [
+        one for model in ("x" * 60, "y") for one in run(7, model=model, over_questions=ESTIMATE, run_tag=f"t{model}")
+    ]
+    narrow, wide = board(rows), board(rows, wide=True)
+    assert max(cell_len(line) for line in narrow.splitlines()) <= 80
+    assert "2 benchmarks not shown (--wide): mt_bench@60, rakuda@40." in narrow
+    assert "rakuda" not in narrow.splitlines()[1]
+    assert "rakuda" in wide.splitlines()[1]
+    assert "not shown" not in wide
+
+
+def test_a_long_name_keeps_its_end_which_tells_checkpoints_apart():
+    rows = [
+        one for step in (1000, 2000) for one in run(7, model=f"my-organisation/my-model-of-this-summer-step-{step}")
+    ]
+    text = board(rows)
+    assert "-step-1000 " in text
+    assert "-step-2000 " in text
+    assert "…" in text
+
+
+def test_a_terminal_draws_intervals_in_colour_and_a_pipe_gets_their_numbers():
+    rows = [*run(7, over_questions=ESTIMATE), *run(6.9, model="b", over_questions=ESTIMATE, n_failed=1)]
+    console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system="standard", legacy_windows=False)
+    write(ScoreDocument(report(rows)), "table", console)
+    text = console.file.getvalue()
+    assert text.count("●─") == 2
+    assert re.search(r"\x1b\[[0-9;]*33m[^\x1b]*4\x1b", text)
+    assert "7.38–7.62" in board(rows)
+    assert "●" not in board(rows)
+
+
+def test_an_incomplete_run_is_not_ranked():
+    text = board([*run(6, model="other"), row("tengu", model="late", run_tag="late")])
+    assert text.index("Not ranked") < text.index("late late 7.50: tengu@120 only")
+
+
+def test_notes_and_cost_are_one_line_each_until_they_are_asked_for():
+    parts = [Unfinished("m", "july", "mt_bench", "partial", "judge j", 60, 12, {"transient": 12})]
+    text = board(
+        [*run(7), *run(6, model="b")],
+        unfinished=parts,
+        remarks=["x"],
+        tokens=[tokens()],
+        replies=[replies()],
+        width=200,
+    )
+    assert text.splitlines()[-3:] == [
+        "Notes: 1 remark; 1 run with parts that failed or are missing; 1 refused, 3 truncated, 2 empty answers (--notes).",
+        "",
+        "Cost: $0.12; 100 calls, 1,000 prompt and 2,000 completion tokens (--cost).",
+    ]
+
+
+def test_of_a_single_model_the_benchmarks_follow_with_all_counts():
+    rows = [row("tengu", n_scored=100, n_failed=5, n_excluded=15), row("elyza")]
+    lines = [line.split() for line in board(rows).splitlines()]
+    assert ["tengu@120", "gpt-5.1", "7.50", "1.25", "100/120", "5", "15"] in lines
+
+
+def test_a_mean_is_ranked_among_such_over_the_same_benchmarks():
     rows = [
         *run(7, model="all"),
         row("elyza", 9, model="one"),
         row("rakuda", None, model="one"),
         row("tengu", None, model="none"),
     ]
-    text = table(rows)
-    assert (
-        text.index("mean of 4") < text.index("mean of 1") < text.index("mean of 0")
-    )  # those that were asked most first
-    assert "9.00" in text
+    text = board(rows)
+    assert text.index("1  all ") < text.index("Not ranked")
+    assert "one default 9.00: no score for rakuda@40" in text
+    assert "none default: no score for tengu@120" in text
     assert "nan" not in text.lower()
 
 
@@ -255,7 +331,7 @@ def test_every_format_for_programs_has_the_tokens():
     assert (first["cached_tokens"], first["calls_without_price"], first["score"]) == ("5", "2", "")
     assert (first["price_sources"], second["stage"]) == ("genai-prices 0.2.3", "'=judgements")
     assert json.loads(as_json(shown))["tokens"][0] == shown.tokens[0].__dict__
-    *_, answers, judgements, total = markdown_rows(as_markdown(shown).split("\n\n")[-2])
+    *_, answers, judgements, total = markdown_rows(as_markdown(shown).split("\n\n")[-4])
     assert [cell.strip() for cell in answers] == ["answers", "elyza", "100", "1,000", "2,000", "5", "0.1250 + unknown"]
     assert [cell.strip() for cell in total] == ["total", "", "200", "2,000", "4,000", "5", "0.2500 + unknown"]
     assert len(judgements) == 7
@@ -295,9 +371,9 @@ def test_no_number_is_cut_at_any_width(width, judges):
 
 
 def test_columns_line_up_under_japanese_names():
-    lines = table([*run(7, model="日本語"), *run(6, model="abc")], 120).splitlines()
-    scores = [line for line in lines if "7.00" in line or "6.00" in line]
-    ends = {cell_len(re.split(r"[67]\.00", line)[0]) for line in scores}
+    lines = board([*run(7, model="日本語"), *run(6, model="abc")]).splitlines()
+    scores = [line for line in lines if "7.15" in line or "6.15" in line]
+    ends = {cell_len(re.split(r"[67]\.15", line)[0]) for line in scores}
     assert len(scores) == 2
     assert len(ends) == 1
 
@@ -334,6 +410,7 @@ def test_json_is_one_document_with_the_rows_as_they_are():
     assert list(document) == [
         *("policy", "pipeline", "rows", "means", "statistics"),
         *("judge_means", "judge_pairs", "unfinished", "tokens", "remarks", "over", "replies"),
+        *("rankings", "not_ranked"),
     ]
     fields = row(model=HOSTILE).__dict__
     assert {name: document["rows"][0][name] for name in fields if name != "over_questions"} == {
@@ -433,8 +510,9 @@ def test_runs_that_are_tied_with_the_best_are_marked():
         ("b", "default", "gpt-5.1"): Tie("tied", 3, 99, 0.7),
         ("c", "default", "gpt-5.1"): Tie("below", 3, 100, 0.001),
     }
-    lines = [line.split() for line in table(rows, ties=ties).splitlines() if line[:2] in {"a ", "b ", "c ", "d "}]
-    assert [(line[0], line[3]) for line in lines] == [("d", "-"), ("a", "best"), ("b", "no"), ("c", "below")]
+    found = [line.split() for line in table(rows, ties=ties).splitlines()]
+    against = [" ".join(line[8:]) for line in found if line[:3] == ["mean", "of", "1"]]
+    assert against == ["-", "best", "no difference", "below"]
     means = json.loads(as_json(report(rows, ties=ties)))["means"]
     assert [(one["against_best"], one["p_value"]) for one in means] == [
         (None, None),
@@ -523,7 +601,8 @@ def test_a_run_that_was_asked_less_is_ranked_with_none_that_was_asked_all():
     assert [[mean.model for mean in group] for group in shown.groups] == [["b", "a"], ["limited"]]
     text = table(shown.rows)
     assert "elyza@100, 10 asked" in text
-    assert text.index("Asked elyza@100; tengu@120") < text.index("limited")
+    assert text.index("b  default") < text.index("limited  default")
+    assert board(shown.rows).index("1  b ") < board(shown.rows).index("limited default 9.15: elyza@100, 10 asked")
     means = json.loads(as_json(shown))["means"]
     assert means[2]["asked"][0] == "elyza@100, 10 asked"
 
@@ -536,7 +615,6 @@ def test_under_strict_a_mean_is_undefined_as_soon_as_one_part_is():
 
 def test_scores_out_of_scale_are_counted_beside_their_means():
     rows = [row("elyza", n_out_of_scale=2), row("tengu"), row("elyza", model="other")]
-    assert "2 out of scale" in table([row("elyza", n_out_of_scale=2), row("elyza", model="other")])
     (line,) = [line.split() for line in table(rows[:2]).splitlines() if line.startswith("mean of 2")]
     assert line[-1] == "2"
     assert "2 scores outside of the scale" in table(rows)

@@ -512,7 +512,7 @@ def test_other_prompts_of_a_judge_are_named_and_kept_out_of_means_over_judges(re
     report = read(metrics, tables={"scores": rows})
 
     (remark,) = [one for one in report.remarks if one.startswith("Judge ")]
-    assert remark.startswith("Judge b judged with different prompts: tengu p (m t), q (n t)")
+    assert remark.startswith("Judge b judged with different prompts: tengu: one of m t, another of n t;")
     assert {tuple(one.judges) for one in report.judge_means} == {("a",)}
     assert "Not in the mean over judges, as not all compared runs have it: judge b." in report.remarks
 
@@ -520,7 +520,7 @@ def test_other_prompts_of_a_judge_are_named_and_kept_out_of_means_over_judges(re
 def test_other_settings_of_a_judge_with_the_same_prompt_are_named(read):
     report = read([metric(judge_config_hash="c"), metric("n", judge_config_hash="d")])
 
-    assert report.remarks == ["Judge a judged with different settings: tengu c (m t), d (n t)."]
+    assert report.remarks == ["Judge a judged with different settings: tengu: one of m t, another of n t."]
 
 
 def test_means_over_judges_are_those_of_sql_with_leniency_and_agreement(read, settings):
@@ -579,7 +579,7 @@ def test_passes_with_other_settings_are_named(read):
     (remark,) = read(rows, pipeline="repetition").remarks
 
     assert remark.startswith(
-        "The passes repetition had different settings or versions: tengu mmmmmmmmmmmm (m t), nnnnnnnnnnnn (n t)"
+        "The passes repetition had different settings or versions: tengu: one of m t, another of n t;"
     )
 
 
@@ -738,3 +738,85 @@ def test_replies_that_several_runs_share_are_counted_beside_their_statistics(rea
 
     tengu = next(one for one in report.statistics if one.benchmark == "tengu")
     assert (tengu.n_replies, tengu.n_shared) == (4, 1)
+
+
+# --- rankings --------------------------------------------------------------------------------------------------------
+
+
+def judged_by(model, *judges, score=5.0, **values):
+    return [metric(model, judge=judge, score=score, **values) for judge in judges]
+
+
+def ranked(report):
+    return [(ranking.judges, [one.model for one in ranking.standings]) for ranking in report.rankings]
+
+
+def test_models_are_ranked_over_the_judges_that_most_of_them_share(read):
+    rows = [
+        *judged_by("m", "a", "b", "c"),
+        *judged_by("n", "a", "b", score=6.0),
+        *judged_by("o", "a", "b", "d", score=7.0),
+    ]
+    report = read(rows)
+    assert ranked(report) == [(("a", "b"), ["o", "n", "m"])]
+    assert report.not_ranked == []
+
+
+def test_a_run_with_fewer_judges_takes_none_off_the_others_means(read):
+    report = read([*judged_by("m", "a", "b"), *judged_by("n", "a", "b", score=6.0), *judged_by("late", "a", score=9.0)])
+    assert ranked(report) == [(("a", "b"), ["n", "m"])]
+    assert [(one.model, one.why, one.score) for one in report.not_ranked] == [("late", "1 of 2 judges (a)", 9.0)]
+
+
+def test_models_with_nobody_in_common_have_rankings_of_their_own(read):
+    rows = [
+        *judged_by("m", "a"),
+        *judged_by("n", "a", score=6.0),
+        *judged_by("o", "b"),
+        *judged_by("p", "b", score=6.0),
+    ]
+    assert sorted(ranked(read(rows))) == [(("a",), ["n", "m"]), (("b",), ["p", "o"])]
+
+
+def test_another_prompt_of_the_judge_is_another_ranking(read):
+    rows = [*judged_by("m", "a", judge_prompt_hash="p"), *judged_by("n", "a", judge_prompt_hash="q")]
+    assert len(read(rows).rankings) == 2
+
+
+def test_the_runs_of_a_multi_run_are_one_line_with_the_mean_over_them(read):
+    report = read([numbered(1, 5.0), numbered(2, 6.0), metric("n", "t", score=5.8)])
+    ((_, models),) = ranked(report)
+    first, second = report.rankings[0].standings
+    assert models == ["n", "m"]
+    assert (second.tag, second.n_runs, second.mean, second.n_planned) == ("t", 2, 5.5, 10)
+    assert (first.tag, first.n_runs, first.mean) == ("t", 1, 5.8)
+
+
+def test_runs_of_a_tag_that_differ_are_lines_of_their_own(read):
+    settings = [{"benchmarks": {"tengu": {"temperature": warmth}}} for warmth in (0.2, 0.7)]
+    runs = [stored(run_tag=f"t-run{n}", base_tag="t", run_number=n, spec=settings[n - 1]) for n in (1, 2)]
+    report = read([numbered(1, 5.0), numbered(2, 6.0)], tables={"runs": runs})
+    assert [one.tag for one in report.rankings[0].standings] == ["t-run2", "t-run1"]
+
+
+def test_the_mean_of_a_ranking_is_that_over_judges_with_its_interval_and_ties(read):
+    scores = {"m": [5.0, 6.0, 7.0, 8.0, 7.0], "n": [5.0, 6.5, 7.0, 8.0, 7.0], "o": [1.0, 1.5, 1.0, 2.0, 1.0]}
+    metrics = [
+        metric(model, judge=judge, score=float(np.mean(values)) + index)
+        for model, values in scores.items()
+        for index, judge in enumerate("ab")
+    ]
+    rows = [
+        one
+        for model, values in scores.items()
+        for index, judge in enumerate("ab")
+        for one in scored([value + index for value in values], model, judge=judge)
+    ]
+    report = read(metrics, tables={"scores": rows})
+    means = {one.model: one.score for one in report.judge_means if one.benchmark == "overall"}
+    (ranking,) = report.rankings
+    assert {one.model: one.mean for one in ranking.standings} == pytest.approx(means)
+    assert ranking.ranks == [1, 1, 3]
+    pooled = [value + index for index in (0, 1) for value in scores["m"]]
+    expected = clustered_mean_interval(pooled, [0, 1, 2, 3, 4] * 2, (0, 10))
+    assert next(one for one in ranking.standings if one.model == "m").over_questions.interval == expected.interval

@@ -1,0 +1,133 @@
+"""Scores as plain data, for programs."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from shaberi_dagster.reports.scores import OVERALL, RunMean, RunStatistic, ScoreReport, ScoreRow
+from shaberi_dagster.reports.standings import Ranking, Standing
+from shaberi_dagster.statistics.intervals import Estimate
+
+TOKENS = ("prompt_tokens", "completion_tokens")
+RARE_TOKENS = ("cached_tokens", "reasoning_tokens")
+CSV_COLUMNS = (
+    *("row", "run_id", "model", "run_tag", "judge", "benchmark", "question_set", "pipeline", "null_policy"),
+    *("score", "ci_questions_lower", "ci_questions_upper", "n_questions", "baseline_score", "change"),
+    *("leniency", "adjusted_score", "sd_questions", "n_planned", "n_scored", "n_failed", "n_excluded"),
+    *("judge_prompt_hash", "judge_config_hash", "pipeline_hash"),
+    *("n_benchmarks", "against_best", "p_value", "n_compared_runs", "n_common_questions"),
+    *("n_runs", "sd_runs", "margin_of_error", "minimum", "maximum", "values"),
+    *("other_judge", "pearson", "spearman", "exact_share", "mean_difference"),
+    *("state", "text"),
+    *("stage", "calls", *TOKENS, *RARE_TOKENS),
+    *("calls_without_usage", "cost_usd", "calls_without_price", "price_sources", "first_day", "last_day"),
+    *("n_out_of_scale", "n_asked", "n_categories", "over_categories", "n_answers", "n_replies", "n_shared"),
+    *("n_refused", "n_filtered", "n_truncated", "n_empty", "n_retried", "legacy", "zero", "strict"),
+)
+"""Columns of the CSV file."""
+
+
+def score_data(report: ScoreReport) -> Mapping[str, Any]:
+    """One document with everything there is, in full; what is not known is null."""
+    return {
+        "policy": report.policy,
+        "pipeline": report.pipeline,
+        "rows": [_row(row) for row in report.rows],
+        "means": [_mean(mean) for mean in report.means],
+        "statistics": [_statistic(row) for row in report.statistics],
+        "judge_means": [asdict(one) for one in report.judge_means],
+        "judge_pairs": [asdict(one) for one in report.judge_pairs],
+        "unfinished": [asdict(one) for one in report.unfinished],
+        "tokens": [asdict(row) for row in report.tokens],
+        "remarks": list(report.remarks),
+        "over": report.over,
+        "replies": [asdict(one) for one in report.replies],
+        "rankings": [_ranking(ranking) for ranking in report.rankings],
+        "not_ranked": [asdict(one) for one in report.not_ranked],
+    }
+
+
+def score_records(report: ScoreReport) -> Iterator[Mapping[str, Any]]:
+    """Lines of which `row` says what they are.
+
+    `score`; `mean` over benchmarks; `statistic` over runs (then `run_tag` is the base tag); `judge_mean` over
+    judges (`judge` names them); `judge_pair`; `unfinished`; `remark`; `tokens`; `replies`.
+    """
+    chosen = {"pipeline": report.pipeline, "null_policy": report.policy}
+    for row in report.rows:
+        yield {"row": "score"} | _row(row)
+    for mean in report.means:
+        cells = _mean(mean) | chosen | {"benchmark": OVERALL, "question_set": "; ".join(mean.asked)}
+        renamed = {"mean": "score", "baseline_mean": "baseline_score", "adjusted_mean": "adjusted_score"}
+        yield {"row": "mean"} | {renamed.get(name, name): value for name, value in cells.items()}
+    for statistic in report.statistics:
+        cells = _statistic(statistic) | chosen
+        cells |= {"run_tag": cells.pop("base_tag"), "score": cells.pop("mean"), "sd_runs": cells.pop("sd")}
+        yield {"row": "statistic"} | cells | {"values": " ".join(map(repr, statistic.values))}
+    for one in report.judge_means:
+        named = {"judge": ", ".join(one.judges), "question_set": ", ".join(one.question_sets)}
+        yield {"row": "judge_mean"} | asdict(one) | chosen | named
+    for pair in report.judge_pairs:
+        named = {"judge": pair.judge_a, "other_judge": pair.judge_b}
+        yield {"row": "judge_pair", **named, "n_scored": pair.n} | asdict(pair)
+    for part in report.unfinished:
+        yield {"row": "unfinished"} | asdict(part) | {"text": str(part)}
+    for remark in report.remarks:
+        yield {"row": "remark", "text": remark}
+    for tokens in report.tokens:
+        yield {"row": "tokens"} | asdict(tokens) | {"price_sources": ", ".join(tokens.price_sources)}
+    for replies in report.replies:
+        yield {"row": "replies"} | asdict(replies)
+
+
+def _ranking(ranking: Ranking) -> dict[str, Any]:
+    standings = zip(ranking.ranks, ranking.standings, strict=True)
+    return {
+        "asked": list(ranking.asked),
+        "judges": list(ranking.judges),
+        "standings": [{"rank": rank} | _standing(one) for rank, one in standings],
+    }
+
+
+def _standing(one: Standing) -> dict[str, Any]:
+    names = {"model": one.model, "tag": one.tag, "n_runs": one.n_runs, "mean": one.mean}
+    means = {"by_benchmark": dict(one.by_benchmark), "by_judge": dict(one.by_judge)}
+    counts = {name: getattr(one, name) for name in ("n_planned", "n_scored", "n_failed", "n_excluded")}
+    against = {"against_best": one.tie and one.tie.against_best, "p_value": one.tie and one.tie.p_value}
+    return names | _questions_interval(one.over_questions) | against | means | counts
+
+
+def _row(row: ScoreRow) -> dict[str, Any]:
+    fields = {name: value for name, value in asdict(row).items() if name != "over_questions"}
+    return (
+        fields | _questions_interval(row.over_questions) | {"adjusted_score": row.adjusted_score, "change": row.change}
+    )
+
+
+def _mean(mean: RunMean) -> dict[str, Any]:
+    names = {"model": mean.model, "run_tag": mean.run_tag, "judge": mean.judge}
+    what = {"asked": list(mean.asked), "n_out_of_scale": mean.n_out_of_scale}
+    numbers = {"mean": mean.mean, "n_benchmarks": mean.n_benchmarks, "baseline_mean": mean.baseline_mean}
+    tie = mean.tie
+    against = {
+        "adjusted_mean": mean.adjusted_mean,
+        "against_best": tie and tie.against_best,
+        "p_value": tie and tie.p_value,
+        "n_compared_runs": tie and tie.n_runs,
+        "n_common_questions": tie and tie.n_common,
+    }
+    return names | numbers | _questions_interval(mean.over_questions) | against | what
+
+
+def _statistic(row: RunStatistic) -> dict[str, Any]:
+    fields = {name: value for name, value in asdict(row).items() if name != "over_questions"}
+    return fields | _questions_interval(row.over_questions)
+
+
+def _questions_interval(estimate: Estimate | None) -> dict[str, Any]:
+    """The 95 % interval over questions, and over how many questions it is."""
+    return {
+        "ci_questions_lower": estimate and estimate.interval.lower,
+        "ci_questions_upper": estimate and estimate.interval.upper,
+        "n_questions": estimate and estimate.n,
+    }

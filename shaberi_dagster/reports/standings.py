@@ -1,0 +1,305 @@
+"""Who is best: one line for each model and base tag, ranked among those that were asked and judged alike."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from statistics import fmean
+
+import duckdb
+
+from shaberi_dagster.reports.sameness import differences, read_settings
+from shaberi_dagster.reports.scores import ScoreRow, Tie, benchmark_order, grouped, is_number
+from shaberi_dagster.reports.uncertainty import SamplesByRow, ties_among
+from shaberi_dagster.statistics.intervals import Estimate, clustered_mean_interval, mean_of_estimates
+
+_Cell = tuple[str, str, str | None, str | None]
+"""What was asked, who judged it, with which prompt, under which settings of passes."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The runs of one model and base tag.
+
+    Attributes:
+        model: The evaluated model.
+        tag: The base tag of its runs; for a run that stands alone its own tag.
+        n_runs: How many runs.
+        rows: Their scores by the judges that count: equally many for each run.
+        over_questions: The mean with its 95 % interval over questions; None when not known.
+        tie: How it is beside the best; None when it was not compared.
+    """
+
+    model: str
+    tag: str
+    n_runs: int
+    rows: tuple[ScoreRow, ...]
+    over_questions: Estimate | None = None
+    tie: Tie | None = None
+
+    @cached_property
+    def by_benchmark(self) -> Mapping[str, float]:
+        """The mean over runs and judges of each benchmark, by what was asked, in the benchmarks' order."""
+        return _means(sorted(self.rows, key=benchmark_order), lambda row: row.asked)
+
+    @cached_property
+    def by_judge(self) -> Mapping[str, float]:
+        """The mean over runs and benchmarks of each judge."""
+        return {judge: fmean(_means(own, lambda row: row.asked).values()) for judge, own in self._judges}
+
+    @property
+    def mean(self) -> float:
+        """The unweighted mean over benchmarks."""
+        return fmean(self.by_benchmark.values())
+
+    @property
+    def n_planned(self) -> int:
+        """Samples planned, of all runs and judges."""
+        return sum(row.n_planned for row in self.rows)
+
+    @property
+    def n_scored(self) -> int:
+        """Those with a score."""
+        return sum(row.n_scored for row in self.rows)
+
+    @property
+    def n_failed(self) -> int:
+        """Those that ended without one."""
+        return sum(row.n_failed for row in self.rows)
+
+    @property
+    def n_excluded(self) -> int:
+        """Those left out for a reason."""
+        return sum(row.n_excluded for row in self.rows)
+
+    @property
+    def _judges(self) -> list[tuple[str, list[ScoreRow]]]:
+        return sorted(grouped(self.rows, lambda row: row.judge))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Models that were asked the same and judged by the same, best first.
+
+    Attributes:
+        asked: What they were asked, benchmark by benchmark.
+        judges: Over whose scores their means are.
+        standings: One for each model and base tag.
+    """
+
+    asked: tuple[str, ...]
+    judges: tuple[str, ...]
+    standings: tuple[Standing, ...]
+
+    @property
+    def ranks(self) -> list[int]:
+        """The place of each; 1 is shared by all of which no difference from the best is shown."""
+        return [
+            1 if one.tie and one.tie.against_best != "below" else place
+            for place, one in enumerate(self.standings, start=1)
+        ]
+
+    def judges_of(self, asked: str) -> tuple[str, ...]:
+        """Who judged one benchmark."""
+        return tuple(sorted({row.judge for row in self.standings[0].rows if row.asked == asked}))
+
+
+@dataclass(frozen=True)
+class NotRanked:
+    """A run, or the runs of a base tag, with less than those that are ranked have.
+
+    Attributes:
+        model: The evaluated model.
+        tag: Its tag.
+        why: What it has, or what is missing.
+        score: The mean of what it has; None without any score.
+    """
+
+    model: str
+    tag: str
+    why: str
+    score: float | None
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What is to be ranked: runs of one model that have the same, with their scores."""
+
+    model: str
+    tag: str
+    n_runs: int
+    rows: tuple[ScoreRow, ...]
+    cells: frozenset[_Cell]
+
+    @cached_property
+    def asked(self) -> tuple[str, ...]:
+        return _in_order(self.rows)
+
+    def has_all(self, cells: frozenset[_Cell]) -> bool:
+        """Whether these cells have a score for each benchmark that it was asked."""
+        return {cell[0] for cell in cells} == set(self.asked)
+
+
+def read_standings(
+    catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], samples: SamplesByRow, over: str
+) -> tuple[list[Ranking], list[NotRanked]]:
+    """Everything that is ranked, those with most to compare first; and what is not, because others have more.
+
+    Each model and base tag stands in one place. Of models that were asked the same, those are ranked together that
+    share most judges (with the same prompts and passes): a run with fewer never takes judges off the others' means.
+
+    Args:
+        catalog: Where settings of runs are read.
+        rows: The scores.
+        samples: The single scores that intervals and ties are of; none for neither.
+        over: questions or categories.
+    """
+    rankings: list[tuple[frozenset[_Cell], list[_Entry]]] = []
+    unscored: list[_Entry] = []
+    for _, group in grouped(_entries(catalog, rows), lambda entry: entry.asked):
+        left = [entry for entry in group if entry.has_all(entry.cells)]
+        unscored += [entry for entry in group if entry not in left]
+        while left:
+            cells = _most_comparable(left)
+            rankings.append((cells, [entry for entry in left if entry.cells >= cells]))
+            left = [entry for entry in left if not entry.cells >= cells]
+    rankings.sort(key=lambda one: len(one[0]) * len(one[1]), reverse=True)
+    partial = [one for one in rankings if any(_is_part(one, other) for other in rankings)]
+    ranked = [_ranking(cells, entries, samples, over) for cells, entries in rankings if (cells, entries) not in partial]
+    missing = [_not_ranked(entry, _without_score(entry)) for entry in unscored]
+    parts = [
+        _not_ranked(entry, _less_than(cells, next(other for other, _ in rankings if _is_within(cells, other))))
+        for cells, entries in partial
+        for entry in entries
+    ]
+    return ranked, parts + missing
+
+
+# --- which runs are one entry ----------------------------------------------------------------------------------------
+
+
+def _entries(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> list[_Entry]:
+    # A run without a number is no part of the multi-run that was made under the same tag.
+    tags = grouped(rows, lambda row: (row.model, row.base_tag or row.run_tag, row.run_number is None))
+    several = [row for _, own in tags for row in own if len({one.run_id for one in own}) > 1]
+    settings = (
+        read_settings(
+            catalog,
+            sorted({row.run_id for row in several}),
+            {row.benchmark for row in several},
+            {row.judge for row in several},
+            several[0].pipeline,
+        )
+        if several
+        else {}
+    )
+    entries = []
+    for (_, base_tag, _), own in tags:
+        runs = grouped(own, lambda row: row.run_tag)
+        alike = sorted(grouped(runs, lambda run: _cells(run[1])), key=lambda one: len(one[0]) * len(one[1]))
+        *_, (_, fullest) = alike
+        run_ids = {tag: [of_run[0].run_id] for tag, of_run in fullest}
+        together = len(fullest) > 1 and not differences(settings, run_ids)
+        if together:
+            entries.append(_entry(base_tag, [row for _, of_run in fullest for row in of_run], len(fullest)))
+        alone = [run for run in runs if not (together and run in fullest)]
+        entries += [_entry(tag, of_run, 1) for tag, of_run in alone]
+    return entries
+
+
+def _entry(tag: str, rows: Sequence[ScoreRow], n_runs: int) -> _Entry:
+    return _Entry(rows[0].model, tag, n_runs, tuple(rows), _cells(rows))
+
+
+def _cells(rows: Iterable[ScoreRow]) -> frozenset[_Cell]:
+    return frozenset(_cell(row) for row in rows if is_number(row.score))
+
+
+def _cell(row: ScoreRow) -> _Cell:
+    return row.asked, row.judge, row.judge_prompt_hash, row.pipeline_hash
+
+
+# --- which entries compare -------------------------------------------------------------------------------------------
+
+
+def _most_comparable(entries: Sequence[_Entry]) -> frozenset[_Cell]:
+    """What as many entries as possible have as much as possible of."""
+    own = list(dict.fromkeys(entry.cells for entry in entries))
+    shared = (a & b for a, b in combinations(own, 2))
+    usable = [cells for cells in dict.fromkeys([*own, *shared]) if entries[0].has_all(cells)]
+
+    def compared(cells: frozenset[_Cell]) -> tuple[int, int, list[str]]:
+        n = sum(entry.cells >= cells for entry in entries)
+        return (n - 1) * len(cells), len(cells), sorted(map(str, cells))
+
+    return max(usable, key=compared)
+
+
+def _is_part(one: tuple[frozenset[_Cell], Sequence[_Entry]], other: tuple[frozenset[_Cell], Sequence[_Entry]]) -> bool:
+    """Whether at least as many have all that these have, and more."""
+    return len(other[1]) >= len(one[1]) and _is_within(one[0], other[0])
+
+
+def _is_within(cells: frozenset[_Cell], other: frozenset[_Cell]) -> bool:
+    """Whether all of some cells, or more questions of the same set, are among others."""
+    whole = {(cell[0].partition(",")[0], *cell[1:]) for cell in other}
+    return cells != other and all(cell in other or (cell[0].partition(",")[0], *cell[1:]) in whole for cell in cells)
+
+
+def _less_than(cells: frozenset[_Cell], other: frozenset[_Cell]) -> str:
+    """What somebody has, where others have more: `tengu@120 only, 1 of 4 judges`."""
+    asked, more = ({cell[0] for cell in one} for one in (cells, other))
+    judges, more_judges = ({cell[1] for cell in one} for one in (cells, other))
+    said = [] if asked == more else [f"{', '.join(sorted(asked))} only"]
+    if len(judges) < len(more_judges):
+        said.append(f"{len(judges)} of {len(more_judges)} judges ({', '.join(sorted(judges))})")
+    return ", ".join(said) or "not judged on all of it by all judges"
+
+
+def _without_score(entry: _Entry) -> str:
+    return f"no score for {', '.join(sorted(set(entry.asked) - {cell[0] for cell in entry.cells}))}"
+
+
+def _not_ranked(entry: _Entry, why: str) -> NotRanked:
+    means = _means(entry.rows, lambda row: row.asked)
+    return NotRanked(entry.model, entry.tag, why, fmean(means.values()) if means else None)
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def _ranking(cells: frozenset[_Cell], entries: Sequence[_Entry], samples: SamplesByRow, over: str) -> Ranking:
+    counted = {(entry.model, entry.tag): tuple(row for row in entry.rows if _cell(row) in cells) for entry in entries}
+    ties = ties_among(list(counted), list(counted.values()), samples) if samples and len(counted) > 1 else {}
+    standings = [
+        Standing(*key, entry.n_runs, rows, _estimate(rows, samples, over), ties.get(key))
+        for entry, (key, rows) in zip(entries, counted.items(), strict=True)
+    ]
+    standings.sort(key=lambda one: (-one.mean, one.model, one.tag))
+    judges = tuple(sorted({cell[1] for cell in cells}))
+    return Ranking(_in_order(standings[0].rows), judges, tuple(standings))
+
+
+def _estimate(rows: Sequence[ScoreRow], samples: SamplesByRow, over: str) -> Estimate | None:
+    """The mean over benchmarks with its interval: all samples of a question, of all runs and judges, are as one."""
+    estimates = []
+    for benchmark, own in grouped(rows, lambda row: row.benchmark):
+        if len(own) == 1:
+            estimates.append(own[0].over_questions)
+            continue
+        parts = [samples.get((row.run_id, row.judge, benchmark)) for row in own]
+        known = [part for part in parts if part]
+        scores = [score for part in known for score in part.scores]
+        clusters = [cluster for part in known for cluster in part.clusters(over)]
+        estimates.append(clustered_mean_interval(scores, clusters, known[0].scale if known else None))
+    known_estimates = [estimate for estimate in estimates if estimate]
+    return mean_of_estimates(known_estimates) if known_estimates and len(known_estimates) == len(estimates) else None
+
+
+def _means(rows: Iterable[ScoreRow], key: Callable[[ScoreRow], str]) -> dict[str, float]:
+    scored = [(row, row.score) for row in rows if is_number(row.score)]
+    return {name: fmean(score for _, score in own) for name, own in grouped(scored, lambda one: key(one[0]))}
+
+
+def _in_order(rows: Iterable[ScoreRow]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row.asked for row in sorted(rows, key=benchmark_order)))

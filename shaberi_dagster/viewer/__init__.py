@@ -1,0 +1,1 @@
+"""Where people look at answers."""

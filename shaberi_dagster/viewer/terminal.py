@@ -1,0 +1,324 @@
+"""A terminal browser of answers: runs, their questions page by page, and one question with models side by side.
+
+Everything is read through `reports.inspection`, a page or a question at a time. Texts of models are shown as text:
+no cell and no label is read as markup.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import duckdb
+from rich.text import Text
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.screen import Screen
+from textual.widgets import DataTable, Footer, Input, Static
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.rendering.answers import answers_text, question_text
+from shaberi_dagster.rendering.figures import decimals
+from shaberi_dagster.rendering.text import printable, truncate
+from shaberi_dagster.reports.inspection import (
+    PAGE,
+    Filter,
+    InspectedQuestion,
+    InspectedRun,
+    InspectedTexts,
+    read_questions,
+    read_texts,
+)
+
+_NAME_WIDTH, _CATEGORY_WIDTH, _QUESTION_WIDTH, _HEAD_WIDTH = 40, 16, 60, 18
+_MOST_RUNS = 4
+_QUIT = Binding("q", "app.quit", "quit")
+_BACK = Binding("escape", "app.pop_screen", "back")
+
+
+class RunsScreen(Screen[None]):
+    """The runs, to open one or to mark several that are shown side by side."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "mark", "mark for side by side"),
+        Binding("j", "move(1)", show=False),
+        Binding("k", "move(-1)", show=False),
+        _QUIT,
+    ]
+
+    def __init__(self, runs: Sequence[InspectedRun], chosen: Filter) -> None:
+        super().__init__()
+        self._runs, self._chosen = runs, chosen
+        self._marked: list[int] = []
+
+    def compose(self) -> ComposeResult:
+        """A table and the keys."""
+        yield Static(Text("runs: enter opens one, space marks up to four for side by side", style="bold"))
+        yield DataTable(cursor_type="row")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Fill the table."""
+        table = self.query_one(DataTable)
+        for title in ("", "model", "tag", "status", "answers", "failed", "score", "benchmarks"):
+            table.add_column(title, key=title)
+        for index, run in enumerate(self._runs):
+            names = truncate(printable(run.model), _NAME_WIDTH, "middle"), printable(run.run_tag), run.status
+            numbers = f"{run.n_answers:,}", str(run.n_failed), decimals(run.score)
+            cells = [*map(Text, names), *(Text(one, justify="right") for one in numbers)]
+            table.add_row(Text(), *cells, Text(", ".join(run.benchmarks)), key=str(index))
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor."""
+        _move(self.query_one(DataTable), rows)
+
+    def action_mark(self) -> None:
+        """Mark the run, or take its mark away."""
+        table = self.query_one(DataTable)
+        index = table.cursor_row
+        if index in self._marked:
+            self._marked.remove(index)
+        elif len(self._marked) < _MOST_RUNS:
+            self._marked.append(index)
+        table.update_cell(str(index), "", Text("*" if index in self._marked else ""))
+
+    @on(DataTable.RowSelected)
+    def open(self, event: DataTable.RowSelected) -> None:
+        """The questions of the marked runs, or of this one."""
+        indexes = self._marked or [event.cursor_row]
+        self.app.push_screen(QuestionsScreen([self._runs[index] for index in indexes], self._chosen))
+
+
+class QuestionsScreen(Screen[None]):
+    """The questions of some runs, which are read page by page while one scrolls."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "filter"),
+        Binding("s", "sort", "sort"),
+        Binding("f", "failed", "failures"),
+        Binding("j", "move(1)", show=False),
+        Binding("k", "move(-1)", show=False),
+        _BACK,
+        _QUIT,
+    ]
+
+    def __init__(self, runs: Sequence[InspectedRun], chosen: Filter) -> None:
+        super().__init__()
+        self.runs = runs
+        self._chosen = chosen
+        self.questions: list[InspectedQuestion] = []
+        self.n_questions = 0
+
+    def compose(self) -> ComposeResult:
+        """What is shown, the filter while one writes it, a table and the keys."""
+        yield Static(id="state")
+        yield Input(placeholder="benchmark:elyza judge:gpt category:… score<5 score>8 failed sort:difference words")
+        yield DataTable(cursor_type="row")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """The first page."""
+        self.query_one(Input).display = False
+        self._show()
+        self.query_one(DataTable).focus()
+
+    def _show(self) -> None:
+        table = self.query_one(DataTable)
+        table.clear(columns=True)
+        names = [f"{printable(run.model)} {printable(run.run_tag)}" for run in self.runs]
+        heads = [truncate(name, _HEAD_WIDTH, "middle") for name in names]
+        several = ["A-B" if len(self.runs) == 2 else "apart"] if len(self.runs) > 1 else []  # noqa: PLR2004
+        for title in ("set", "#", *heads, *several, "judges apart", "failed", "category", "question"):
+            table.add_column(Text(title))
+        self.questions, self.n_questions = [], 0
+        self._read_page()
+
+    def _read_page(self) -> None:
+        app = _app(self)
+        page, n = read_questions(app.catalog, [run.run_id for run in self.runs], self._chosen, len(self.questions))
+        self.n_questions = n or self.n_questions
+        table = self.query_one(DataTable)
+        for question in page:
+            table.add_row(*self._cells(question))
+        self.questions += page
+        said = f"{self.n_questions:,} questions" + (f" · {self._chosen}" if str(self._chosen) else "")
+        self.query_one("#state", Static).update(Text(printable(said), style="bold"))
+
+    def _cells(self, question: InspectedQuestion) -> list[Text]:
+        scores = [question.scores.get(run.run_id) for run in self.runs]
+        numbers = [*scores, *([question.difference] if len(scores) > 1 else []), question.disagreement]
+        if len(scores) == 2 and None not in scores:  # noqa: PLR2004
+            numbers[2] = (scores[0] or 0.0) - (scores[1] or 0.0)
+        place = question.question_set.partition("-")[0], str(question.position or question.question_id[:8])
+        texts = (
+            truncate(printable(question.category or ""), _CATEGORY_WIDTH),
+            truncate(printable(question.question or ""), _QUESTION_WIDTH),
+        )
+        shown = [*map(decimals, numbers), str(question.n_failed or "")]
+        return [*map(Text, place), *(Text(one, justify="right") for one in shown), *map(Text, texts)]
+
+    def read_up_to(self, index: int) -> bool:
+        """Read pages until there is a question at that place; whether there is one."""
+        while index >= len(self.questions) and len(self.questions) < self.n_questions:
+            self._read_page()
+        return 0 <= index < len(self.questions)
+
+    @on(DataTable.RowHighlighted)
+    def read_ahead(self, event: DataTable.RowHighlighted) -> None:
+        """The next page before the cursor is at the end."""
+        self.read_up_to(event.cursor_row + PAGE // 2)
+
+    @on(DataTable.RowSelected)
+    def open(self, event: DataTable.RowSelected) -> None:
+        """The texts of a question."""
+        self.app.push_screen(AnswersScreen(self, event.cursor_row))
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor."""
+        _move(self.query_one(DataTable), rows)
+
+    def action_filter(self) -> None:
+        """Write another filter."""
+        field = self.query_one(Input)
+        field.display, field.value = True, str(self._chosen)
+        field.focus()
+
+    @on(Input.Submitted)
+    def filtered(self, event: Input.Submitted) -> None:
+        """Show what the filter leaves, or say why it is none."""
+        try:
+            self._chosen = Filter.parse(event.value)
+        except ConfigurationError as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        event.input.display = False
+        self._show()
+        self.query_one(DataTable).focus()
+
+    def action_sort(self) -> None:
+        """The next order."""
+        self._chosen = self._chosen.with_next_sort()
+        self._show()
+
+    def action_failed(self) -> None:
+        """Only what failed, or everything."""
+        self._chosen = replace(self._chosen, failed=not self._chosen.failed)
+        self._show()
+
+
+class AnswersScreen(Screen[None]):
+    """One question with the answers of each run and what judges said, side by side."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,right", "next(1)", "next question"),
+        Binding("k,left", "next(-1)", "previous"),
+        Binding("t", "judgements", "judges' texts"),
+        Binding("r", "reference", "reference"),
+        Binding("y", "copy", "copy"),
+        _BACK,
+        _QUIT,
+    ]
+    CSS = """
+    #question { height: auto; max-height: 35%; border-bottom: solid $primary; }
+    .answer { width: 1fr; border-right: solid $primary; }
+    """
+
+    def __init__(self, questions: QuestionsScreen, index: int) -> None:
+        super().__init__()
+        self._questions, self._index = questions, index
+        self._with_judgements, self._with_reference = True, False
+        self._texts: InspectedTexts | None = None
+
+    def compose(self) -> ComposeResult:
+        """The question above, a column for each run below."""
+        with VerticalScroll(id="question"):
+            yield Static()
+        with Horizontal():
+            for _ in self._questions.runs:
+                with VerticalScroll(classes="answer"):
+                    yield Static()
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Show the question."""
+        self._read()
+
+    @property
+    def _question(self) -> InspectedQuestion:
+        return self._questions.questions[self._index]
+
+    def _read(self) -> None:
+        run_ids = [run.run_id for run in self._questions.runs]
+        self._texts = read_texts(_app(self).catalog, run_ids, self._question)
+        for column in self.query(VerticalScroll):
+            column.scroll_home(animate=False)
+        self._show()
+
+    def _show(self) -> None:
+        if self._texts is None:
+            return
+        question = self.query_one("#question Static", Static)
+        question.update(question_text(self._question, self._texts, in_full=self._with_reference))
+        for run, column in zip(self._questions.runs, self.query(".answer Static").results(Static), strict=True):
+            score = self._question.scores.get(run.run_id)
+            column.update(answers_text(run, score, self._texts, judgements=self._with_judgements))
+
+    def action_next(self, places: int) -> None:
+        """Another question."""
+        if self._questions.read_up_to(self._index + places):
+            self._index += places
+            self._read()
+
+    def action_judgements(self) -> None:
+        """With or without the judges' texts."""
+        self._with_judgements = not self._with_judgements
+        self._show()
+
+    def action_reference(self) -> None:
+        """With or without reference and criteria."""
+        self._with_reference = not self._with_reference
+        self._show()
+
+    def action_copy(self) -> None:
+        """Everything of the question, as text, into the clipboard of the terminal."""
+        if self._texts:
+            whole = [question_text(self._question, self._texts)]
+            whole += [
+                answers_text(run, self._question.scores.get(run.run_id), self._texts) for run in self._questions.runs
+            ]
+            self.app.copy_to_clipboard("\n\n".join(text.plain for text in whole))
+            self.notify("copied")
+
+
+class Inspector(App[None]):
+    """The browser.
+
+    Attributes:
+        catalog: The public views.
+    """
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = "#state { height: 1; } Input { height: 3; }"
+
+    def __init__(self, catalog: duckdb.DuckDBPyConnection, runs: Sequence[InspectedRun], chosen: Filter) -> None:
+        super().__init__()
+        self.catalog = catalog
+        self._runs, self._chosen = runs, chosen
+
+    def on_mount(self) -> None:
+        """The runs first, or the questions of the only one."""
+        self.push_screen(RunsScreen(self._runs, self._chosen))
+        if len(self._runs) == 1:
+            self.push_screen(QuestionsScreen(self._runs, self._chosen))
+
+
+def _app(screen: Screen[None]) -> Inspector:
+    app = screen.app
+    if not isinstance(app, Inspector):
+        raise TypeError("a screen of the inspector")
+    return app
+
+
+def _move(table: "DataTable[Text]", rows: int) -> None:
+    table.move_cursor(row=table.cursor_row + rows)

@@ -1,0 +1,125 @@
+"""`inspect-output` as a user meets it: on a real terminal, and in a pipe."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.commands import run
+from tests.inspected import N_QUESTIONS, made
+
+pytestmark = pytest.mark.e2e
+
+_PATIENCE_SECONDS = 60
+_COMMAND = "from shaberi_dagster.cli.inspect_output import main; main()"
+
+
+class Tmux:
+    """A terminal of 110 columns and 30 rows with the command in it."""
+
+    def __init__(self, socket: Path, *arguments: str) -> None:
+        self._tmux = ["tmux", "-S", str(socket)]
+        command = [sys.executable, "-c", _COMMAND, *arguments]
+        self._run("-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "30", *command)
+
+    def _run(self, *arguments: str) -> str:
+        # Not C's own environment, into which readline puts the size of another terminal.
+        environment = dict(os.environ)
+        finished = subprocess.run(
+            [*self._tmux, *arguments], check=True, capture_output=True, text=True, env=environment
+        )
+        return finished.stdout
+
+    def press(self, *keys: str) -> None:
+        """Press keys, by tmux's names."""
+        self._run("send-keys", *keys)
+
+    def wait_for(self, words: str) -> list[str]:
+        """The lines of the screen, as soon as these words are there."""
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while words not in (screen := self._run("capture-pane", "-p")):
+            assert time.monotonic() < end, screen
+            time.sleep(0.05)
+        return screen.splitlines()
+
+    def has_ended(self) -> bool:
+        """Whether the command is at its end."""
+        return bool(subprocess.run([*self._tmux, "has-session"], capture_output=True, check=False).returncode)
+
+    def close(self) -> None:
+        """End it."""
+        subprocess.run([*self._tmux, "kill-server"], capture_output=True, check=False)
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = made(tmp_path / "warehouse").folder
+    monkeypatch.setenv("SHABERI_WAREHOUSE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def terminal(lake: Path, tmp_path: Path) -> Iterator[Callable[..., Tmux]]:
+    assert lake.exists()
+    opened: list[Tmux] = []
+
+    def open_one(*arguments: str) -> Tmux:
+        opened.append(Tmux(tmp_path / "tmux", *arguments))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+def _columns(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text)
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+def test_from_the_runs_to_two_answers_side_by_side_in_a_real_terminal(terminal: Callable[..., Tmux]) -> None:
+    screen = terminal()
+    screen.wait_for("space marks")
+    screen.press("Space", "j", "Space", "Enter")
+    lines = screen.wait_for("質問7")
+    scores = [line for line in lines if "tengu@230" in line]
+    assert len({_columns(line.partition("質問")[0]) for line in scores}) == 1
+    screen.press("j", "j", "j", "j", "j", "j", "Enter")
+    lines = screen.wait_for("[/INST]")
+    rule = {_columns(line.partition("│")[0]) for line in lines if line.count("│") == 2}
+    assert len(rule) == 1  # both columns stand straight, whatever is in them
+    assert any("␛[2J␇‹U+202E›" in line for line in lines)
+    screen.press("q")
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while not screen.has_ended():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_pipe_gets_everything_as_text(lake: Path) -> None:
+    shown = run("inspect-output", "--model", "beta", environment={"SHABERI_WAREHOUSE": lake}).succeeded().out
+    assert shown.count("beta july  ") == N_QUESTIONS
+    assert "[/INST] [red]赤[/] ␛[2J␇‹U+202E›[@click=app.quit]x[/]\n二行目\n" in shown
+    assert "▸ b  8\n" in shown
+    assert "alpha" not in shown
+    assert "\x1b" not in shown
+    filtered = (
+        run("inspect-output", "--filter", "failed", "--plain", environment={"SHABERI_WAREHOUSE": lake}).succeeded().out
+    )
+    assert "error: transient" in filtered
+    assert "▸ b  no score  error no_score" in filtered
+    assert filtered.count("質問") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [(["--model", "unheard-of"], "no answers match"), (["--filter", "sort:x"], "sort: must be one of position, score")],
+)
+def test_what_cannot_be_shown_is_refused_in_one_line(options: list[str], expected: str, lake: Path) -> None:
+    assert expected in run("inspect-output", *options, environment={"SHABERI_WAREHOUSE": lake}).complaint

@@ -1,0 +1,87 @@
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.reports.inspection import (
+    PAGE,
+    Filter,
+    all_questions,
+    read_questions,
+    read_runs,
+    read_texts,
+)
+from tests.inspected import HOSTILE, N_QUESTIONS, made
+
+pytestmark = pytest.mark.integration
+
+BOTH = ["alpha@@july", "beta@@july"]
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory) -> Iterator[duckdb.DuckDBPyConnection]:
+    with open_catalog(made(tmp_path_factory.mktemp("inspected")).folder) as connection:
+        yield connection
+
+
+def found(catalog, text, run_ids=BOTH):
+    return list(all_questions(catalog, run_ids, Filter.parse(text)))
+
+
+def test_runs_have_their_answers_failures_and_scores(catalog):
+    first, second = read_runs(catalog, benchmark=None)
+    assert (first.model, first.n_answers, first.n_failed, first.score) == ("alpha", N_QUESTIONS, 0, 9.0)
+    assert second.n_failed == 1
+    assert [one.model for one in read_runs(catalog, models=["beta"], tags=["july"], benchmark="tengu")] == ["beta"]
+    assert read_runs(catalog, benchmark="elyza") == []
+
+
+def test_questions_come_page_by_page_and_all_once(catalog):
+    page, n = read_questions(catalog, BOTH, Filter())
+    assert (len(page), n) == (PAGE, N_QUESTIONS)
+    assert [one.position for one in found(catalog, "")] == list(range(1, N_QUESTIONS + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("failed", [3, 5]),
+        ("category:敬語 score<2", [10, 90, 100, 180, 190]),
+        ("答え12", [12, *range(120, 130)]),
+        ("質問230", [230]),
+        ("benchmark:elyza", []),
+        ("sort:difference score>7 category:敬語", [80, 170]),
+        ("sort:score category:敬語", [90, 180, 10, 100, 190, 20, 110, 200, 30, 120, 210]),
+        ("答え5 judge:b failed", [5]),
+        ("答え5 judge:a failed", []),
+    ],
+)
+def test_a_filter_leaves_what_it_says(text, expected, catalog):
+    assert [one.position for one in found(catalog, text)][:11] == expected[:11]
+
+
+def test_scores_of_runs_and_how_far_they_are_apart(catalog):
+    question = found(catalog, "")[9]
+    assert question.scores == {"alpha@@july": 9.0, "beta@@july": 1.0}
+    assert (question.difference, question.disagreement) == (8.0, 0.0)
+
+
+def test_a_question_has_its_reference_answers_and_judgements(catalog):
+    question = found(catalog, "")[6]
+    texts = read_texts(catalog, BOTH[::-1], question)
+    assert (texts.question, texts.reference) == ("質問7：犬は何匹いますか？", "7匹")
+    assert [(one["model"], one["answer"]) for one in texts.answers] == [("beta", HOSTILE), ("alpha", HOSTILE)]
+    assert [(one["run_id"], one["judge"]) for one in texts.judgements][:2] == [("beta@@july", "a"), ("beta@@july", "b")]
+
+
+@pytest.mark.parametrize("text", ["sort:random", "score<1.2.3"])
+def test_a_filter_that_is_none_is_refused(text):
+    with pytest.raises(ConfigurationError, match=r"^(sort:|score<)"):
+        Filter.parse(text)
+
+
+def test_a_filter_is_written_as_it_was_read():
+    text = "benchmark:elyza judge:gpt category:敬語 sort:score score<5 score>1.5 failed 犬 猫"
+    assert str(Filter.parse(text)) == text

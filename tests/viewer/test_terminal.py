@@ -1,0 +1,136 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import DataTable, Input, Static
+
+from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.reports.inspection import PAGE, Filter, read_runs
+from shaberi_dagster.viewer.terminal import Inspector, QuestionsScreen
+from tests.inspected import made
+
+pytestmark = pytest.mark.integration
+
+Acts = Callable[[Pilot[None]], Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("inspected")).folder
+
+
+@pytest.fixture
+def drive(folder):
+    def driven(acts: Acts, filter_text: str = "") -> None:
+        async def play() -> None:
+            with open_catalog(folder) as catalog:
+                app = Inspector(catalog, read_runs(catalog, benchmark=None), Filter.parse(filter_text))
+                async with app.run_test(size=(140, 40)) as pilot:
+                    await acts(pilot)
+
+        asyncio.run(play())
+
+    return driven
+
+
+def texts(pilot) -> str:
+    return "\n".join(str(one.render()) for one in pilot.app.screen.query(Static).results(Static))
+
+
+def rows(pilot) -> list[list[str]]:
+    table = pilot.app.screen.query_one(DataTable)
+    return [[str(cell) for cell in table.get_row_at(index)] for index in range(table.row_count)]
+
+
+async def both(pilot) -> None:
+    await pilot.press("space", "j", "space", "enter")
+    await pilot.pause()
+
+
+def test_two_marked_runs_are_shown_side_by_side_with_their_difference(drive):
+    async def acts(pilot):
+        await both(pilot)
+        assert rows(pilot)[9][:5] == ["tengu@230", "10", "9.00", "1.00", "8.00"]
+        await pilot.press("enter")
+        await pilot.pause()
+        shown = texts(pilot)
+        assert "質問1：犬は何匹いますか？" in shown
+        assert "alphaの答え1" in shown
+        assert "betaの答え1" in shown
+        assert "▸ a  9" in shown
+        await pilot.press("j", "j")
+        assert "error: transient" in texts(pilot)
+        await pilot.press("k")
+        assert "betaの答え2" in texts(pilot)
+
+    drive(acts)
+
+
+def test_a_hostile_answer_shows_as_text(drive):
+    async def acts(pilot):
+        await both(pilot)
+        await pilot.press(*"jjjjjj", "enter")
+        await pilot.pause()
+        shown = texts(pilot)
+        assert "[/INST] [red]赤[/] ␛[2J␇‹U+202E›[@click=app.quit]x[/]\n二行目" in shown
+        assert "[b]評価[/b]" in shown
+        assert "\x1b" not in shown
+
+    drive(acts)
+
+
+def test_questions_are_read_page_by_page_while_one_scrolls(drive):
+    async def acts(pilot):
+        await pilot.press("enter")
+        await pilot.pause()
+        screen = pilot.app.screen
+        assert isinstance(screen, QuestionsScreen)
+        assert len(screen.questions) == PAGE
+        pilot.app.screen.query_one(DataTable).move_cursor(row=60)
+        await pilot.pause()
+        assert len(screen.questions) == 2 * PAGE
+
+    drive(acts)
+
+
+def test_a_filter_is_written_and_a_wrong_one_is_said(drive):
+    async def acts(pilot):
+        await pilot.press("enter")
+        await pilot.pause()
+        await pilot.press("slash", *"score<1", "enter")
+        await pilot.pause()
+        assert len(rows(pilot)) == 0
+        await pilot.press("slash")
+        pilot.app.screen.query_one(Input).value = "category:敬語"
+        await pilot.press("enter")
+        await pilot.pause()
+        assert len(rows(pilot)) == 23
+        assert "23 questions · category:敬語" in texts(pilot)
+        await pilot.press("slash")
+        pilot.app.screen.query_one(Input).value = "sort:nothing"
+        await pilot.press("enter")
+        assert pilot.app.screen.query_one(Input).display
+        assert any("sort:" in one.message for one in pilot.app._notifications)
+
+    drive(acts)
+
+
+def test_failures_orders_references_and_judges_texts_have_a_key(drive):
+    async def acts(pilot):
+        await both(pilot)
+        await pilot.press("f")
+        assert [row[1] for row in rows(pilot)] == ["3", "5"]
+        await pilot.press("f", "s")
+        assert rows(pilot)[0][1] == "9"
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "評価" in texts(pilot)
+        assert "9匹" not in texts(pilot)
+        await pilot.press("t", "r")
+        assert "評価" not in texts(pilot)
+        assert "9匹" in texts(pilot)
+        await pilot.press("y")
+        assert "betaの答え9" in pilot.app.clipboard
+
+    drive(acts)
