@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from statistics import median
 
+from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.rendering.figures import NOTHING, counted, decimals
 from shaberi_dagster.rendering.score_tables import margin
 from shaberi_dagster.reports.reading import POLICIES

@@ -193,7 +193,7 @@ def ties_among(keys: Sequence[K], runs: Sequence[Sequence[ScoreRow]], samples: S
     scores: list[float] = []
     for index, rows in enumerate(runs):
         for row in rows:
-            own = samples.get(_key(row), Samples((), (), ()))
+            own = samples.get(_key(row), Samples((), (), (), None))
             places += [(index, columns.setdefault((row.benchmark, one), len(columns))) for one in own.questions]
             scores += own.scores
     sums, counts = np.zeros((2, len(runs), len(columns)))
