@@ -5,6 +5,7 @@ from typing import Any
 import dagster as dg
 
 from shaberi_dagster.defs.assets import ASSETS
+from shaberi_dagster.defs.decisions import DECISION_JOBS, DECISIONS
 from shaberi_dagster.defs.ensemble_import import ENSEMBLE, import_ensemble_job
 from shaberi_dagster.defs.execution import execute
 from shaberi_dagster.defs.export import EXPORTS
@@ -15,8 +16,8 @@ from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.sensors import run_spec_folder
 
 defs = dg.Definitions(
-    assets=[*ASSETS, *EXPORTS, *LEGACY, *ENSEMBLE],
-    jobs=[*JOBS, import_legacy, import_ensemble_job, reprocess],
+    assets=[*ASSETS, *EXPORTS, *LEGACY, *ENSEMBLE, *DECISIONS],
+    jobs=[*JOBS, *DECISION_JOBS, import_legacy, import_ensemble_job, reprocess],
     schedules=[nightly_compaction],
     sensors=[run_spec_folder],
     resources={"workspace": WorkspaceResource()},

@@ -10,6 +10,7 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, run_command
 from shaberi_dagster.cli.compare import COMPARE_EPILOG, compare
 from shaberi_dagster.cli.copy_lake import EPILOG as COPY_LAKE_EPILOG
 from shaberi_dagster.cli.copy_lake import copy_lake
+from shaberi_dagster.cli.decide import DECIDE_EPILOG, decide
 from shaberi_dagster.cli.generate_cache import EPILOG as GENERATE_CACHE_EPILOG
 from shaberi_dagster.cli.generate_cache import generate_cache
 from shaberi_dagster.cli.prices import EPILOG as PRICES_EPILOG
@@ -212,6 +213,7 @@ def reprocess(
 
 
 app.command(epilog=COMPARE_EPILOG)(compare)
+app.command(epilog=DECIDE_EPILOG)(decide)
 app.command(epilog=PRICES_EPILOG)(prices)
 app.command(epilog=GENERATE_CACHE_EPILOG)(generate_cache)
 app.add_typer(baseline_app, name="baseline")

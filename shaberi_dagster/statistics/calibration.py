@@ -30,7 +30,7 @@ CLASSES: tuple[PairClass, ...] = get_args(PairClass)
 FEWEST_MODELS = 60
 """Models that a judge's history needs."""
 FEWEST_FAMILIES = 6
-_LIMITS = (0.5, 0.5, 2.5)
+_LIMITS = (0.5, 1.0, 2.5)
 """Wrong decisions of the replay in each class, in units of the error that is allowed. The undecided class is limited
 too: on the clear ones alone the constant gets too bold where models are few."""
 _CONSTANTS = np.arange(1.6, 6.01, 0.05)

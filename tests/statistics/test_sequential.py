@@ -185,7 +185,7 @@ def populations(seed):
     ]
 
 
-def share_ever_refuted(differences, weights, largest, n, seed, level=0.02):
+def share_ever_refuted(differences, weights, largest, *, n, seed, level=0.02):
     """How often bets against the truth win at any time, on one of the sides."""
     anytime, rng = Anytime(weights, largest, level), np.random.default_rng(seed)
     truth = float(mean_differences(differences[None], np.zeros((1, len(differences))), weights)[0])
@@ -204,7 +204,7 @@ def test_the_level_is_held_however_often_one_looks(kind):
     differences, largest = populations(1)[kind]
     n = size(1000, 10_000)
 
-    share = share_ever_refuted(differences, question_weights(BENCHMARKS), largest, n, seed=kind)
+    share = share_ever_refuted(differences, question_weights(BENCHMARKS), largest, n=n, seed=kind)
 
     assert share <= 0.02 + 2.6 * np.sqrt(0.02 * 0.98 / n)
 
@@ -222,7 +222,7 @@ def test_the_level_is_held_for_real_scores(corpus):
     for _ in range(size(20, 100)):
         a, b = rng.choice(matrix.shape[1], 2, replace=False)
         differences = (matrix[:, a] - matrix[:, b]).astype(float)
-        shares.append(share_ever_refuted(differences, weights, 10.0, size(20, 100), seed=int(rng.integers(1 << 30))))
+        shares.append(share_ever_refuted(differences, weights, 10.0, n=size(20, 100), seed=int(rng.integers(1 << 30))))
 
     n = len(shares) * size(20, 100)
     assert np.mean(shares) <= 0.02 + 2.6 * np.sqrt(0.02 * 0.98 / n)
