@@ -224,11 +224,14 @@ class History:
         differences = (scores_a - scores_b)[:, by_place]
         weights = self.weights[by_place]
         shared = ~np.isnan(differences)
-        innovations = _innovations(factor, differences)
+        innovations, predicted = _innovations(factor, differences)
         loadings = factor.T @ weights
         steps = np.asarray(at, dtype=np.intp) - 1
         asked = np.cumsum(shared, axis=1)[:, steps]
-        estimates = np.cumsum(innovations * loadings, axis=1)[:, steps]
+        # What was asked in vain is no part of the mean.
+        vain = np.cumsum(np.where(shared, 0.0, weights), axis=1)[:, steps]
+        known = np.cumsum(innovations * loadings - np.where(shared, 0.0, weights * predicted), axis=1)[:, steps]
+        estimates = known / np.maximum(1.0 - vain, _TINY)
         scales = np.cumsum(innovations**2, axis=1)[:, steps] / np.maximum(asked, 1)
         left = np.concatenate([np.cumsum(loadings[::-1] ** 2)[::-1], [0.0]])[steps + 1]
         spreads = np.sqrt(scales * left)
@@ -253,15 +256,18 @@ def _shrinkage(deviations: Floats, sample: Floats) -> float:
     return float(np.clip(noise[off].sum() / max((sample[off] ** 2).sum(), _TINY), 0.0, 1.0))
 
 
-def _innovations(factor: Floats, differences: Floats) -> Floats:
-    """What each difference adds to those before it, in units of its standard deviation; 0 where there is none."""
+def _innovations(factor: Floats, differences: Floats) -> tuple[Floats, Floats]:
+    """What each difference adds to those before it, in units of its standard deviation, and what they predicted of it.
+
+    One that is missing adds nothing.
+    """
     missing = np.isnan(differences)
-    innovations = np.zeros_like(differences)
+    innovations, predictions = np.zeros_like(differences), np.zeros_like(differences)
     for place in range(differences.shape[1]):
-        predicted = innovations[:, :place] @ factor[place, :place]
-        new = (differences[:, place] - predicted) / factor[place, place]
+        predictions[:, place] = innovations[:, :place] @ factor[place, :place]
+        new = (differences[:, place] - predictions[:, place]) / factor[place, place]
         innovations[:, place] = np.where(missing[:, place], 0.0, new)
-    return innovations
+    return innovations, predictions
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.runs.workspace import Workspace
-from tests.deciding.deciding import decided, judging, remember, request
+from tests.deciding.deciding import decided, judging, one_try, remember, request
 from tests.runs import asked_of, own_engine, stored_run
 
 pytestmark = pytest.mark.integration
@@ -51,7 +51,7 @@ def test_a_clear_pair_is_decided_with_a_part_of_the_questions(mock, workspace, t
 
 
 def test_equal_models_are_called_equal(mock, workspace, tmp_path):
-    mock.options.script = lambda body, number: "FINAL SCORE: 7" if "FINAL SCORE" in str(body) else "text"
+    mock.options.script = lambda body, _: "FINAL SCORE: 7" if "FINAL SCORE" in str(body) else "text"
 
     row, curve = decided(request(mock, tmp_path, "one", "other", margin=1.0), workspace)
 
@@ -158,7 +158,7 @@ def test_at_the_limit_of_what_may_be_spent_it_is_undecided(mock, workspace, tmp_
 
 
 def test_where_most_questions_fail_it_is_undecided_at_the_first_look(mock, workspace, tmp_path):
-    mock.options.script = lambda body, number: "no score" if "FINAL SCORE" in str(body) else "text"
+    mock.options.script = lambda body, _: "no score" if "FINAL SCORE" in str(body) else "text"
 
     row, _ = decided(request(mock, tmp_path, "weak", "strong"), workspace)
 
@@ -258,3 +258,12 @@ def test_a_decision_with_another_candidate_asks_only_what_is_new(mock, workspace
     assert row["state"] == other["state"] == "decided"
     assert asked_of(mock, "strong") == max(row["n_asked"], other["n_asked"])
     assert mock.stats()["repeated"] == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_model_that_is_half_a_point_better_is_found(tmp_path, seed):
+    found = one_try(tmp_path, seed)
+
+    assert found.is_right
+    assert found.requests == found.calls == 4 * found.n_asked
+    assert found.n_asked < 120

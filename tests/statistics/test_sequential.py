@@ -263,3 +263,16 @@ def test_early_draws_come_from_all_benchmarks_alike():
     of_a = [(anytime.order(rng).questions[:20] < 40).mean() for _ in range(200)]
 
     assert np.mean(of_a) == pytest.approx(0.5, abs=0.05)
+
+
+def test_questions_that_were_asked_in_vain_are_no_part_of_the_estimate(history):
+    a, b = models(2, seed=3)[:, None, :]
+    order = history.order(np.random.default_rng(1))
+    vain = order.questions[np.array([5, 11, 40])]
+    a[0, vain] = np.nan
+    just_before_the_end = np.setdiff1d(np.arange(100), order.questions[-1:])
+
+    estimate = history.curve(a, b, order, [99]).estimates[0, 0]
+
+    truth = mean_differences(a[:, just_before_the_end], b[:, just_before_the_end], history.weights[just_before_the_end])
+    assert estimate == pytest.approx(truth[0], abs=0.03)
