@@ -209,12 +209,12 @@ def find_candidates(request: DecisionRequest, workspace: Workspace) -> list[Cand
     Raises:
         ConfigurationError: Fewer than two are named, or one of them cannot be evaluated so.
     """
-    specs = [_full_spec(name, request, workspace) for name in dict.fromkeys(request.candidates)]
-    strategies: Sequence[str | None] = request.strategies or [None]
-    found = [Candidate(spec, strategy) for spec in specs for strategy in strategies]
-    if len(found) < _FEWEST:
+    names = list(dict.fromkeys(request.candidates))
+    strategies: Sequence[str | None] = list(dict.fromkeys(request.strategies or ())) or [None]
+    if len(names) * len(strategies) < _FEWEST:
         raise ConfigurationError("a decision is between two or more: name more models, or more than one --strategy")
-    return found
+    specs = [_full_spec(name, request, workspace) for name in names]
+    return [Candidate(spec, strategy) for spec in specs for strategy in strategies]
 
 
 def _full_spec(name: str, request: DecisionRequest, workspace: Workspace) -> RunSpec:

@@ -41,7 +41,7 @@ def decisions(
 ) -> dg.MaterializeResult[None]:
     """Which of some models is better, decided with as few questions as it takes; each materialization is a decision."""
     options = CallOptions(**part_of(config, CallOptions))
-    place = workspace.workspace(context.log, options, spender=context.run_id)
+    place = workspace.workspace(context.log, options, spender=context.run.run_id)
     curve: list[dict[str, Any]] = []
     with canceled_when_interrupted(context):
         decision = prepare(DecisionRequest(**part_of(config, DecisionRequest)), place)

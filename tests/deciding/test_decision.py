@@ -1,5 +1,7 @@
 """Decisions at a real endpoint and on a real lake."""
 
+from collections import Counter
+
 import polars as pl
 import pytest
 
@@ -12,6 +14,7 @@ from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.runs.workspace import Workspace
 from tests.deciding.deciding import decided, judging, one_try, remember, request
+from tests.ensembles import prompt_of, truth
 from tests.runs import asked_of, own_engine, stored_run
 
 pytestmark = pytest.mark.integration
@@ -75,7 +78,7 @@ def test_what_was_asked_is_in_no_leaderboard_and_its_run_says_that_it_is_a_part(
     with open_catalog(workspace.settings.warehouse) as catalog:
         assert catalog.sql("select count(*) from leaderboard").fetchall() == [(0,)]
         assert catalog.sql("select count(*) from judgements").fetchall() == [(2 * row["n_asked"],)]
-        assert catalog.sql("select status from runs").fetchall() == [("partial",)] * 2
+        assert catalog.sql("select status from runs").fetchall() == [("decision",)] * 2
 
 
 def test_a_full_evaluation_pays_only_for_the_rest(mock, workspace, tmp_path):
@@ -258,6 +261,27 @@ def test_a_decision_with_another_candidate_asks_only_what_is_new(mock, workspace
     assert row["state"] == other["state"] == "decided"
     assert asked_of(mock, "strong") == max(row["n_asked"], other["n_asked"])
     assert mock.stats()["repeated"] == 0
+
+
+def test_strategies_are_decided_between_where_a_rule_grades(mock, workspace, tmp_path):
+    said = Counter()
+
+    def script(body, _):
+        said[prompt_of(body)] += 1
+        return "The answer is 0." if said[prompt_of(body)] == 1 else truth(body)  # one of three samples is wrong
+
+    mock.options.script = script
+    asked = request(
+        mock, tmp_path, "model", benchmarks=["gsm8k"], judge_models=None, questions=None, samples=3,
+        strategies=["single", "plurality"],
+    )  # fmt: skip
+
+    row, curve = decided(asked, workspace)
+
+    assert row["best"] == ["model@@default plurality"]
+    assert (row["judges"], row["margin"]) == (["rule:numeric"], 0.02)
+    assert curve["estimate"][-1] < 0
+    assert mock.stats()["requests"] == 3 * row["n_asked"]
 
 
 @pytest.mark.parametrize("seed", range(5))
