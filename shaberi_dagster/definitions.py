@@ -6,6 +6,7 @@ import dagster as dg
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.assets import ASSETS
+from shaberi_dagster.defs.decisions import DECISION_JOBS, DECISIONS
 from shaberi_dagster.defs.ensemble_import import ENSEMBLE, import_ensemble_job
 from shaberi_dagster.defs.execution import execute
 from shaberi_dagster.defs.export import EXPORTS
@@ -19,8 +20,8 @@ for _problem in ALL_BENCHMARKS.problems():
     dg.get_dagster_logger().warning(str(_problem))  # it stops no other
 
 defs = dg.Definitions(
-    assets=[*ASSETS, *EXPORTS, *LEGACY, *ENSEMBLE],
-    jobs=[*JOBS, import_legacy, import_ensemble_job, reprocess],
+    assets=[*ASSETS, *EXPORTS, *LEGACY, *ENSEMBLE, *DECISIONS],
+    jobs=[*JOBS, *DECISION_JOBS, import_legacy, import_ensemble_job, reprocess],
     schedules=[nightly_compaction],
     sensors=[run_spec_folder],
     resources={"workspace": WorkspaceResource()},

@@ -65,7 +65,7 @@ def materialize(
     """
     spec = stored_spec(run_id, workspace)
     own = [name for name in spec.benchmarks if name in benchmarks]
-    if not own:
+    if not own or (spec.is_partial and stage in DERIVED):
         return []
     if spec.origin == "imported" and stage != "judgements":
         return reprocess_imported(stage, [run_id], own, workspace)

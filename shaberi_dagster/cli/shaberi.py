@@ -11,6 +11,7 @@ from shaberi_dagster.cli.compare import COMPARE_EPILOG, compare
 from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.cli.copy_lake import EPILOG as COPY_LAKE_EPILOG
 from shaberi_dagster.cli.copy_lake import copy_lake
+from shaberi_dagster.cli.decide import DECIDE_EPILOG, decide
 from shaberi_dagster.cli.generate_cache import EPILOG as GENERATE_CACHE_EPILOG
 from shaberi_dagster.cli.generate_cache import generate_cache
 from shaberi_dagster.cli.new import EPILOG as NEW_EPILOG
@@ -259,6 +260,7 @@ def reprocess(
 
 
 app.command(epilog=COMPARE_EPILOG)(compare)
+app.command(epilog=DECIDE_EPILOG)(decide)
 app.command(epilog=PRICES_EPILOG)(prices)
 app.command(epilog=NEW_EPILOG)(new)
 app.command(cls=OptionsCommand, epilog=GENERATE_CACHE_EPILOG)(takes_models(generate_cache))

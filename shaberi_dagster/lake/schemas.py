@@ -161,7 +161,14 @@ RUNS = Table(
         Column("run_number", _INT, "N of -runN; null for a single run", source="RunSpec"),
         Column("spec", _TEXT, "The RunSpec", "JSON", "RunSpec", required=True),
         Column("spec_hash", _TEXT, "sha256 of the RunSpec", source="RunSpec", required=True),
-        Column("status", _TEXT, "State of the run", "running, complete, partial or error", "stages", required=True),
+        Column(
+            "status",
+            _TEXT,
+            "State of the run; decision: it has only what decisions asked, and is no evaluation",
+            "running, complete, partial, decision or error",
+            "stages",
+            required=True,
+        ),
         Column("status_by_benchmark", _TEXT, "State and error per benchmark", "JSON", "stages"),
         Column("created_at", _TIME, "When the spec was first stored", "UTC", "clock", required=True),
         Column("updated_at", _TIME, "When a stage last changed the run", "UTC", "clock", required=True),
@@ -646,8 +653,86 @@ JUDGE_CONFIGS = Table(
     ),
 )
 
+_DECISION = Column(
+    "decision_id",
+    _TEXT,
+    "The decision: candidates, judges, questions, margin and error",
+    source="request",
+    required=True,
+)
+
+DECISIONS = Table(
+    "decisions",
+    "Which of some models is better on some questions, decided with as few of them as it takes",
+    (
+        _DECISION,
+        Column("candidates", pl.List(_TEXT), "What is decided between: MODEL@@TAG, and a strategy", source="request"),
+        Column("run_ids", pl.List(_TEXT), "For each the partial run with what was asked for it", source="RunSpec"),
+        Column("judges", pl.List(_TEXT), "Who judges; a question's score is their mean", source="RunSpec"),
+        Column("question_sets", pl.List(_TEXT), "The questions", source="RunSpec"),
+        Column(
+            "n_questions", _INT, "Questions that all candidates can be asked", "questions", "RunSpec", required=True
+        ),
+        Column("margin", _FLOAT, "Differences up to it are practically equal", "reported scale", "request"),
+        Column("error", _FLOAT, "Wrong decisions that are allowed", "share", "request", required=True),
+        Column("seed", _INT, "Of the order and the audit draws", source="request", required=True),
+        Column("boundary", _TEXT, "What tells when it is sure", "history or anytime", "calibration", required=True),
+        Column("constant", _FLOAT, "Spreads the truth may be away; null where bets decide", source="calibration"),
+        Column("n_history", _INT, "Past models of these judges", "models", "scores", required=True),
+        Column("state", _TEXT, "How far it is", "running, decided or undecided", "decision", required=True),
+        Column("best", pl.List(_TEXT), "The best of them; several are equal within the margin", source="decision"),
+        Column("reason", _TEXT, "Why it is undecided", source="decision"),
+        Column("n_asked", _INT, "Questions of the order that were needed so far", "questions", "decision"),
+        Column("calls", _INT, "Calls made for it", "calls", "calls"),
+        Column("cost_usd", _FLOAT, "What they cost; null is unknown", "US dollars", "calls"),
+        Column("started_at", _TIME, "When it was first asked for", "UTC", "clock", required=True),
+        Column("updated_at", _TIME, "When its state last changed", "UTC", "clock", required=True),
+    ),
+)
+
+DECISION_LOOKS = Table(
+    "decision_looks",
+    "The curve of a decision: what was known of each pair after some questions",
+    (
+        _DECISION,
+        Column("n_asked", _INT, "Questions asked", "questions", "decision", required=True),
+        Column("a", _TEXT, "One candidate", source="decision", required=True),
+        Column("b", _TEXT, "Another one", source="decision", required=True),
+        Column("n_scored", _INT, "Of the questions asked, those with a score of both", "questions", "scores"),
+        Column("estimate", _FLOAT, "A - B over all questions", "reported scale", "decision"),
+        Column("lower", _FLOAT, "Lower end of its interval", "reported scale", "decision"),
+        Column("upper", _FLOAT, "Upper end of its interval", "reported scale", "decision"),
+        Column("verdict", _TEXT, "What is decided", "A, B, equal or open", "decision", required=True),
+        _CREATED,
+    ),
+)
+
+DECISION_CALIBRATIONS = Table(
+    "decision_calibrations",
+    "How sure a judge's history has to be, by replay of past models with families held out: one row per class of pairs",
+    (
+        Column("judges", pl.List(_TEXT), "Whose scores; their mean where they are several", source="scores"),
+        Column("question_sets", pl.List(_TEXT), "The questions", source="questions"),
+        Column("history_sha256", _TEXT, "sha256 of the scores that were replayed", source="scores", required=True),
+        Column("n_models", _INT, "Past models", "models", "scores", required=True),
+        Column("n_families", _INT, "Their families, by the first word of their names", "families", "scores"),
+        Column("margin", _FLOAT, "Differences up to it are practically equal", "reported scale", "request"),
+        Column("error", _FLOAT, "Wrong decisions that are allowed", "share", "request", required=True),
+        Column("constant", _FLOAT, "Spreads the truth may be away; null: none keeps the limits", source="replay"),
+        Column("mean_questions", _FLOAT, "Questions on average over all pairs", "questions", "replay"),
+        Column("class", _TEXT, "What the paired test over all questions says of the pair", "p<0.001, …", "replay"),
+        Column("n_pairs", _INT, "Pairs of the class", "pairs", "replay", required=True),
+        Column("class_mean_questions", _FLOAT, "Questions on average", "questions", "replay"),
+        Column("class_median_questions", _FLOAT, "Half of the pairs took no more", "questions", "replay"),
+        Column("share_wrong", _FLOAT, "Decisions that all questions contradict", "share", "replay"),
+        Column("share_equal", _FLOAT, "Decisions that they are equal within the margin", "share", "replay"),
+        _CREATED,
+    ),
+)
+
 _ALL = (
     *(QUESTIONS, RUNS, ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS, SCORES, METRICS, CALLS, PRICES, LIMIT_CHANGES),
     *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS, BASELINES, PROMPTS, JUDGE_CONFIGS),
+    *(DECISIONS, DECISION_LOOKS, DECISION_CALIBRATIONS),
 )
 TABLES: Mapping[str, Table] = {table.name: table for table in _ALL}

@@ -57,4 +57,8 @@ class RunPlan:
     def _benchmark(self, name: str) -> BenchmarkPlan:
         questions = load_questions(self.spec, name, self.workspace).questions
         by_id = {question.question_id: question for question in questions}
-        return BenchmarkPlan(get_benchmark(name), self.spec.benchmarks[name], by_id, questions[: self.spec.limit])
+        asked, settings = questions[: self.spec.limit], self.spec.benchmarks[name]
+        if settings.asked is not None:
+            chosen = frozenset(settings.asked)
+            asked = tuple(question for question in asked if question.question_id in chosen)
+        return BenchmarkPlan(get_benchmark(name), settings, by_id, asked)

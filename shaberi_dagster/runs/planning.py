@@ -79,6 +79,10 @@ def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = Tru
     check_model_name(request.model)
     check_run_tag(request.tag)
     stored = load_run(workspace.lake, run_id_of(request.model, request.tag))
+    if stored and stored.is_partial:
+        raise ConfigurationError(
+            f"run {stored.run_id} has only the questions that `shaberi decide` asked: give another --tag"
+        )
     if stored and stored.origin == "imported":
         return _judged_further(request, stored, workspace)
     benchmarks = [_entry(name, stored) for name in benchmarks_of(request, stored)]
@@ -748,7 +752,7 @@ def _names(pipeline: Sequence[PassSpec]) -> tuple[str, ...]:
 
 def _identity(settings: BenchmarkSpec) -> dict[str, Any]:
     own = settings.model_dump(
-        exclude={"source", "source_revision", "n_questions", "single", "strategies", "judges", "entry"}
+        exclude={"source", "source_revision", "n_questions", "single", "strategies", "judges", "entry", "asked"}
     )
     # The first of the samples is what strategies are compared with as soon as there are any.
     scale = settings.entry.model_dump(exclude={"title"}) if settings.entry else {}

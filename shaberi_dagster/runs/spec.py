@@ -343,6 +343,8 @@ class BenchmarkSpec(_Frozen):
     """Whose judgements were imported; `judges` are those that the run has here."""
     imported_samples: Annotated[int | None, Field(exclude_if=lambda number: number is None)] = None
     """Samples in all: each question's, and one more for each row that repeats a question. None: not imported."""
+    asked: Annotated[tuple[str, ...] | None, Field(exclude_if=lambda asked: asked is None)] = None
+    """Identities of the questions that a decision has asked so far; None: the run is none of a decision."""
 
     @property
     def all_judges(self) -> tuple[str, ...]:
@@ -515,6 +517,11 @@ class RunSpec(_Frozen):
         return None if self.origin == "imported" else _RUN_NUMBER.fullmatch(self.run_tag)
 
     @property
+    def is_partial(self) -> bool:
+        """Whether it has only what decisions asked: it is no evaluation, and has no scores and metrics."""
+        return any(one.asked is not None for one in self.benchmarks.values())
+
+    @property
     def spec_hash(self) -> str:
         """sha256 of the spec."""
         return sha256_json(self.model_dump(mode="json"))
@@ -558,7 +565,8 @@ class RunSpec(_Frozen):
 
     def n_questions(self, benchmark: str) -> int:
         """Questions planned for a benchmark, which is what each strategy answers."""
-        all_of_them = self.benchmarks[benchmark].n_questions
+        own = self.benchmarks[benchmark]
+        all_of_them = own.n_questions if own.asked is None else len(own.asked)
         return min(all_of_them, self.limit or all_of_them)
 
     def n_planned(self, benchmark: str) -> int:

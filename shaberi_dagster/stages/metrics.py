@@ -63,7 +63,7 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
         changed: Whether its metrics changed, so that the run's row is written even if its state is the same.
 
     Returns:
-        The run's state: `complete`, `partial` or `error`.
+        The run's state: `complete`, `partial`, `decision` (only what decisions asked) or `error`.
     """
     metrics = workspace.lake.read("metrics", {"run_id": spec.run_id, "null_policy": "legacy", "pipeline": BASELINE})
     states: dict[str, str] = {}
@@ -77,7 +77,7 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
         complete = wanted <= found
         states[name] = "complete" if complete else f"error: {error}" if error else "partial"
     done = all(state == "complete" for state in states.values())
-    status = "complete" if done else "error" if error else "partial"
+    status = "complete" if done else "error" if error else "decision" if spec.is_partial else "partial"
     by_benchmark = orjson.dumps(states).decode()
     row = workspace.lake.read("runs", {"run_id": spec.run_id})
     if not changed and row.select("status", "status_by_benchmark").rows() == [(status, by_benchmark)]:

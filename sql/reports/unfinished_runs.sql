@@ -1,7 +1,7 @@
--- Of some runs those that are not complete.
+-- Of some runs those that are not complete; what decisions asked is not meant to be.
 select run_id, model, run_tag, status, status_by_benchmark
 from runs
-where status <> 'complete'
+where status not in ('complete', 'decision')
   and ($models is null or list_contains($models, model))
   and ($tags is null or list_contains($tags, run_tag) or list_contains($tags, base_tag))
   and ($first_runs is null or run_number <= $first_runs)

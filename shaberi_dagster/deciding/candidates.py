@@ -1,0 +1,415 @@
+"""What is decided between: models and strategies, the questions they share, and what is known of their scores."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated
+
+import numpy as np
+import polars as pl
+from pydantic import BaseModel, ConfigDict, Field
+
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.evaluation import check_endpoints, materialize
+from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.passes.pipeline import BASELINE
+from shaberi_dagster.publishing import changed
+from shaberi_dagster.reports.reading import reported_scale
+from shaberi_dagster.runs.plan import RunPlan
+from shaberi_dagster.runs.planning import load_run, plan_run, store_run
+from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.metrics import set_status
+from shaberi_dagster.statistics.sequential import Floats, question_weights
+
+PARTIAL_TAG = "decide-"
+"""How the tags of runs begin that have only what decisions asked."""
+_MARGIN = 0.02  # of the highest score, as `compare` has it
+_FEWEST = 2
+
+
+class DecisionRequest(BaseModel):
+    """What to decide, as a user asks for it in the command line or the launchpad."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    candidates: Annotated[list[str], Field(description="Models, or MODEL@@TAG for a run that is there")]
+    tag: Annotated[str | None, Field(description="Tag of the runs of which what is asked will be a part")] = None
+    benchmarks: Annotated[list[str] | None, Field(description="Benchmark names, or all")] = None
+    judge_models: Annotated[list[str] | None, Field(description="Judges; a question's score is their mean")] = None
+    strategies: Annotated[
+        list[str] | None, Field(description="Consensus strategies; each of each model is a candidate of its own")
+    ] = None
+    samples: Annotated[int | None, Field(ge=1, description="Answers to each question")] = None
+    questions: Annotated[str | None, Field(description="Where questions come from: starter, hub or a folder")] = None
+    limit: Annotated[int | None, Field(ge=1, description="Only the first questions of each benchmark")] = None
+    base_url: Annotated[str | None, Field(description="OpenAI-compatible endpoint of the models, up to /v1")] = None
+    judge_base_url: Annotated[str | None, Field(description="Endpoint of the judges, up to /v1")] = None
+    api_key_variable: Annotated[str | None, Field(description="Environment variable with the key of base_url")] = None
+    judge_api_key_variable: Annotated[
+        str | None, Field(description="Environment variable with the key of judge_base_url")
+    ] = None
+    margin: Annotated[
+        float | None, Field(gt=0, description="Differences up to it are equal; none: 2 % of the scale's highest")
+    ] = None
+    error: Annotated[float, Field(gt=0, lt=0.5, description="Wrong decisions that are allowed, as a share")] = 0.01
+    seed: Annotated[int | None, Field(ge=0, description="Rotates the order; none: follows from what is decided")] = None
+
+    def run_request(self, model: str, tag: str) -> RunRequest:
+        """The evaluation of which a decision about a model asks a part."""
+        return RunRequest(model=model, tag=tag, **{name: getattr(self, name) for name in _OF_RUNS})
+
+
+_OF_RUNS = sorted(DecisionRequest.model_fields.keys() & RunRequest.model_fields.keys() - {"tag"})
+"""What a request says of the runs, in the words of theirs."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of those that are decided between.
+
+    Attributes:
+        spec: The evaluation, of which only a part may be asked.
+        strategy: Whose answers count; None: the plain samples.
+    """
+
+    spec: RunSpec
+    strategy: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called: its run, and the strategy if there is one."""
+        run = f"{self.spec.model}@@{self.spec.run_tag}"
+        return f"{run} {self.strategy}" if self.strategy else run
+
+    @property
+    def partial_run_id(self) -> str:
+        """The run that has what decisions asked of it."""
+        return run_id_of(self.spec.model, PARTIAL_TAG + self.spec.run_tag)
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether its model can still be asked."""
+        return self.spec.origin == "own"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The questions that are decided on.
+
+    Attributes:
+        questions: Benchmark and question_id of each.
+        question_sets: Their versions.
+        judges: By benchmark, who judges; a score is their mean.
+        highest: Of the reported scale, which begins at 0 or above.
+    """
+
+    questions: tuple[tuple[str, str], ...]
+    question_sets: tuple[str, ...]
+    judges: Mapping[str, tuple[str, ...]]
+    highest: float
+
+    @classmethod
+    def of(
+        cls,
+        questions: tuple[tuple[str, str], ...],
+        question_sets: tuple[str, ...],
+        judges: Mapping[str, tuple[str, ...]],
+    ) -> "Pool":
+        """The pool of some questions.
+
+        Raises:
+            ConfigurationError: There is none, or the benchmarks have unlike scales.
+        """
+        if not questions:
+            raise ConfigurationError("the candidates have no question in common")
+        scales = {scale[1] for name in judges if (scale := reported_scale(name))}
+        if len(scales) != 1:
+            raise ConfigurationError(
+                "scores on unlike scales have no mean: name benchmarks of one kind with --benchmarks"
+            )
+        return cls(questions, question_sets, judges, scales.pop())
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """The benchmark of each question."""
+        return [name for name, _ in self.questions]
+
+    @cached_property
+    def weights(self) -> Floats:
+        """What each question counts."""
+        return question_weights(self.benchmarks)
+
+    @property
+    def names(self) -> list[str]:
+        """The benchmarks."""
+        return list(dict.fromkeys(self.benchmarks))
+
+    @property
+    def panel(self) -> list[str]:
+        """All judges, each once."""
+        return list(dict.fromkeys(judge for judges in self.judges.values() for judge in judges))
+
+    @property
+    def margin(self) -> float:
+        """Differences that do not matter, unless somebody says otherwise."""
+        return _MARGIN * self.highest
+
+    @property
+    def is_ruled(self) -> bool:
+        """Whether rules say right or wrong."""
+        return any(get_benchmark(name).has_rule for name in self.names)
+
+    def matrix(self, rows: pl.DataFrame, models: Sequence[str]) -> Floats:
+        """Scores as models × questions: the mean of the judges, where all of them gave one.
+
+        Args:
+            rows: model, benchmark, question_id, judge, score on the judge's scale.
+            models: In the order of the rows of the result.
+
+        Returns:
+            On the reported scale, within its ends; NaN is no score.
+        """
+        scores = np.full((len(models), len(self.questions)), np.nan)
+        places = pl.DataFrame(
+            [(name, question, index) for index, (name, question) in enumerate(self.questions)],
+            schema={"benchmark": pl.String, "question_id": pl.String, "place": pl.Int64},
+            orient="row",
+        )
+        factors = pl.DataFrame(
+            [
+                (n, judge, ALL_BENCHMARKS[n].reported_multiplier, len(own))
+                for n, own in self.judges.items()
+                for judge in own
+            ],
+            schema={"benchmark": pl.String, "judge": pl.String, "factor": pl.Float64, "n_judges": pl.Int64},
+            orient="row",
+        )
+        means = (
+            rows.drop_nulls("score")
+            .join(factors, on=["benchmark", "judge"])
+            .join(places, on=["benchmark", "question_id"])
+            .group_by("model", "place", "judge", "n_judges")
+            .agg(score=(pl.col("score") * pl.col("factor")).mean())
+            .group_by("model", "place", "n_judges")
+            .agg(pl.col("score").sort().mean(), n=pl.len())
+            .filter(pl.col("n") == pl.col("n_judges"))
+            .join(pl.DataFrame({"model": models}, schema={"model": pl.String}).with_row_index("row"), on="model")
+        )
+        scores[means["row"].to_numpy(), means["place"].to_numpy()] = means["score"].clip(0, self.highest).to_numpy()
+        return scores
+
+
+def find_candidates(request: DecisionRequest, workspace: Workspace) -> list[Candidate]:
+    """Those that a request is about.
+
+    Raises:
+        ConfigurationError: Fewer than two are named, or one of them cannot be evaluated so.
+    """
+    names = list(dict.fromkeys(request.candidates))
+    strategies: Sequence[str | None] = list(dict.fromkeys(request.strategies or ())) or [None]
+    if len(names) * len(strategies) < _FEWEST:
+        raise ConfigurationError("a decision is between two or more: name more models, or more than one --strategy")
+    specs = [_full_spec(name, request, workspace) for name in names]
+    return [Candidate(spec, strategy) for spec in specs for strategy in strategies]
+
+
+def _full_spec(name: str, request: DecisionRequest, workspace: Workspace) -> RunSpec:
+    """The evaluation that a candidate's name stands for, as it is stored or as it would be."""
+    model, _, own_tag = name.rpartition("@@")
+    tag = own_tag if model else request.tag or _only_tag(name, workspace.lake) or "default"
+    model = check_model_name(model or name)
+    stored = load_run(workspace.lake, run_id_of(model, check_run_tag(tag)))
+    if stored is None or stored.origin == "own":
+        return plan_run(request.run_request(model, tag), workspace)
+    names = [one for one in request.benchmarks or ["all"] if one != "all"] or list(stored.benchmarks)
+    if lacking := [one for one in names if one not in stored.benchmarks]:
+        raise ConfigurationError(f"run {stored.run_id} was imported without {lacking[0]}")
+    asked = set(request.judge_models or ())
+    return stored.model_copy(
+        update={
+            "benchmarks": {
+                one: own.model_copy(update={"judges": tuple(j for j in own.all_judges if not asked or j in asked)})
+                for one, own in stored.benchmarks.items()
+                if one in names
+            }
+        }
+    )
+
+
+def _only_tag(model: str, lake: Lake) -> str | None:
+    """The tag of the model's only evaluation; None if it has none.
+
+    Raises:
+        ConfigurationError: It has several.
+    """
+    rows = lake.read("runs", {"model": model}, ["run_tag", "superseded_by"]).filter(pl.col("superseded_by").is_null())
+    tags = sorted(tag for tag in rows["run_tag"] if not tag.startswith(PARTIAL_TAG))
+    if len(tags) > 1:
+        raise ConfigurationError(
+            f"{model} has several runs: name one as {model}@@TAG, or give --tag; tags: {', '.join(tags)}"
+        )
+    return tags[0] if tags else None
+
+
+def find_pool(candidates: Sequence[Candidate], workspace: Workspace) -> Pool:
+    """The questions that all candidates can be asked, and who judges them.
+
+    Raises:
+        ConfigurationError: They share none, are judged by others, or the benchmarks have unlike scales.
+    """
+    first = candidates[0].spec
+    names = [name for name in first.benchmarks if all(name in one.spec.benchmarks for one in candidates)]
+    judges = {name: _judges(name, candidates) for name in names}
+    plans = [RunPlan(one.spec, names, workspace).benchmarks for one in candidates]
+    shared = {
+        name: set.intersection(*({question.question_id for question in plan[name].asked} for plan in plans))
+        for name in names
+    }
+    questions = tuple(
+        (name, question.question_id)
+        for name in names
+        for question in plans[0][name].asked
+        if question.question_id in shared[name]
+    )
+    return Pool.of(questions, tuple(first.benchmarks[name].question_set for name in names), judges)
+
+
+def _judges(benchmark: str, candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    """Who judges a benchmark: the same for all; of rules the one that leaves least untold."""
+    found = {one.spec.benchmarks[benchmark].judges for one in candidates}
+    if get_benchmark(benchmark).has_rule:
+        found = {judges[-1:] for judges in found}
+    if len(found) > 1 or not min(found):
+        named = "; ".join(
+            f"{one.name}: {', '.join(one.spec.benchmarks[benchmark].judges) or 'nobody'}" for one in candidates
+        )
+        raise ConfigurationError(f"{benchmark} is not judged by the same for all ({named}): name who with --judge")
+    (judges,) = found
+    return tuple(sorted(judges))
+
+
+class Scores:
+    """What is known of the candidates, and how more of it is asked for.
+
+    Args:
+        candidates: Those that are decided between.
+        pool: The questions.
+        workspace: Where to read and write, and how calls are made.
+    """
+
+    def __init__(self, candidates: Sequence[Candidate], pool: Pool, workspace: Workspace) -> None:
+        self._candidates, self._pool, self._workspace = candidates, pool, workspace
+        self._tried: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+        self._names = [one.name for one in candidates]
+        self._evaluated = self._of_evaluations()
+
+    def known(self) -> Floats:
+        """What there is: candidates × questions; NaN is no score. Scores of evaluations count before those of parts."""
+        partial = self._pool.matrix(self._of_parts(), self._names)
+        return np.where(np.isnan(self._evaluated), partial, self._evaluated)
+
+    def unasked(self, questions: Iterable[int]) -> dict[str, list[tuple[str, str]]]:
+        """Which of these questions, without a score, each partial run would have to be asked, by run id."""
+        missing: dict[str, dict[tuple[str, str], None]] = {}
+        wanted, known = list(questions), self.known()
+        for row, one in enumerate(self._candidates):
+            if one.can_be_asked:
+                own = missing.setdefault(one.partial_run_id, {})
+                own |= dict.fromkeys(self._pool.questions[i] for i in wanted if np.isnan(known[row, i]))
+        return {run_id: list(own) for run_id, own in missing.items() if own}
+
+    def ask(self, questions: Iterable[int], rows: Iterable[int]) -> None:
+        """Have these questions answered and judged, for those candidates that no evaluation has scored on them.
+
+        Args:
+            questions: Places in the pool.
+            rows: Which candidates.
+
+        Raises:
+            EndpointError: An endpoint cannot be reached or refuses us.
+        """
+        specs = {self._candidates[row].partial_run_id: self._candidates[row].spec for row in rows}
+        missing = self.unasked(questions)
+        for run_id, own in missing.items():
+            if run_id not in specs or self._tried[run_id] >= set(own):
+                continue
+            if not self._tried[run_id]:
+                self._check(specs[run_id])
+            self._tried[run_id] |= set(own)
+            self._ask(partial_spec(specs[run_id], own, self._workspace.lake))
+
+    def _ask(self, spec: RunSpec) -> None:
+        workspace, names = self._workspace, list(spec.benchmarks)
+        store_run(spec, workspace)
+        stages = ["answers", *(["consensus"] if spec.has_consensus else []), "judgements"]
+        for stage in stages:
+            materialize(stage, spec.run_id, names, workspace)
+        set_status(spec, workspace)
+        changed(spec.run_id, workspace)
+
+    def _check(self, spec: RunSpec) -> None:
+        judged = [name for name in self._pool.names if not get_benchmark(name).has_rule]
+        judges = [judge for name in judged for judge in self._pool.judges[name]]
+        check_endpoints(spec, self._workspace, answers=self._pool.names, judges=judges)
+
+    def _of_evaluations(self) -> Floats:
+        """From the scores of whole runs."""
+        columns = ["run_id", "benchmark", "question_id", "strategy", "judge", "pipeline", "score"]
+        keys = {"run_id": [one.spec.run_id for one in self._candidates], "benchmark": self._pool.names}
+        rows = self._workspace.lake.read("scores", keys, columns).filter(pipeline=BASELINE)
+        return self._pool.matrix(
+            self._named(rows, {one.name: one.spec.run_id for one in self._candidates}), self._names
+        )
+
+    def _of_parts(self) -> pl.DataFrame:
+        """From the judgements of partial runs."""
+        columns = ["run_id", "benchmark", "question_id", "strategy", "judge", "status", "superseded", "score"]
+        keys = {"run_id": [one.partial_run_id for one in self._candidates], "benchmark": self._pool.names}
+        rows = self._workspace.lake.read("judgements", keys, columns)
+        rows = rows.filter(~pl.col("superseded"), pl.col("status") == "ok")
+        return self._named(rows, {one.name: one.partial_run_id for one in self._candidates})
+
+    def _named(self, rows: pl.DataFrame, runs: Mapping[str, str]) -> pl.DataFrame:
+        """The rows of each candidate, by its name."""
+        strategies = {one.name: one.strategy for one in self._candidates}
+        parts = [
+            rows.filter(pl.col("run_id") == run_id, pl.col("strategy").eq_missing(pl.lit(strategies[name])))
+            .with_columns(model=pl.lit(name))
+            .select("model", "benchmark", "question_id", "judge", "score")
+            for name, run_id in runs.items()
+        ]
+        return pl.concat(parts)
+
+
+def partial_spec(spec: RunSpec, questions: Iterable[tuple[str, str]], lake: Lake) -> RunSpec:
+    """The part of an evaluation that decisions ask: what they asked before, and some more questions.
+
+    Its requests are those of the evaluation, so whoever goes on with that pays only for the rest.
+
+    Args:
+        spec: The evaluation.
+        questions: Benchmark and question_id.
+        lake: Where the part is stored, if there is one.
+
+    Raises:
+        ConfigurationError: A run with its tag is no part of an evaluation.
+    """
+    run_id = run_id_of(spec.model, check_run_tag(PARTIAL_TAG + spec.run_tag))
+    before = load_run(lake, run_id)
+    if before and not before.is_partial:
+        raise ConfigurationError(f"run {run_id} is no decision's: give another --tag")
+    asked = {name: dict.fromkeys(own.asked or ()) for name, own in before.benchmarks.items()} if before else {}
+    for name, question in questions:
+        asked.setdefault(name, {})[question] = None
+    judges = {judge.name: judge for judge in (*(before.judges if before else ()), *spec.judges)}
+    benchmarks = {
+        name: own.model_copy(update={"asked": tuple(sorted(asked[name]))})
+        for name, own in ((before.benchmarks if before else {}) | spec.benchmarks).items()
+        if name in asked
+    }
+    update = {"run_tag": PARTIAL_TAG + spec.run_tag, "benchmarks": benchmarks, "judges": tuple(judges.values())}
+    return spec.model_copy(update=update | {"passes": ()})

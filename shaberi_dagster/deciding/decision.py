@@ -1,0 +1,327 @@
+"""A decision from its first look to its last: questions are asked in rounds, until what is known suffices."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from shaberi_dagster.deciding.candidates import (
+    Candidate,
+    DecisionRequest,
+    Pool,
+    Scores,
+    find_candidates,
+    find_pool,
+)
+from shaberi_dagster.deciding.history import calibrated, past_scores
+from shaberi_dagster.identity import sha256_json
+from shaberi_dagster.lake.schemas import DECISION_LOOKS, DECISIONS
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.statistics.calibration import Calibration
+from shaberi_dagster.statistics.sequential import (
+    Anytime,
+    Floats,
+    History,
+    Indices,
+    Order,
+    looks,
+    mean_differences,
+)
+
+Verdict = Literal["A", "B", "equal", "open"]
+State = Literal["running", "decided", "undecided"]
+_MOST_MISSING = 0.1
+"""Of the questions, without a score of both in the end: their scores could decide otherwise."""
+_MOST_FAILING = 0.5
+"""Of the questions that were asked: then something else is wrong than a question."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is known of a pair after some questions.
+
+    Attributes:
+        a: One candidate, by its place.
+        b: The other.
+        n_asked: Questions asked.
+        n_scored: Of these, with a score of both.
+        estimate: A - B over all questions.
+        lower: Lower end of its interval.
+        upper: Upper end.
+        verdict: What is decided.
+    """
+
+    a: int
+    b: int
+    n_asked: int
+    n_scored: int
+    estimate: float
+    lower: float
+    upper: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """What tells when a pair is decided: a judge's calibrated history, or bets that need none.
+
+    Attributes:
+        weights: What each question counts.
+        margin: Differences up to it are practically equal.
+        order: Of the questions.
+        history: What past models say; None: bets decide.
+        calibration: How sure the history has to be; also where it cannot be calibrated, and bets decide.
+        bets: The bets.
+    """
+
+    weights: Floats
+    margin: float
+    order: Order
+    history: History | None
+    calibration: Calibration | None
+    bets: Anytime
+
+    @property
+    def name(self) -> Literal["history", "anytime"]:
+        """Which of the two."""
+        return "history" if self.history else "anytime"
+
+    def look(self, scores_a: Floats, scores_b: Floats, n_asked: int) -> tuple[float, float, float, Verdict]:
+        """Estimate, ends of its interval, and what is decided after some questions.
+
+        Args:
+            scores_a: Of one pair, shape (questions,); NaN is none.
+            scores_b: Likewise.
+            n_asked: How many of the order count.
+        """
+        differences = np.full(len(self.weights), np.nan)
+        asked = self.order.questions[:n_asked]
+        differences[asked] = (scores_a - scores_b)[asked]
+        nothing = np.zeros_like(differences)
+        if self.history and self.calibration and self.calibration.constant:
+            curve = self.history.curve(differences[None], nothing[None], self.order, [n_asked])
+            better, equal = curve.decided(self.calibration.constant, self.margin)
+            estimate = float(curve.estimates[0, 0])
+            reach = self.calibration.constant * float(curve.spreads[0, 0])
+            return (
+                estimate,
+                estimate - reach,
+                estimate + reach,
+                _verdict(int(np.sign(estimate)) if better[0, 0] else 0, is_equal=bool(equal[0, 0])),
+            )
+        signs, equals = self.bets.decided(differences[None], nothing[None], self.order, [n_asked], self.margin)
+        estimate = float(mean_differences(differences, nothing, self.weights))
+        lower, upper = self.bets.interval(differences, self.order, n_asked)
+        return estimate, lower, upper, _verdict(int(signs[0, 0]), is_equal=bool(equals[0, 0]))
+
+
+def _verdict(sign: int, *, is_equal: bool) -> Verdict:
+    if is_equal:
+        return "equal"
+    return {1: "A", -1: "B"}.get(sign, "open")  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is decided, and how; `decide` brings it to its end.
+
+    Attributes:
+        request: What was asked for.
+        candidates: Those that it is between.
+        pool: The questions.
+        boundary: What tells when it is sure.
+        n_history: Past models of the judges.
+        error: Wrong decisions that are allowed.
+        seed: Of the order.
+        started_at: When it was first asked for.
+    """
+
+    request: DecisionRequest
+    candidates: tuple[Candidate, ...]
+    pool: Pool
+    boundary: Boundary
+    n_history: int
+    seed: int
+    started_at: datetime
+
+    @property
+    def decision_id(self) -> str:
+        """Its identity."""
+        return decision_id(self.request, self.candidates, self.pool, self.boundary.margin)
+
+    @property
+    def looks(self) -> list[int]:
+        """After how many questions one looks."""
+        return looks(len(self.pool.questions))
+
+
+def decision_id(request: DecisionRequest, candidates: Sequence[Candidate], pool: Pool, margin: float) -> str:
+    """Identity of a decision: who is decided between, by whom, on which questions, how surely."""
+    return sha256_json(
+        {
+            "candidates": [one.name for one in candidates],
+            "judges": {name: list(judges) for name, judges in pool.judges.items()},
+            "questions": sha256_json([list(question) for question in pool.questions]),
+            "margin": margin,
+            "error": request.error,
+            "seed": request.seed,
+        }
+    )[:16]
+
+
+def prepare(request: DecisionRequest, workspace: Workspace) -> Decision:
+    """Everything up to the first question; of the lake only a calibration may be written.
+
+    Raises:
+        ConfigurationError: What is asked for cannot be decided.
+    """
+    candidates = tuple(find_candidates(request, workspace))
+    pool = find_pool(candidates, workspace)
+    margin = pool.margin if request.margin is None else request.margin
+    identity = decision_id(request, candidates, pool, margin)
+    stored = workspace.lake.read("decisions", {"decision_id": identity}, ["started_at"])
+    seed = int(identity[:12], 16) if request.seed is None else request.seed
+    past = past_scores(pool, workspace.lake)
+    calibration = calibrated(pool, past, margin, request.error, workspace)
+    others = past.without({one.spec.model for one in candidates})
+    rng = np.random.default_rng(seed)
+    bets = Anytime(pool.weights, pool.highest, request.error / (len(candidates) - 1))
+    history = None
+    if calibration and calibration.holds:
+        history = History.of(others.scores, pool.weights)
+    order = history.order(rng) if history else bets.order(rng)
+    return Decision(
+        request,
+        candidates,
+        pool,
+        Boundary(pool.weights, margin, order, history, calibration, bets),
+        len(past.models),
+        seed,
+        stored["started_at"][0] if stored.height else datetime.now(UTC),
+    )
+
+
+def decide(decision: Decision, workspace: Workspace, told: Callable[[Sequence[Look]], object] = lambda _: None) -> None:
+    """Ask and look until the best are known, or until it cannot be told; what is stored already is not asked again.
+
+    Args:
+        decision: From `prepare`.
+        workspace: Where to read and write, and how calls are made.
+        told: Is told of each round.
+
+    Raises:
+        EndpointError: An endpoint cannot be reached or refuses us; the same decision goes on where it was.
+    """
+    scores = Scores(decision.candidates, decision.pool, workspace)
+    journal = _Record(decision, workspace)
+    alive = list(range(len(decision.candidates)))
+    verdicts: dict[tuple[int, int], Verdict] = {}
+    journal.state("running", alive, 0)
+    for n_asked in _rounds(decision, scores):
+        asked = decision.boundary.order.questions[:n_asked]
+        scores.ask(asked, alive)
+        known = scores.known()
+        found = [_look(decision, known, pair, n_asked) for pair in combinations(alive, 2) if pair not in verdicts]
+        verdicts |= {(one.a, one.b): one.verdict for one in found if one.verdict != "open"}
+        journal.add(found)
+        told(found)
+        beaten = {b if verdict == "A" else a for (a, b), verdict in verdicts.items() if verdict in {"A", "B"}}
+        alive = [one for one in alive if one not in beaten]
+        reason = _hindrance(decision, workspace, found, n_asked)
+        if all(pair in verdicts for pair in combinations(alive, 2)):
+            journal.state("decided", alive, n_asked)
+            return
+        if reason:
+            journal.state("undecided", alive, n_asked, reason)
+            return
+        journal.state("running", alive, n_asked)
+
+
+def _rounds(decision: Decision, scores: Scores) -> Iterator[int]:
+    """The looks; only the last one where nothing has to be asked."""
+    order = decision.boundary.order.questions
+    if not scores.unasked(order):
+        yield len(order)
+    else:
+        yield from decision.looks
+
+
+def _look(decision: Decision, known: Floats, pair: tuple[int, int], n_asked: int) -> Look:
+    a, b = pair
+    asked: Indices = decision.boundary.order.questions[:n_asked]
+    n_scored = int((~np.isnan(known[a, asked] - known[b, asked])).sum())
+    estimate, lower, upper, verdict = decision.boundary.look(known[a], known[b], n_asked)
+    look = Look(a, b, n_asked, n_scored, estimate, lower, upper, verdict)
+    missing = 1 - n_scored / n_asked
+    ended = n_asked == len(decision.pool.questions)
+    unsure = n_scored == 0 or missing > (_MOST_MISSING if ended else _MOST_FAILING)
+    return replace(look, verdict="open") if unsure else look
+
+
+def _hindrance(decision: Decision, workspace: Workspace, found: Sequence[Look], n_asked: int) -> str | None:
+    """Why nothing more can be known; None if more can."""
+    if objection := workspace.budget.objection():
+        return objection
+    failing = [one for one in found if 1 - one.n_scored / n_asked > _MOST_FAILING]
+    if failing:
+        return f"of {n_asked} questions only {min(one.n_scored for one in failing)} have a score of both"
+    if n_asked == len(decision.pool.questions):
+        return "too many questions have no score of both"
+    return None
+
+
+class _Record:
+    """What of a decision is written down while it is made."""
+
+    def __init__(self, decision: Decision, workspace: Workspace) -> None:
+        self._decision, self._workspace = decision, workspace
+        self._looks: list[dict[str, Any]] = []
+
+    def add(self, found: Sequence[Look]) -> None:
+        names = [one.name for one in self._decision.candidates]
+        own = {"decision_id": self._decision.decision_id, "created_at": datetime.now(UTC)}
+        self._looks += [vars(one) | {"a": names[one.a], "b": names[one.b]} | own for one in found]
+        frame = pl.DataFrame(self._looks, schema=DECISION_LOOKS.schema)
+        frame = frame.with_columns(pl.col("estimate", "lower", "upper").fill_nan(None))
+        self._workspace.lake.replace("decision_looks", frame, {"decision_id": self._decision.decision_id})
+
+    def state(self, state: State, best: Sequence[int], n_asked: int, reason: str | None = None) -> None:
+        decision, boundary = self._decision, self._decision.boundary
+        names = [one.name for one in decision.candidates]
+        calls, cost = self._spent()
+        row = {
+            "decision_id": decision.decision_id,
+            "candidates": names,
+            "run_ids": [one.partial_run_id for one in decision.candidates],
+            "judges": decision.pool.panel,
+            "question_sets": list(decision.pool.question_sets),
+            "n_questions": len(decision.pool.questions),
+            "margin": boundary.margin,
+            "error": decision.request.error,
+            "seed": decision.seed,
+            "boundary": boundary.name,
+            "constant": boundary.calibration.constant if boundary.history and boundary.calibration else None,
+            "n_history": decision.n_history,
+            "state": state,
+            "best": [names[one] for one in best] if state == "decided" else None,
+            "reason": reason,
+            "n_asked": n_asked,
+            "calls": calls,
+            "cost_usd": cost,
+            "started_at": decision.started_at,
+            "updated_at": datetime.now(UTC),
+        }
+        frame = pl.DataFrame([row], schema=DECISIONS.schema)
+        self._workspace.lake.replace("decisions", frame, {"decision_id": decision.decision_id})
+
+    def _spent(self) -> tuple[int, float | None]:
+        """Calls since the decision was first asked for, and what they cost if that is known."""
+        runs = sorted({one.partial_run_id for one in self._decision.candidates})
+        rows = self._workspace.lake.read("calls", {"run_id": runs}, ["created_at", "cost_usd", "status"])
+        own = rows.filter(pl.col("created_at") >= self._decision.started_at)
+        costs = own.filter(status="ok")["cost_usd"]
+        return own.height, None if costs.has_nulls() else float(costs.sum())

@@ -1,0 +1,167 @@
+"""What the past tells of a pool of questions: scores of other models by the same judges, and how sure they make one."""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+import polars as pl
+
+from shaberi_dagster.deciding.candidates import Pool
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.schemas import DECISION_CALIBRATIONS
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.passes.pipeline import BASELINE
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.statistics.calibration import CLASSES, Calibration, ClassResult, calibrate, family_of
+from shaberi_dagster.statistics.sequential import Floats
+
+_MOST_MISSING = 0.125
+"""Of the questions, in the scores of a past model."""
+_LEAST_MEAN = 0.4
+"""Of the highest score: models below it fail in ways of their own. Where rules say right or wrong, none is left out."""
+_SEED = 20_261_122
+
+
+@dataclass(frozen=True)
+class Past:
+    """Scores of past models.
+
+    Attributes:
+        models: Their names.
+        scores: Models × questions on the reported scale; NaN is no score.
+    """
+
+    models: tuple[str, ...]
+    scores: Floats
+
+    def without(self, models: Collection[str]) -> "Past":
+        """The others."""
+        kept = [row for row, name in enumerate(self.models) if name not in models]
+        return Past(tuple(self.models[row] for row in kept), self.scores[kept])
+
+    @property
+    def sha256(self) -> str:
+        """Identity of the scores and their models' names."""
+        content = hashlib.sha256("\n".join(self.models).encode())
+        content.update(np.ascontiguousarray(self.scores).tobytes())
+        return content.hexdigest()
+
+
+def past_scores(pool: Pool, lake: Lake) -> Past:
+    """The scores of whole evaluations by the pool's judges; a model with several has the mean of them.
+
+    Args:
+        pool: The questions and their judges; another judge's scores are never used.
+        lake: Where scores are.
+    """
+    columns = ["run_id", "model", "benchmark", "question_id", "strategy", "judge", "pipeline", "score"]
+    rows = lake.read("scores", {"benchmark": pool.names, "judge": pool.panel}, columns)
+    replaced = lake.read("runs", columns=["run_id", "superseded_by"]).drop_nulls("superseded_by")
+    rows = rows.filter(pl.col("pipeline") == BASELINE, pl.col("strategy").is_null())
+    rows = rows.join(replaced, on="run_id", how="anti")
+    models = rows["model"].unique().sort().to_list()
+    scores = pool.matrix(rows, models)
+    scored = ~np.isnan(scores)
+    means = np.where(scored, scores, 0.0).sum(axis=1) / np.maximum(scored.sum(axis=1), 1)
+    enough = scored.mean(axis=1) >= 1 - _MOST_MISSING
+    kept = np.flatnonzero(enough & (pool.is_ruled | (means >= _LEAST_MEAN * pool.highest)))
+    return Past(tuple(models[row] for row in kept), scores[kept])
+
+
+def calibrated(pool: Pool, past: Past, margin: float, error: float, workspace: Workspace) -> Calibration | None:
+    """How sure the pool's judges have to be: as it was found before for the same scores, else by a new replay.
+
+    Args:
+        pool: The questions and their judges.
+        past: Of the pool.
+        margin: Differences up to it are practically equal.
+        error: Wrong decisions that are allowed.
+        workspace: Where calibrations are kept.
+
+    Returns:
+        None where there is too little history.
+    """
+    digest = past.sha256
+    stored = workspace.lake.read("decision_calibrations", {"history_sha256": digest})
+    stored = stored.filter(margin=margin, error=error)
+    if stored.height:
+        return _stored(stored)
+    rng = np.random.default_rng(_SEED)
+    families = [family_of(model) for model in past.models]
+    found = calibrate(past.scores, families, pool.benchmarks, pool.weights, margin=margin, error=error, rng=rng)
+    if found:
+        workspace.lake.append("decision_calibrations", _rows(found, pool, digest))
+    return found
+
+
+def judged_pool(judge: str, benchmarks: Sequence[str], lake: Lake) -> Pool:
+    """The questions of which a judge has scored most models, of each benchmark the set that most were asked.
+
+    Args:
+        judge: Whose history it is.
+        benchmarks: Of these; those that it has not judged are left out.
+        lake: Where scores are.
+
+    Raises:
+        ConfigurationError: It has judged none of them.
+    """
+    columns = ["model", "benchmark", "question_set", "question_id", "strategy", "judge", "pipeline"]
+    rows = lake.read("scores", {"judge": judge, "benchmark": list(benchmarks)}, columns)
+    rows = rows.filter(pl.col("pipeline") == BASELINE, pl.col("strategy").is_null())
+    sets = (
+        rows.group_by("benchmark", "question_set")
+        .agg(n=pl.col("model").n_unique())
+        .sort("benchmark", "n", "question_set")
+        .unique("benchmark", keep="last")
+    )
+    if sets.is_empty():
+        raise ConfigurationError(f"{judge} has judged none of {', '.join(benchmarks)}")
+    chosen = rows.join(sets, on=["benchmark", "question_set"], how="semi")
+    questions = chosen.select("benchmark", "question_id").unique().sort(pl.all())
+    names = sets["benchmark"].sort().to_list()
+    return Pool.of(tuple(questions.iter_rows()), tuple(sets["question_set"].sort()), dict.fromkeys(names, (judge,)))
+
+
+def _rows(found: Calibration, pool: Pool, digest: str) -> pl.DataFrame:
+    about = {
+        "judges": pool.panel,
+        "question_sets": list(pool.question_sets),
+        "history_sha256": digest,
+        "created_at": datetime.now(UTC),
+        **{name: getattr(found, name) for name in _OF_CALIBRATION},
+    }
+    rows = [
+        about
+        | {
+            "class": one.name,
+            "n_pairs": one.n_pairs,
+            "class_mean_questions": one.mean_questions,
+            "class_median_questions": one.median_questions,
+            "share_wrong": one.share_wrong,
+            "share_equal": one.share_equal,
+        }
+        for one in found.classes
+    ]
+    return pl.DataFrame(rows, schema={name: DECISION_CALIBRATIONS.schema[name] for name in rows[0]})
+
+
+_OF_CALIBRATION = ("constant", "error", "margin", "n_models", "n_families", "mean_questions")
+
+
+def _stored(rows: pl.DataFrame) -> Calibration:
+    rows = rows.sort("created_at").unique("class", keep="last")
+    rows = rows.sort(pl.col("class").replace_strict({name: place for place, name in enumerate(CLASSES)}))
+    classes = tuple(
+        ClassResult(
+            row["class"],
+            row["n_pairs"],
+            row["class_mean_questions"],
+            row["class_median_questions"],
+            row["share_wrong"],
+            row["share_equal"],
+        )
+        for row in rows.iter_rows(named=True)
+    )
+    return Calibration(classes=classes, **{name: rows[name][0] for name in _OF_CALIBRATION})

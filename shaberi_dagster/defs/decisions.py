@@ -1,0 +1,175 @@
+"""Decisions between models, and the calibration of judges' histories: assets without partitions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+import polars as pl
+from pydantic import Field
+
+from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.deciding.candidates import DecisionRequest
+from shaberi_dagster.deciding.decision import Decision, Look, decide, prepare
+from shaberi_dagster.deciding.history import calibrated, judged_pool, past_scores
+from shaberi_dagster.defs.assets import OWNERS
+from shaberi_dagster.defs.interrupts import canceled_when_interrupted
+from shaberi_dagster.defs.metadata import column_schema, markdown_table
+from shaberi_dagster.defs.options import DECISION, DECISION_JOB, config_class, part_of
+from shaberi_dagster.defs.resources import WorkspaceResource
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.statistics.calibration import FEWEST_MODELS, Calibration
+
+CALIBRATION = "decision_calibrations"
+_KEEPS = "keeps_its_promise"
+
+DecisionConfig = config_class("DecisionConfig", "What to decide, and how to make calls.", DecisionRequest, CallOptions)
+
+
+@dg.asset(
+    key=DECISION,
+    deps=[CALIBRATION],
+    group_name="decisions",
+    kinds={"openai", "deltalake"},
+    owners=OWNERS,
+    metadata={"dagster/table_name": "decisions", "dagster/column_schema": column_schema("decisions")},
+)
+def decisions(
+    context: dg.AssetExecutionContext,
+    workspace: WorkspaceResource,
+    config: DecisionConfig,  # type: ignore[valid-type]
+) -> dg.MaterializeResult[None]:
+    """Which of some models is better, decided with as few questions as it takes; each materialization is a decision."""
+    options = CallOptions(**part_of(config, CallOptions))
+    place = workspace.workspace(context.log, options, spender=context.run.run_id)
+    curve: list[dict[str, Any]] = []
+    with canceled_when_interrupted(context):
+        decision = prepare(DecisionRequest(**part_of(config, DecisionRequest)), place)
+
+        def told(found: Sequence[Look]) -> None:
+            curve.extend(_row(decision, one) for one in found)
+            for one in found:
+                context.log_event(dg.AssetObservation(DECISION, metadata=_numbers(_row(decision, one))))
+
+        decide(decision, place, told)
+    (row,) = place.lake.read("decisions", {"decision_id": decision.decision_id}).rows(named=True)
+    metadata = {
+        "decision_id": decision.decision_id,
+        "state": row["state"],
+        "best": ", ".join(row["best"] or []),
+        "questions asked": row["n_asked"],
+        "questions": row["n_questions"],
+        "calls": row["calls"],
+        "boundary": row["boundary"],
+        "curve": dg.MetadataValue.md(markdown_table(pl.DataFrame(curve))),
+    }
+    return dg.MaterializeResult(metadata=metadata)
+
+
+def _row(decision: Decision, look: Look) -> dict[str, Any]:
+    names = [one.name for one in decision.candidates]
+    return {
+        "questions asked": look.n_asked,
+        "A": names[look.a],
+        "B": names[look.b],
+        "A - B": look.estimate,
+        "lower": look.lower,
+        "upper": look.upper,
+        "decided": look.verdict,
+    }
+
+
+def _numbers(row: dict[str, Any]) -> dict[str, Any]:
+    """What of a look Dagster can plot; it takes no number that is none."""
+    return {name: value for name, value in row.items() if value == value}  # noqa: PLR0124
+
+
+class CalibrationConfig(dg.Config):
+    """Whose history to replay."""
+
+    judges: list[str] = Field(default=[], description="Judges; none: all that judged enough models.")
+    error: float = Field(default=0.01, description="Wrong decisions that are allowed, as a share.")
+
+
+@dg.asset(
+    key=CALIBRATION,
+    deps=[dg.AssetKey(["scores", name]) for name in BENCHMARKS],
+    group_name="decisions",
+    kinds={"numpy", "deltalake"},
+    owners=OWNERS,
+    check_specs=[
+        dg.AssetCheckSpec(
+            _KEEPS, asset=CALIBRATION, description="Wrong decisions of the replay stay within what is promised."
+        )
+    ],
+    metadata={"dagster/table_name": CALIBRATION, "dagster/column_schema": column_schema(CALIBRATION)},
+)
+def decision_calibrations(
+    context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: CalibrationConfig
+) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with checks, Dagster wants the bare class
+    """How sure the history of each judge has to be before a decision stops: replays with families held out."""
+    place = workspace.workspace(context.log)
+    judges = config.judges or _judges(place.lake)
+    found: dict[str, Calibration | None] = {}
+    for judge in judges:
+        pool = judged_pool(judge, list(BENCHMARKS), place.lake)
+        found[judge] = calibrated(pool, past_scores(pool, place.lake), pool.margin, config.error, place)
+    broken = [judge for judge, one in found.items() if one and not one.holds]
+    small = [judge for judge, one in found.items() if one is None]
+    said = [
+        *(f"{judge} cannot be calibrated: its decisions use the anytime-valid boundary" for judge in broken),
+        *(f"{judge} has too little history" for judge in small),
+    ]
+    return dg.MaterializeResult(
+        metadata={"judges": len(judges), "replays": dg.MetadataValue.md(markdown_table(_table(found)))},
+        check_results=[
+            dg.AssetCheckResult(
+                check_name=_KEEPS,
+                passed=not broken,
+                severity=dg.AssetCheckSeverity.WARN,
+                description="; ".join(said) or "all judges keep what is promised",
+            )
+        ],
+    )
+
+
+def _judges(lake: Lake) -> list[str]:
+    """Those that judged enough models."""
+    rows = lake.read("metrics", {"benchmark": list(BENCHMARKS)}, ["judge", "model"])
+    counts = rows.group_by("judge").agg(n=pl.col("model").n_unique())
+    return counts.filter(pl.col("n") >= FEWEST_MODELS)["judge"].sort().to_list()
+
+
+def _table(found: dict[str, Calibration | None]) -> pl.DataFrame:
+    return pl.DataFrame(
+        [
+            {
+                "judge": judge,
+                "models": one.n_models,
+                "constant": one.constant,
+                "pairs of class": row.name,
+                "n": row.n_pairs,
+                "mean questions": row.mean_questions,
+                "share wrong": row.share_wrong,
+                "share equal": row.share_equal,
+            }
+            for judge, one in found.items()
+            if one
+            for row in one.classes
+        ],
+        infer_schema_length=None,
+    )
+
+
+decide_job = dg.define_asset_job(
+    DECISION_JOB,
+    selection=dg.AssetSelection.assets(DECISION),
+    description="Decide between models: name them in the launchpad.",
+)
+calibrate_job = dg.define_asset_job(
+    "calibrate_decisions",
+    selection=dg.AssetSelection.assets(CALIBRATION),
+    description="Replay past decisions of each judge, with families of models held out.",
+)
+DECISIONS = [decisions, decision_calibrations]
+DECISION_JOBS: list[Any] = [decide_job, calibrate_job]

@@ -1,0 +1,3 @@
+-- One decision.
+from decisions
+where decision_id = $decision_id

@@ -1,0 +1,66 @@
+"""Decisions and calibrations as assets."""
+
+import dagster as dg
+import pytest
+
+from shaberi_dagster.defs.decisions import decision_calibrations, decisions
+from shaberi_dagster.defs.resources import WorkspaceResource
+from shaberi_dagster.lake.schemas import TABLES
+from tests.deciding.deciding import judging, remember, request
+from tests.runs import own_engine
+
+pytestmark = pytest.mark.integration
+
+
+def materialized(asset, instance, **config):
+    return dg.materialize(
+        [asset],
+        instance=instance,
+        resources={"workspace": WorkspaceResource()},
+        run_config={"ops": {asset.op.name: {"config": config}}},
+    )
+
+
+def metadata_of(event):
+    return {name: value.value for name, value in event.metadata.items()}
+
+
+def test_a_decision_is_an_asset_with_its_curve_and_tells_of_each_look_while_it_is_made(mock, instance, tmp_path):
+    mock.options.script = judging({"strong": 2.0})
+    asked = request(mock, tmp_path, "weak", "strong").model_dump(exclude_none=True)
+
+    with own_engine({}):
+        done = materialized(decisions, instance, **asked)
+
+    (event,) = done.get_asset_materialization_events()
+    metadata = metadata_of(event.materialization)
+    assert (metadata["state"], metadata["best"]) == ("decided", "strong@@default")
+    assert metadata["curve"].count("\n") >= 2
+    looks = [metadata_of(one.asset_observation_data.asset_observation) for one in done.get_asset_observation_events()]
+    assert [one["questions asked"] for one in looks] == sorted(one["questions asked"] for one in looks)
+    assert looks[-1]["questions asked"] == metadata["questions asked"]
+    assert looks[-1]["upper"] < 0
+
+
+def test_the_history_of_each_judge_is_calibrated_with_a_check(workspace, instance):
+    remember(workspace)
+    remember(workspace, judge="judge-b", models=20)
+
+    done = materialized(decision_calibrations, instance, judges=["judge-a", "judge-b"])
+
+    (check,) = done.get_asset_check_evaluations()
+    assert check.passed
+    assert "judge-b has too little history" in check.metadata.get("description", check.description)
+    (event,) = done.get_asset_materialization_events()
+    assert "judge-a" in metadata_of(event.materialization)["replays"].replace("&#45;", "-")
+    assert workspace.lake.read("decision_calibrations")["judges"].to_list() == [["judge-a"]] * 3
+
+
+@pytest.mark.parametrize("asset", [decisions, decision_calibrations])
+def test_the_assets_describe_the_columns_of_their_tables(asset):
+    (metadata,) = asset.metadata_by_key.values()
+
+    table = metadata["dagster/table_name"]
+    assert [one.name for one in metadata["dagster/column_schema"].columns] == [
+        one.name for one in TABLES[table].columns
+    ]
