@@ -167,12 +167,15 @@ def run_query(
 
 
 def refresh_catalog(lake: "Lake") -> None:
-    """Write `catalog.duckdb` unless it stands for the current versions."""
-    connection = _connect_current(lake.folder)
-    if connection is None:
-        write_catalog(lake)
-    else:
+    """Write `catalog.duckdb` unless it stands for the current versions, or the lake can only be read."""
+    if connection := _connect_current(lake.folder):
         connection.close()
+        return
+    try:
+        write_catalog(lake)
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE:
+            raise
 
 
 def write_catalog(lake: "Lake") -> Path:
