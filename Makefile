@@ -11,16 +11,19 @@ export VIRTUAL_ENV := $(CURDIR)/.venv
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
+# What is set up for everything does to run, too.
+install: $(firstword $(wildcard .venv/.installed) .venv/.runtime) ## install exactly requirements.lock and the embedded model into .venv
+
 setup: .venv/.installed ## install exactly requirements-dev.lock and the embedded model into .venv
 
 .venv/.installed: requirements-dev.lock pyproject.toml $(MODEL_LOCK)
-	$(install)
+	$(install_lock)
 
-.venv/.demo: requirements.lock pyproject.toml $(MODEL_LOCK)
-	$(install)
+.venv/.runtime: requirements.lock pyproject.toml $(MODEL_LOCK)
+	$(install_lock)
 
 # Into .venv what the first prerequisite locks, the weights of the embedded model, and the project itself.
-define install
+define install_lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or newer is needed, {sys.executable} is {sys.version.split()[0]}: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	sed -n '/^uv==/,/[^\\]$$/p' $< > .venv/uv.txt
@@ -31,7 +34,7 @@ define install
 	@touch $@
 endef
 
-demo: $(firstword $(wildcard .venv/.installed) .venv/.demo) ## evaluate MODEL (default: the embedded one) on the four Japanese benchmarks
+demo: install ## evaluate MODEL (default: the embedded one) on the four Japanese benchmarks
 	$(BIN)/run-evals --model $(MODEL)
 
 test: setup lint types imports pytest ## everything that must be green
@@ -73,4 +76,4 @@ ui: setup ## open the Dagster UI on this lake
 clean: ## remove the environment and caches, never the lake
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo test lint types imports pytest acceptance format lock docs notebooks ui clean
+.PHONY: help install setup demo test lint types imports pytest acceptance format lock docs notebooks ui clean

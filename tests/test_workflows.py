@@ -199,7 +199,7 @@ class _Job:
 
     def commands(self, step: Mapping[str, Any]) -> bool:
         """Run the commands of a step as the service does, with nothing of this process's environment but the path."""
-        if step["run"] == "make setup":
+        if step["run"] == "make install":
             (self.place / ".venv").symlink_to(self.service.programs)
             return True
         outputs = self.home / "outputs"

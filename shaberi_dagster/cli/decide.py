@@ -134,7 +134,7 @@ def _decide(request: "DecisionRequest", options: "CallOptions", output_format: s
     """Decide on the instance that the UI shows, and print what came of it."""
     from rich.console import Console  # noqa: PLC0415
 
-    from shaberi_dagster.cli.live import reporter_for  # noqa: PLC0415
+    from shaberi_dagster.rendering.live import reporter_for  # noqa: PLC0415
     from shaberi_dagster.deciding.decision import prepare  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
     from shaberi_dagster.publishing import published_at_the_end  # noqa: PLC0415

@@ -17,7 +17,6 @@ from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.publishing import changed
-from shaberi_dagster.reports.reading import reported_scale
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import load_run, plan_run, store_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
@@ -126,7 +125,7 @@ class Pool:
         """
         if not questions:
             raise ConfigurationError("the candidates have no question in common")
-        scales = {scale[1] for name in judges if (scale := reported_scale(name))}
+        scales = {one.scale_maximum * one.reported_multiplier for one in map(get_benchmark, judges)}
         if len(scales) != 1:
             raise ConfigurationError(
                 "scores on unlike scales have no mean: name benchmarks of one kind with --benchmarks"
