@@ -67,7 +67,6 @@ docs: setup ## write docs/reference.md anew
 	$(BIN)/python docs/reference.py
 
 notebooks: setup ## open the notebooks on this lake
-	@$(BIN)/python -c 'import marimo, altair' 2> /dev/null || $(BIN)/uv pip install --quiet 'marimo>=0.25' 'altair>=6.3'
 	$(BIN)/marimo edit notebooks
 
 ui: setup ## open the Dagster UI on this lake
