@@ -134,12 +134,12 @@ def _decide(request: "DecisionRequest", options: "CallOptions", output_format: s
     """Decide on the instance that the UI shows, and print what came of it."""
     from rich.console import Console  # noqa: PLC0415
 
-    from shaberi_dagster.rendering.live import reporter_for  # noqa: PLC0415
     from shaberi_dagster.deciding.decision import prepare  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
     from shaberi_dagster.publishing import published_at_the_end  # noqa: PLC0415
     from shaberi_dagster.rendering.decision import DecisionDocument  # noqa: PLC0415
     from shaberi_dagster.rendering.document import write  # noqa: PLC0415
+    from shaberi_dagster.rendering.live import reporter_for  # noqa: PLC0415
     from shaberi_dagster.reports.decision import read_decision  # noqa: PLC0415
     from shaberi_dagster.runs.workspace import Workspace, reporting_to  # noqa: PLC0415
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
