@@ -49,7 +49,7 @@ def test_a_run_is_promoted_by_any_of_its_names(workspace, run, named):
         (["m@@july", "--model", "m"], "name the run"),
         (["m@@july", "--tag", "july"], "--tag goes with --model"),
         (["july"], "'july' is no run: name it as MODEL@@TAG"),
-        (["m@@august"], "no run 'm@@august'; did you mean m@@ju"),
+        (["m@@august"], "no run 'm@@august'; the lake has m@@july and m@@june"),
         (["--model", "x"], "no model 'x'; the lake has m"),
         (["--model", "m"], "m has several runs: give --tag, one of july, june"),
     ],
