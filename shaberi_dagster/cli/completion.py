@@ -34,9 +34,9 @@ def known(kind: Known) -> list[str]:
 
         return list(PASSES)
     if kind == "queries":
-        folder = Settings.from_environment().sql
-        views = (path.stem.partition("_")[2] for path in (folder / "views").glob("*.sql"))
-        return sorted([*views, *(path.stem for path in (folder / "queries").glob("*.sql"))])
+        from shaberi_dagster.reports.named_queries import QUERIES, VIEWS  # noqa: PLC0415
+
+        return sorted([*VIEWS, *QUERIES])
     return sorted({*_embedded(kind), *_of_lake({"judges": "judge", "models": "model", "runs": "run_tag"}[kind])})
 
 

@@ -8,13 +8,15 @@ import typer
 from rich.console import Console
 
 from shaberi_dagster.cli.command import FINE, Debug, run_command
+from shaberi_dagster.cli.completion import completer
+from shaberi_dagster.cli.options import Version
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.rendering.answers import answers_text, question_text
 from shaberi_dagster.reports.inspection import Filter, all_questions, read_runs, read_texts
 from shaberi_dagster.settings import Settings
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 _EPILOG = """Examples:
 
@@ -30,19 +32,26 @@ score<N, score>N (reported scale), failed, and sort:score, sort:difference (of r
 
 @app.command(epilog=_EPILOG)
 def inspect_output(  # noqa: PLR0917
-    model: Annotated[list[str] | None, typer.Option(help="Only this model; repeat for several.")] = None,
-    tag: Annotated[
-        list[str] | None, typer.Option(help="Only runs with this tag or base tag; repeat for several.")
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this model; repeat for several.", autocompletion=completer("models")),
     ] = None,
-    benchmark: Annotated[str | None, typer.Option(help="Only this benchmark.")] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(help="Only runs with this tag or base tag; repeat for several.", autocompletion=completer("runs")),
+    ] = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="Only this benchmark.", autocompletion=completer("benchmarks"))
+    ] = None,
     chosen: Annotated[str, typer.Option("--filter", help="Which questions, as below; / changes it.")] = "",
     plain: Annotated[
         bool, typer.Option("--plain", help="Print everything as text, as it is done for a pipe anyway.")
     ] = False,
+    version: Version = False,
     debug: Debug = False,
 ) -> int:
     """Browse answers and judgements, run by run or models side by side."""
-    del debug
+    del version, debug
     questions = Filter.parse(chosen)
     if benchmark is not None:
         questions = replace(questions, benchmark=benchmark)
