@@ -34,7 +34,8 @@ def known(kind: Known) -> list[str]:
 
         return list(PASSES)
     if kind == "queries":
-        from shaberi_dagster.reports.named_queries import QUERIES, VIEWS  # noqa: PLC0415
+        from shaberi_dagster.lake.catalog import VIEWS  # noqa: PLC0415
+        from shaberi_dagster.reports.named_queries import QUERIES  # noqa: PLC0415
 
         return sorted([*VIEWS, *QUERIES])
     return sorted({*_embedded(kind), *_of_lake({"judges": "judge", "models": "model", "runs": "run_tag"}[kind])})
