@@ -39,7 +39,7 @@ def test_the_wheel_has_every_file_that_the_program_reads(wheel: Path) -> None:
     for folder, pattern in (("prompts", "*.jinja"), ("sql", "*.sql")):
         files = (path.relative_to(_ROOT).as_posix() for path in (_ROOT / folder).rglob(pattern))
         expected |= {f"shaberi_dagster/_project/{path}" for path in files}
-    assert {"shaberi_dagster/benchmarks/starter/tengu.jsonl", "shaberi_dagster/llm/endpoints.yaml"} <= expected
+    assert {"shaberi_dagster/benchmarks/starter/tengu.jsonl", "shaberi_dagster/benchmarks/tengu.yaml"} <= expected
     assert expected - packed == set()
     assert {name.partition("/")[0] for name in packed} == {
         *("shaberi_dagster", f"shaberi_dagster-{__version__}.dist-info")
@@ -57,7 +57,11 @@ def test_the_wheel_asks_for_nothing_that_is_compiled_or_for_development(wheel: P
     assert "xllamacpp" in names
     assert names & _DEVELOPMENT == set()
     assert metadata["Requires-Python"] == ">=3.11"
-    assert [name for name in ("run-evals", "view-scores", "quick-eval", "shaberi") if f"{name} = " not in scripts] == []
+    assert [
+        name
+        for name in ("run-evals", "view-scores", "inspect-output", "quick-eval", "shaberi")
+        if f"{name} = " not in scripts
+    ] == []
 
 
 @pytest.mark.unit
