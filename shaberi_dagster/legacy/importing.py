@@ -145,6 +145,7 @@ def import_trees(request: ImportRequest, workspace: Workspace) -> ImportResult:
     """
     check_run_tag(request.tag)
     with importing_alone(workspace.settings.warehouse):
+        workspace.lake.widen("legacy_files")  # also if nothing is new: what is there is read as of today's format
         return _Import(request, workspace).run()
 
 
