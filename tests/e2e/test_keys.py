@@ -48,7 +48,7 @@ def _answer(_: dict[str, Any]) -> Scripted:
 
 @pytest.mark.parametrize(
     ("script", "code", "said"),
-    [(_accept, 0, ""), (_refuse, 2, "refuses us"), (_fail, 3, ""), (_redirect, 3, ""), (_answer, 0, "")],
+    [(_accept, 0, ""), (_refuse, 3, "refuses us"), (_fail, 3, ""), (_redirect, 3, ""), (_answer, 0, "")],
     ids=["accepted", "refused", "500", "redirect", "in the answer"],
 )
 def test_no_key_is_in_any_byte_that_is_written_or_printed(

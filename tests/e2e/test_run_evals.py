@@ -228,7 +228,7 @@ def test_the_real_questions_are_answered_and_judged_by_two_judges_and_never_paid
         (["--model", "../../etc/x"], "model name '../../etc/x' must not have '.', '..'"),
         (["--judge-model", "../judge"], "judge name '../judge' must not have '.', '..'"),
         (["--base-url", "localhost:8000"], "base URL 'localhost:8000' must be like http://localhost:8000/v1"),
-        (["--model", "embedded/huge"], f"no embedded model 'embedded/huge': there is {DEFAULT_MODEL}"),
+        (["--model", "embedded/huge"], f"no embedded model 'embedded/huge'; there is {DEFAULT_MODEL}"),
         (["--questions", "nowhere"], "question source 'nowhere' must be starter, hub or an existing folder"),
         (["--score-rounding", "up"], "Invalid value for '--score-rounding'"),
         (["--passes", "nonsense"], "unknown pass 'nonsense'"),

@@ -585,7 +585,7 @@ def test_passes_with_other_settings_are_named(read):
 
 def test_passes_that_no_run_has_are_refused_with_what_to_do(read):
     with pytest.raises(ConfigurationError, match=r"no run has scores under the passes repetition: run `shaberi") as no:
-        read([metric()], pipeline="repetition", tags=["t"])
+        read([metric()], tables={"runs": [stored()]}, pipeline="repetition", tags=["t"])
     assert "`shaberi reprocess --passes repetition --tag t`; there are baseline" in str(no.value)
 
 
