@@ -28,7 +28,8 @@ def test_a_select_is_answered_as_a_table_csv_json_and_parquet(first_run: Evaluat
     text = first_run.shaberi("sql", _JUDGEMENTS, "--format", "csv").succeeded().out
     first_run.shaberi("sql", _JUDGEMENTS, "--format", "parquet", "--output", file).succeeded()
 
-    assert all(f"│ {name:9} │ {n} │" in table for name, n in _COUNTS.items())
+    lines = [line.split() for line in table.splitlines()]
+    assert all([name, str(n)] in lines for name, n in _COUNTS.items())
     assert {row["benchmark"]: int(row["n"]) for row in csv.DictReader(io.StringIO(text))} == _COUNTS
     assert {row["benchmark"]: row["n"] for row in first_run.rows(_JUDGEMENTS)} == _COUNTS
     assert dict(pl.read_parquet(file).iter_rows()) == _COUNTS
