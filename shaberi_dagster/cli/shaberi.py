@@ -16,6 +16,8 @@ from shaberi_dagster.cli.prices import EPILOG as PRICES_EPILOG
 from shaberi_dagster.cli.prices import prices
 from shaberi_dagster.cli.report import EPILOG as REPORT_EPILOG
 from shaberi_dagster.cli.report import report
+from shaberi_dagster.cli.view import EPILOG as VIEW_EPILOG
+from shaberi_dagster.cli.view import view
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.settings import Settings
 
@@ -224,6 +226,7 @@ app.command(epilog=GENERATE_CACHE_EPILOG)(generate_cache)
 app.add_typer(baseline_app, name="baseline")
 app.command(epilog=REPORT_EPILOG)(report)
 app.command(epilog=COPY_LAKE_EPILOG)(copy_lake)
+app.command(epilog=VIEW_EPILOG)(view)
 
 
 @app.command()

@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 import duckdb
 import polars as pl
+from pydantic import ValidationError
 
 from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
 from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
@@ -338,6 +340,31 @@ def read_report(
     means = tuple(_mean(name.strategy, reports, reader) for name in pooled.results)
     judged = [result for name in benchmarks if name not in graded for result in reader.judged(name)]
     return QuickReport(spec, tuple(benchmarks), status, tuple(reports), pooled, means, tuple(judged), dict(calls_made))
+
+
+def read_stored_report(catalog: duckdb.DuckDBPyConnection, run_id: str) -> QuickReport:
+    """The report of a run with strategies as it stands in the lake.
+
+    Args:
+        catalog: The public views.
+        run_id: The run.
+
+    Raises:
+        ConfigurationError: There is no such run, it has no strategies, or an earlier program stored it.
+    """
+    found = fetch(catalog, "run", run_id=run_id)
+    try:
+        spec = RunSpec.model_validate_json(found[0]["spec"]) if found else None
+    except ValidationError as error:
+        raise ConfigurationError(
+            f"the settings of {run_id} were stored by an earlier program: `shaberi compact` brings the lake up to date"
+        ) from error
+    strategies = {row["strategy"] for row in fetch(catalog, "ensemble_strategies", run_id=run_id)}
+    if spec is None or not strategies:
+        raise ConfigurationError(f"no consensus of run {run_id!r}")
+    wanted = [name for name in spec.strategies if name != SINGLE and name in strategies]
+    benchmarks = [name for name, one in spec.benchmarks.items() if one.strategies]
+    return read_report(catalog, spec, benchmarks, wanted, status=found[0]["status"], calls_made={})
 
 
 class _Reader:

@@ -1,0 +1,99 @@
+"""The server of `shaberi view`: a page for each address, made from the lake as it is when somebody asks."""
+
+import secrets
+import socket
+import sys
+import threading
+import webbrowser
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.viewer.web.access import Access, Guard, hosts_of, is_loopback
+from shaberi_dagster.viewer.web.ask import Ask
+from shaberi_dagster.viewer.web.pages import PAGES, Page, Source, whole_text
+from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
+
+
+def build_app(warehouse: Path, access: Access) -> Starlette:
+    """All pages over a lake.
+
+    Args:
+        warehouse: The lake.
+        access: Who may read.
+    """
+    routes: list[BaseRoute] = [Route(path, partial(_answer, warehouse, page)) for path, page in PAGES.items()]
+    routes += [
+        Route("/text", partial(_whole_text, warehouse)),
+        Mount("/static", StaticFiles(directory=STATIC)),
+        Route("/{path:path}", _nothing_here),
+    ]
+    return Starlette(routes=routes, middleware=[Middleware(Guard, access=access)])
+
+
+def serve(warehouse: Path, host: str, port: int, *, open_browser: bool) -> None:
+    """Serve the pages until Ctrl-C.
+
+    Args:
+        warehouse: The lake.
+        host: Address to listen on; one that other machines reach asks for a token, which is printed.
+        port: Port; 0: any that is free.
+        open_browser: Whether to open the first page.
+
+    Raises:
+        ConfigurationError: There is no lake, or the port is taken.
+    """
+    open_catalog(warehouse).close()
+    listening = _listen(host, port)
+    token = None if is_loopback(host) else secrets.token_urlsafe(24)
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    print(f"{url}  (Ctrl-C stops)", file=sys.stderr, flush=True)  # noqa: T201
+    if open_browser:
+        threading.Thread(target=webbrowser.open, args=[url], daemon=True).start()
+    app = build_app(warehouse, Access(hosts_of(host), token))
+    uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none")).run([listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise ConfigurationError(f"{host}:{port} cannot be listened on ({error.strerror}): choose another --port") from error
+
+
+def _answer(warehouse: Path, page: Page, request: Request) -> Response:
+    ask = _asked(request)
+    try:
+        with closing(open_catalog(warehouse)) as catalog:
+            shown = page(Source(catalog, warehouse), ask)
+        return HTMLResponse(render(shown, ask))
+    except ConfigurationError as error:
+        return HTMLResponse(render(Shown("message.html", "Not found", {"message": str(error)}), ask), 404)
+
+
+def _whole_text(warehouse: Path, request: Request) -> Response:
+    try:
+        with closing(open_catalog(warehouse)) as catalog:
+            text = whole_text(Source(catalog, warehouse), _asked(request))
+    except ConfigurationError as error:
+        return PlainTextResponse(f"{error}\n", 404)
+    return PlainTextResponse(text.encode("utf-8", "replace"))
+
+
+def _nothing_here(request: Request) -> Response:
+    return HTMLResponse(render(Shown("message.html", "Not found", {"message": "no such page"}), _asked(request)), 404)
+
+
+def _asked(request: Request) -> Ask:
+    return Ask(request.url.path, tuple(request.query_params.multi_items()))
