@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 
@@ -170,7 +169,7 @@ def read_rows(
 
 
 def read_sides(catalog: duckdb.DuckDBPyConnection, models: Sequence[str]) -> tuple[Side, ...]:
-    """The runs that models stand for, named A, B, …
+    """The runs that models stand for, as sides A, B and so on.
 
     Raises:
         ConfigurationError: There is no such run, several could be meant, or there are too many or twice the same.
@@ -192,7 +191,7 @@ def _order(sort: str, sides: Sequence[Side]) -> Callable[[GridRow], float]:
         return lambda row: -1 if row.difference is None else -row.difference - 1
     if sort == "disagreement":
         return lambda row: -1 if row.disagreement is None else -row.disagreement - 1
-    place = [side.name for side in sides].index(sort)  # type: ignore[arg-type]
+    place = [side.name for side in sides].index(sort)
     return lambda row: float("inf") if (score := row.scores[place]) is None else score
 
 

@@ -83,7 +83,7 @@ class JournalTally:
                 self.failures[record["error_class"] or "error"] += 1
                 return
             self.calls[record["benchmark"] or "", record["purpose"]] += 1
-            self.recent = [at for at in self.recent if at > self.last_call_at - _RECENT][-10_000:] + [self.last_call_at]
+            self.recent = [*(at for at in self.recent if at > self.last_call_at - _RECENT), self.last_call_at]
             cost = record.get("cost_usd")
             self.cost_usd += cost or 0.0
             self.calls_without_price += cost is None
@@ -192,8 +192,10 @@ def read_run(catalog: duckdb.DuckDBPyConnection, warehouse: Path, run_id: str, n
     )
     costs = fetch(catalog, "tokens", run_ids=[run_id])
     recent = [at for tally in tallies for at in tally.recent if at > now - _RECENT]
-    limits = [(row["created_at"].astimezone(UTC), row["base_url"], row["limit_after"]) for row in _limits(catalog, run_id)]
+    committed = fetch(catalog, "run_limits", run_id=run_id)
+    limits = [(row["created_at"].astimezone(UTC), row["base_url"], row["limit_after"]) for row in committed]
     limits += [one for tally in tallies for one in tally.limits]
+    scores = fetch(catalog, "run_scores", run_id=run_id)
     failed: Counter[str] = Counter()
     for tally in tallies:
         failed += tally.failures
@@ -212,13 +214,9 @@ def read_run(catalog: duckdb.DuckDBPyConnection, warehouse: Path, run_id: str, n
         limits={url: [one[2] for one in own] for url, own in grouped(sorted(limits), lambda one: one[1])},
         scores={
             key: {row["score"]: row["n"] for row in own}
-            for key, own in grouped(fetch(catalog, "run_scores", run_id=run_id), lambda row: (row["judge"], row["benchmark"]))
+            for key, own in grouped(scores, lambda row: (row["judge"], row["benchmark"]))
         },
     )
-
-
-def _limits(catalog: duckdb.DuckDBPyConnection, run_id: str) -> list[dict[str, Any]]:
-    return fetch(catalog, "run_limits", run_id=run_id)
 
 
 def _follow_journals(folder: Path, run_id: str) -> list[JournalTally]:

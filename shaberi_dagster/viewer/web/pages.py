@@ -16,12 +16,14 @@ from shaberi_dagster.reports.comparison import ComparisonRequest
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.ensemble import read_stored_report
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
-from shaberi_dagster.reports.reading import BASELINE, check_choice, fetch
+from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch
 from shaberi_dagster.reports.run_progress import read_run
+from shaberi_dagster.reports.score_reading import Selection, read_rankings
 from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, Answer, read_side_by_side
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.templates import Shown
+
 T = TypeVar("T")
 
 
@@ -40,6 +42,35 @@ class Source(NamedTuple):
 Page = Callable[[Source, Ask], Shown]
 _ROWS = 100
 _TEXTS = ("answers", "questions", "judgements")
+
+
+def leaderboard(source: Source, ask: Ask) -> Shown:
+    """Who is best among models that were asked and judged alike."""
+    selection = Selection(
+        models=ask.many("model"),
+        tags=ask.many("tag"),
+        judges=ask.many("judge"),
+        question_sets=ask.many("set"),
+        pipeline=ask.one("passes", BASELINE),
+        null_policy=ask.one("policy", "legacy"),
+    )
+    report = read_rankings(source.catalog, selection)
+    text = ask.one("text").casefold()
+    lines = [(ranking, list(zip(ranking.ranks, ranking.standings, strict=True))) for ranking in report.rankings]
+    return Shown(
+        "leaderboard.html",
+        "Leaderboard",
+        {
+            "report": report,
+            "shown": [(ranking, [one for one in own if text in one[1].model.casefold()]) for ranking, own in lines],
+            "not_ranked": [one for one in report.not_ranked if text in one.model.casefold()],
+            "policies": POLICIES,
+            "choices": {
+                name: [row["name"] for row in own]
+                for name, own in grouped(fetch(source.catalog, "leaderboard_choices"), lambda row: row["kind"])
+            },
+        },
+    )
 
 
 def questions(source: Source, ask: Ask) -> Shown:
@@ -191,6 +222,7 @@ def prompt(source: Source, ask: Ask) -> Shown:
 
 
 PAGES: Mapping[str, Page] = {
+    "/": leaderboard,
     "/questions": questions,
     "/question": question,
     "/compare": compare,
@@ -204,6 +236,8 @@ PAGES: Mapping[str, Page] = {
     "/call": call,
     "/prompt": prompt,
 }
+LIVE = frozenset({"/run"})
+"""Pages that change while the lake does not."""
 
 
 def whole_text(source: Source, ask: Ask) -> str:

@@ -18,11 +18,13 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.viewer.web.access import Access, Guard, hosts_of, is_loopback
 from shaberi_dagster.viewer.web.ask import Ask
-from shaberi_dagster.viewer.web.pages import PAGES, Page, Source, whole_text
+from shaberi_dagster.viewer.web.pages import LIVE, PAGES, Page, Source, whole_text
 from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
+
+_MOST_KEPT = 64
 
 
 def build_app(warehouse: Path, access: Access) -> Starlette:
@@ -32,7 +34,8 @@ def build_app(warehouse: Path, access: Access) -> Starlette:
         warehouse: The lake.
         access: Who may read.
     """
-    routes: list[BaseRoute] = [Route(path, partial(_answer, warehouse, page)) for path, page in PAGES.items()]
+    pages = _Pages(warehouse)
+    routes: list[BaseRoute] = [Route(path, partial(pages.answer, page)) for path, page in PAGES.items()]
     routes += [
         Route("/text", partial(_whole_text, warehouse)),
         Mount("/static", StaticFiles(directory=STATIC)),
@@ -69,17 +72,39 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise ConfigurationError(f"{host}:{port} cannot be listened on ({error.strerror}): choose another --port") from error
+        raise ConfigurationError(
+            f"{host}:{port} cannot be listened on ({error.strerror}): choose another --port"
+        ) from error
 
 
-def _answer(warehouse: Path, page: Page, request: Request) -> Response:
-    ask = _asked(request)
-    try:
-        with closing(open_catalog(warehouse)) as catalog:
-            shown = page(Source(catalog, warehouse), ask)
-        return HTMLResponse(render(shown, ask))
-    except ConfigurationError as error:
-        return HTMLResponse(render(Shown("message.html", "Not found", {"message": str(error)}), ask), 404)
+class _Pages:
+    """Pages of a lake; those that were made last are kept for as long as the lake does not change.
+
+    Args:
+        warehouse: The lake.
+    """
+
+    def __init__(self, warehouse: Path) -> None:
+        self._warehouse = warehouse
+        self._kept: dict[tuple[Ask, str], str] = {}
+
+    def answer(self, page: Page, request: Request) -> Response:
+        """A page, or what is wrong with its address."""
+        ask = _asked(request)
+        try:
+            return HTMLResponse(self.html(page, ask))
+        except ConfigurationError as error:
+            return HTMLResponse(render(Shown("message.html", "Not found", {"message": str(error)}), ask), 404)
+
+    def html(self, page: Page, ask: Ask) -> str:
+        """A page."""
+        key = ask, repr(logged_versions(self._warehouse))
+        if (kept := self._kept.get(key)) and ask.path not in LIVE:
+            return kept
+        with closing(open_catalog(self._warehouse)) as catalog:
+            made = render(page(Source(catalog, self._warehouse), ask), ask)
+        self._kept = dict([*self._kept.items(), (key, made)][-_MOST_KEPT:])
+        return made
 
 
 def _whole_text(warehouse: Path, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""How pages are made of templates: everything in them is escaped, and what steers a terminal or hides is made visible."""
+"""How pages are made of templates: everything in them is escaped, and characters that hide are made visible."""
 
 import math
 from collections.abc import Mapping
