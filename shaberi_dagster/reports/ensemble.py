@@ -4,6 +4,7 @@ The numbers come from the SQL views `ensemble_*`; intervals and tests are added 
 as wrong, and the figure over scored answers stands beside it.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
@@ -11,13 +12,12 @@ from typing import Any, Literal
 
 import duckdb
 import polars as pl
-from pydantic import ValidationError
 
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
 from shaberi_dagster.reports.reading import fetch
-from shaberi_dagster.runs.spec import SINGLE, RunSpec
+from shaberi_dagster.runs.spec import SINGLE, RunSpec, is_cache
 from shaberi_dagster.statistics.intervals import (
     Estimate,
     Interval,
@@ -350,15 +350,10 @@ def read_stored_report(catalog: duckdb.DuckDBPyConnection, run_id: str) -> Quick
         run_id: The run.
 
     Raises:
-        ConfigurationError: There is no such run, it has no strategies, or an earlier program stored it.
+        ConfigurationError: There is no such run, it has no strategies, or it is an imported cache.
     """
     found = fetch(catalog, "run", run_id=run_id)
-    try:
-        spec = RunSpec.model_validate_json(found[0]["spec"]) if found else None
-    except ValidationError as error:
-        raise ConfigurationError(
-            f"the settings of {run_id} were stored by an earlier program: `shaberi compact` brings the lake up to date"
-        ) from error
+    spec = RunSpec.read(found[0]["spec"]) if found and not is_cache(json.loads(found[0]["spec"])) else None
     strategies = {row["strategy"] for row in fetch(catalog, "ensemble_strategies", run_id=run_id)}
     if spec is None or not strategies:
         raise ConfigurationError(f"no consensus of run {run_id!r}")

@@ -31,8 +31,7 @@ class JournalTally:
         stage: The stage that writes it.
         calls: Calls with a reply, by benchmark and purpose.
         failures: Calls that failed, by class.
-        cost_usd: Sum of the known prices.
-        calls_without_price: Calls with a reply whose price is not known.
+        tokens: Tokens of these calls, sent and received, as far as they are known.
         limits: Calls at once that endpoints are asked for, as the number changed: when, address, number.
         last_call_at: When the last call ended.
     """
@@ -40,8 +39,7 @@ class JournalTally:
     stage: str
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
-    cost_usd: float = 0.0
-    calls_without_price: int = 0
+    tokens: int = 0
     limits: list[tuple[datetime, str, int]] = field(default_factory=list)
     recent: list[datetime] = field(default_factory=list)
     last_call_at: datetime | None = None
@@ -84,9 +82,7 @@ class JournalTally:
                 return
             self.calls[record["benchmark"] or "", record["purpose"]] += 1
             self.recent = [*(at for at in self.recent if at > self.last_call_at - _RECENT), self.last_call_at]
-            cost = record.get("cost_usd")
-            self.cost_usd += cost or 0.0
-            self.calls_without_price += cost is None
+            self.tokens += (record["prompt_tokens"] or 0) + (record["completion_tokens"] or 0)
 
 
 @dataclass(frozen=True)
@@ -127,8 +123,9 @@ class RunProgress:
         live: Whether something of it is on its way: there is a journal.
         stages: Stages that have a journal, with the calls in it that have a reply.
         calls_per_minute: Of these, how many ended in the last two minutes, per minute; None when none did.
-        cost_usd: Known cost of all its calls, those on their way included.
-        calls_without_price: Calls that are not in it.
+        tokens: Tokens of calls that are not committed yet.
+        cost_usd: Known cost of the calls that are; a price is looked up at the commit.
+        calls_without_price: Those that are not in it.
         failures: What failed: rows with stage, benchmark, judge, status, error_class, n, message.
         failed_calls: Failed calls of the journals, by class.
         limits: Calls at once that each endpoint was asked for, as the number changed.
@@ -141,6 +138,7 @@ class RunProgress:
     live: bool
     stages: Mapping[str, int]
     calls_per_minute: float | None
+    tokens: int
     cost_usd: float
     calls_without_price: int
     failures: Sequence[Mapping[str, Any]]
@@ -186,7 +184,9 @@ def read_run(catalog: duckdb.DuckDBPyConnection, warehouse: Path, run_id: str, n
             **{name: value for name, value in row.items() if name not in {"question_set", "n_answers", "n_judgements"}},
             state=states.get(row["benchmark"], run["status"]),
             n_answers=min(row["n_answers"] + answering[row["benchmark"]], row["n_planned_answers"] or 0),
-            n_judgements=row["n_judgements"] + judging[row["benchmark"]],
+            n_judgements=min(
+                row["n_judgements"] + judging[row["benchmark"]], row["n_planned_judgements"] or row["n_judgements"]
+            ),
         )
         for row in fetch(catalog, "run_parts", run_id=run_id)
     )
@@ -206,9 +206,9 @@ def read_run(catalog: duckdb.DuckDBPyConnection, warehouse: Path, run_id: str, n
         live=bool(tallies),
         stages={tally.stage: tally.calls.total() for tally in tallies},
         calls_per_minute=len(recent) / (_RECENT.total_seconds() / 60) if recent else None,
-        cost_usd=sum(row["cost_usd"] or 0 for row in costs) + sum(tally.cost_usd for tally in tallies),
-        calls_without_price=sum(row["calls_without_price"] for row in costs)
-        + sum(tally.calls_without_price for tally in tallies),
+        tokens=sum(tally.tokens for tally in tallies),
+        cost_usd=sum(row["cost_usd"] or 0 for row in costs),
+        calls_without_price=sum(row["calls_without_price"] for row in costs),
         failures=fetch(catalog, "run_failures", run_id=run_id),
         failed_calls=failed,
         limits={url: [one[2] for one in own] for url, own in grouped(sorted(limits), lambda one: one[1])},

@@ -3,14 +3,14 @@ with found as (
     select null as run_id, null as model, null as run_tag, null as judge, benchmark, question_set, question_id, question as text
     from questions
     where $what = 'questions'
-      and contains(lower(question), lower($text))
+      and regexp_matches(question, regexp_escape($text), 'i')
     union all
     select run_id, model, run_tag, null as judge, benchmark, question_set, question_id, answer as text
     from answers
     where $what = 'answers'
       and ($benchmark is null or benchmark = $benchmark)
       and ($model is null or model = $model)
-      and contains(lower(answer), lower($text))
+      and regexp_matches(answer, regexp_escape($text), 'i')
     union all
     select run_id, model, run_tag, judge, benchmark, question_set, question_id, judge_output as text
     from judgements
@@ -18,7 +18,7 @@ with found as (
       and not superseded
       and ($benchmark is null or benchmark = $benchmark)
       and ($model is null or model = $model)
-      and contains(lower(judge_output), lower($text))
+      and regexp_matches(judge_output, regexp_escape($text), 'i')
 ),
 shown as (
     select *
