@@ -5,13 +5,16 @@ With SHABERI_SCREENSHOTS=docs/images the pictures of the documentation are taken
 
 import os
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.viewer.html import FileRequest, write_html
 from tests.conftest import BROWSER
 from tests.viewer.site import make_lake, served
 
@@ -49,14 +52,14 @@ def browser():
         running.close()
 
 
-def opened(browser: Browser, address: str, width: int = 1600, **look) -> Page:
+def opened(browser: Browser, address: str, width: int = 1600, own: str = "http://127.0.0.1", **look) -> Page:
     """A page in a fresh profile; what it does that it must not is in `page.wrongs`."""
     page = browser.new_context(viewport={"width": width, "height": 900}, **look).new_page()
     page.wrongs = []
     page.on("dialog", lambda dialog: (page.wrongs.append(dialog.message), dialog.dismiss()))
     page.on("pageerror", lambda error: page.wrongs.append(str(error)))
     page.on("console", lambda message: page.wrongs.append(message.text))
-    page.on("request", lambda request: None if "127.0.0.1" in request.url else page.wrongs.append(request.url))
+    page.on("request", lambda request: None if request.url.startswith(own) else page.wrongs.append(request.url))
     page.goto(address)
     return page
 
@@ -172,11 +175,37 @@ def test_a_script_that_got_into_a_page_would_not_run(browser, site):
 @pytest.mark.skipif("SHABERI_SCREENSHOTS" not in os.environ, reason="only when pictures are wanted")
 def test_pictures_for_the_documentation(browser, site):
     folder = Path(os.environ["SHABERI_SCREENSHOTS"])
-    for name, path in {
-        "leaderboard": "/",
-        "questions": "/questions?m=best&m=second",
-        "side-by-side": "/question?set=tengu@5&position=5&m=best&m=second",
-        "compare": "/compare?m=best&m=second",
-        "judges": "/judges",
-    }.items():
-        opened(browser, site.url + path, 1200).screenshot(path=folder / f"view-{name}.png")
+    start = opened(browser, site.url + "/questions?m=best&m=second")
+    question = start.locator("a[data-row]").first.get_attribute("href")
+    for name, path, scheme in (
+        ("leaderboard", "/", "light"),
+        ("questions", "/questions?m=best&m=second", "light"),
+        ("side-by-side", f"{question}&view=diff", "dark"),
+        ("compare", "/compare?m=best&m=second", "light"),
+        ("judges", "/judges", "light"),
+    ):
+        page = opened(browser, site.url + path, 1100, color_scheme=scheme)
+        page.set_viewport_size({"width": 1100, "height": 620})
+        page.screenshot(path=folder / f"view-{name}.png")
+
+
+def test_the_file_is_drawn_without_a_server_and_asks_nobody_for_anything(browser, site, tmp_path):
+    with open_catalog(site.warehouse) as catalog:
+        request = FileRequest(models=["best", "hostile"], n_questions=5)
+        text = write_html(catalog, site.warehouse, request, datetime.now(UTC))
+    file = tmp_path / "report.html"
+    file.write_text(text, encoding="utf-8")
+
+    page = opened(browser, file.as_uri(), own=file.as_uri())
+
+    expect(page.locator("#scores[data-drawn='3']")).to_be_attached()
+    page.locator("#scores select[name=judge]").select_option("judge-b")
+    page.locator("canvas").hover(position={"x": 5, "y": 5})
+    expect(page.locator("#scores output")).to_contain_text("best legacy: question 1 of tengu@5")
+    page.locator("a[data-row]").first.click()
+    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    page.get_by_role("link", name="Comparison").click()
+    page.go_back()
+    page.wait_for_load_state("networkidle")
+    assert page.wrongs == []
+    assert page.evaluate("document.querySelectorAll('main img, main iframe, main style, main script').length") == 0

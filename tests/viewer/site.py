@@ -40,6 +40,7 @@ class Site:
     """The pages of a lake."""
 
     port: int
+    warehouse: Path
 
     @property
     def url(self) -> str:
@@ -64,7 +65,7 @@ def served(warehouse: Path, token: str | None = None, host: str = "127.0.0.1") -
     thread = threading.Thread(target=server.run, args=[[listening]])
     thread.start()
     try:
-        yield Site(listening.getsockname()[1])
+        yield Site(listening.getsockname()[1], warehouse)
     finally:
         server.should_exit = True
         thread.join()

@@ -44,9 +44,15 @@ _ROWS = 100
 _TEXTS = ("answers", "questions", "judgements")
 
 
-def leaderboard(source: Source, ask: Ask) -> Shown:
-    """Who is best among models that were asked and judged alike."""
-    selection = Selection(
+def best_models(source: Source, ask: Ask) -> list[str]:
+    """The best two of a leaderboard, as other pages are asked for them; none where there are not two."""
+    report = read_rankings(source.catalog, _selection(ask))
+    standings = report.rankings[0].standings[:2] if report.rankings else ()
+    return [f"{one.model}@@{one.tag}" for one in standings] if len(standings) == 2 else []  # noqa: PLR2004
+
+
+def _selection(ask: Ask) -> Selection:
+    return Selection(
         models=ask.many("model"),
         tags=ask.many("tag"),
         judges=ask.many("judge"),
@@ -54,7 +60,11 @@ def leaderboard(source: Source, ask: Ask) -> Shown:
         pipeline=ask.one("passes", BASELINE),
         null_policy=ask.one("policy", "legacy"),
     )
-    report = read_rankings(source.catalog, selection)
+
+
+def leaderboard(source: Source, ask: Ask) -> Shown:
+    """Who is best among models that were asked and judged alike."""
+    report = read_rankings(source.catalog, _selection(ask))
     text = ask.one("text").casefold()
     lines = [(ranking, list(zip(ranking.ranks, ranking.standings, strict=True))) for ranking in report.rankings]
     return Shown(

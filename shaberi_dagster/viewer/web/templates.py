@@ -33,9 +33,17 @@ class Shown(NamedTuple):
     values: Mapping[str, Any]
 
 
-def render(shown: Shown, ask: Ask) -> str:
-    """A whole page."""
-    return _environment().get_template(shown.template).render(title=shown.title, ask=ask, **shown.values)
+def render(shown: Shown, ask: Ask, layout: str = "base.html", **more: Any) -> str:
+    """A page as HTML.
+
+    Args:
+        shown: What it shows.
+        ask: Its address.
+        layout: What is around it: a whole page, or a section of a file.
+        more: What the layout needs.
+    """
+    values = {"title": shown.title, "ask": ask, "layout": layout, **shown.values, **more}
+    return _environment().get_template(shown.template).render(values)
 
 
 @cache
