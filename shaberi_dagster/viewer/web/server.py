@@ -5,7 +5,7 @@ import socket
 import sys
 import threading
 import webbrowser
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.viewer.web.access import Access, Guard, hosts_of, is_loopback
 from shaberi_dagster.viewer.web.ask import Ask
@@ -65,16 +65,15 @@ def serve(warehouse: Path, host: str, port: int, *, open_browser: bool) -> None:
     if open_browser:
         threading.Thread(target=webbrowser.open, args=[url], daemon=True).start()
     app = build_app(warehouse, Access(hosts_of(host), token))
-    uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none")).run([listening])
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none")).run([listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise ConfigurationError(
-            f"{host}:{port} cannot be listened on ({error.strerror}): choose another --port"
-        ) from error
+        raise ConfigurationError(f"cannot listen on {host}:{port}: choose another one with --port") from error
 
 
 class _Pages:
@@ -93,15 +92,17 @@ class _Pages:
         ask = _asked(request)
         try:
             return HTMLResponse(self.html(page, ask))
-        except ConfigurationError as error:
-            return HTMLResponse(render(Shown("message.html", "Not found", {"message": str(error)}), ask), 404)
+        except ShaberiError as error:
+            missing = isinstance(error, ConfigurationError)
+            title, status = ("Not found", 404) if missing else ("Not now", 503)
+            return HTMLResponse(render(Shown("message.html", title, {"message": str(error)}), ask), status)
 
     def html(self, page: Page, ask: Ask) -> str:
         """A page."""
-        key = ask, repr(logged_versions(self._warehouse))
-        if (kept := self._kept.get(key)) and ask.path not in LIVE:
-            return kept
         with closing(open_catalog(self._warehouse)) as catalog:
+            key = ask, repr(logged_versions(self._warehouse))
+            if (kept := self._kept.get(key)) and ask.path not in LIVE:
+                return kept
             made = render(page(Source(catalog, self._warehouse), ask), ask)
         self._kept = dict([*self._kept.items(), (key, made)][-_MOST_KEPT:])
         return made
@@ -111,7 +112,7 @@ def _whole_text(warehouse: Path, request: Request) -> Response:
     try:
         with closing(open_catalog(warehouse)) as catalog:
             text = whole_text(Source(catalog, warehouse), _asked(request))
-    except ConfigurationError as error:
+    except ShaberiError as error:
         return PlainTextResponse(f"{error}\n", 404)
     return PlainTextResponse(text.encode("utf-8", "replace"))
 
