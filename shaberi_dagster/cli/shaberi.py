@@ -21,6 +21,8 @@ from shaberi_dagster.cli.prices import EPILOG as PRICES_EPILOG
 from shaberi_dagster.cli.prices import prices
 from shaberi_dagster.cli.report import EPILOG as REPORT_EPILOG
 from shaberi_dagster.cli.report import report
+from shaberi_dagster.cli.view import EPILOG as VIEW_EPILOG
+from shaberi_dagster.cli.view import view
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.rendering.data import as_json
 from shaberi_dagster.runs.request_file import request_schema
@@ -267,6 +269,7 @@ app.command(cls=OptionsCommand, epilog=GENERATE_CACHE_EPILOG)(takes_models(gener
 app.add_typer(baseline_app, name="baseline")
 app.command(epilog=REPORT_EPILOG)(report)
 app.command(epilog=COPY_LAKE_EPILOG)(copy_lake)
+app.command(epilog=VIEW_EPILOG)(view)
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -65,13 +65,13 @@ class Side:
     """What stands on one side of a comparison.
 
     Attributes:
-        name: A or B.
+        name: A, B, …
         model: Its model.
         run_tags: Its runs, in order of their numbers; several are averaged per question.
         run_ids: Their identities.
     """
 
-    name: Literal["A", "B"]
+    name: str
     model: str
     run_tags: tuple[str, ...]
     run_ids: tuple[str, ...]
@@ -174,7 +174,8 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
     benchmarks = None
     if request.benchmarks != "all":
         benchmarks = [one.name for one in parse_benchmarks(request.benchmarks, benchmarks_in(catalog))]
-    a, b = _side(catalog, "A", request.a, request.tag), _side(catalog, "B", request.b, request.tag)
+    runs = read_runs(catalog)
+    a, b = find_side(runs, "A", request.a, request.tag), find_side(runs, "B", request.b, request.tag)
     if set(a.run_ids) & set(b.run_ids):
         raise ConfigurationError(f"A and B are the same: {a.run_ids[0]}")
     _check_question_sets(catalog, request.question_sets)
@@ -196,9 +197,23 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
 # --- what is compared ------------------------------------------------------------------------------------------------
 
 
-def _side(catalog: duckdb.DuckDBPyConnection, name: Literal["A", "B"], text: str, tag: str | None) -> Side:
-    """The runs that a model, a run or a base tag stands for."""
-    runs = fetch(catalog, "compared_runs")
+def read_runs(catalog: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """The runs that have scores: run_id, model, run_tag, base_tag, run_number."""
+    return fetch(catalog, "compared_runs")
+
+
+def find_side(runs: Sequence[Mapping[str, Any]], name: str, text: str, tag: str | None) -> Side:
+    """The runs that a model, a run or a base tag stands for.
+
+    Args:
+        runs: From `read_runs`.
+        name: What to call the side.
+        text: A model, MODEL@@TAG or a run id.
+        tag: For a model by its name only; None where it has one run.
+
+    Raises:
+        ConfigurationError: There is no such run, or several could be meant.
+    """
     model, _, own_tag = text.rpartition("@@")
     if not any(run["model"] == text for run in runs) and model:
         tag = own_tag

@@ -4,6 +4,7 @@ The numbers come from the SQL views `ensemble_*`; intervals and tests are added 
 as wrong, and the figure over scored answers stands beside it.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
@@ -12,9 +13,10 @@ from typing import Any, Literal
 import duckdb
 import polars as pl
 
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
 from shaberi_dagster.reports.reading import fetch
-from shaberi_dagster.runs.spec import SINGLE, RunSpec
+from shaberi_dagster.runs.spec import SINGLE, RunSpec, is_cache
 from shaberi_dagster.statistics.intervals import (
     Estimate,
     Interval,
@@ -337,6 +339,26 @@ def read_report(
     means = tuple(_mean(name.strategy, reports, reader) for name in pooled.results)
     judged = [result for name in benchmarks if name not in graded for result in reader.judged(name)]
     return QuickReport(spec, tuple(benchmarks), status, tuple(reports), pooled, means, tuple(judged), dict(calls_made))
+
+
+def read_stored_report(catalog: duckdb.DuckDBPyConnection, run_id: str) -> QuickReport:
+    """The report of a run with strategies as it stands in the lake.
+
+    Args:
+        catalog: The public views.
+        run_id: The run.
+
+    Raises:
+        ConfigurationError: There is no such run, it has no strategies, or it is an imported cache.
+    """
+    found = fetch(catalog, "run", run_id=run_id)
+    spec = RunSpec.read(found[0]["spec"]) if found and not is_cache(json.loads(found[0]["spec"])) else None
+    strategies = {row["strategy"] for row in fetch(catalog, "ensemble_strategies", run_id=run_id)}
+    if spec is None or not strategies:
+        raise ConfigurationError(f"no consensus of run {run_id!r}")
+    wanted = [name for name in spec.strategies if name != SINGLE and name in strategies]
+    benchmarks = [name for name, one in spec.benchmarks.items() if one.strategies]
+    return read_report(catalog, spec, benchmarks, wanted, status=found[0]["status"], calls_made={})
 
 
 class _Reader:

@@ -96,6 +96,41 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> Sco
     Raises:
         ConfigurationError: Nothing is selected, or runs that are to be put into one aggregate are not alike.
     """
+    ranked, samples = _ranked(catalog, selection)
+    run_ids = sorted({row.run_id for row in ranked.rows})
+    replies: list[Replies] = []
+    if len(run_ids) <= MOST_RUNS and not selection.of_other_questions:
+        judges = list(selection.judges) or None
+        ledger = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
+        replies = [Replies(**row) for row in ledger]
+    report = replace(
+        ranked,
+        tokens=[TokenRow(**row) for row in fetch(catalog, "tokens", run_ids=run_ids)],
+        ties=read_ties(ranked.rows, samples),
+        unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
+        replies=replies,
+    )
+    if selection.of_other_questions:
+        return report
+    if selection.tags or selection.runs:
+        report = _with_statistics(catalog, report, selection, samples)
+    return _with_judges(catalog, report)
+
+
+def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> ScoreReport:
+    """The selected scores and who is best, without statistics over runs, judges, replies and tokens.
+
+    Args:
+        catalog: The public views, at the time that is selected.
+        selection: What to read.
+
+    Raises:
+        ConfigurationError: Nothing is selected.
+    """
+    return _ranked(catalog, selection)[0]
+
+
+def _ranked(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> tuple[ScoreReport, SamplesByRow]:
     selection.check()
     found = _read_rows(catalog, selection)
     if not found:
@@ -104,40 +139,26 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> Sco
         check_known("judge", selection.judges, known_names(catalog, "judge"))
         raise ConfigurationError(_nothing(catalog, selection))
     rows = [ScoreRow(**row) for row in found]
-    run_ids = sorted({row.run_id for row in rows})
     remarks = _remarks(selection) + version_remarks(rows)
     samples: SamplesByRow = {}
-    replies: list[Replies] = []
-    few = len(run_ids) <= MOST_RUNS
+    few = len({row.run_id for row in rows}) <= MOST_RUNS
     if not few:
         remarks.append(f"More than {MOST_RUNS} runs: without intervals over questions, ties, leniency and agreement.")
     if few and selection.object_scores == "none":
         samples = read_samples(catalog, rows, selection.question_sets)
         rows = [with_interval(row, samples, selection.over) for row in rows]
-    if few and not selection.of_other_questions:
-        judges = list(selection.judges) or None
-        ledger = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
-        replies = [Replies(**row) for row in ledger]
     rankings, not_ranked = read_standings(catalog, rows, samples, selection.over)
     report = ScoreReport(
         policy=selection.null_policy,
         pipeline=selection.pipeline,
         rows=rows,
-        tokens=[TokenRow(**row) for row in fetch(catalog, "tokens", run_ids=run_ids)],
-        ties=read_ties(rows, samples),
-        unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
-        replies=replies,
         over=selection.over,
         remarks=remarks,
         rankings=rankings,
         not_ranked=not_ranked,
         benchmarks=benchmarks_in(catalog),
     )
-    if selection.of_other_questions:
-        return report
-    if selection.tags or selection.runs:
-        report = _with_statistics(catalog, report, selection, samples)
-    return _with_judges(catalog, report)
+    return report, samples
 
 
 def _read_rows(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> list[dict[str, Any]]:

@@ -1,1 +1,1 @@
-"""Where people look at answers."""
+"""Looking at results: web pages, a file to send, and the terminal browser."""

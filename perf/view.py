@@ -1,0 +1,78 @@
+"""How long the pages of `shaberi view` take over a lake, each made anew, and what of that is work of this process.
+
+    python perf/view.py path/to/warehouse --word 渋谷
+
+The two models with most judges are compared.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.viewer.web.ask import Ask
+from shaberi_dagster.viewer.web.pages import PAGES, Source
+from shaberi_dagster.viewer.web.templates import render
+
+_LARGEST = """
+select run_id from metrics where null_policy = 'legacy' and pipeline = 'baseline'
+group by run_id order by count(distinct benchmark) desc, count(distinct judge) desc, run_id limit 2
+"""
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("warehouse", type=Path)
+    parser.add_argument("--word", default="渋谷")
+    options = parser.parse_args()
+    with closing(open_catalog(options.warehouse)) as catalog:
+        models = tuple(("m", run_id) for (run_id,) in catalog.execute(_LARGEST).fetchall())
+        ((n,),) = catalog.execute("select count(*) from judgements").fetchall()
+        ((question_set, judge),) = catalog.execute(
+            "select question_set, judge from metrics group by all order by count(*) desc limit 1"
+        ).fetchall()
+    print(f"{n:,} judgements")  # noqa: T201
+    asks = {
+        "leaderboard": Ask("/"),
+        "leaderboard of a judge": Ask("/", (("judge", judge),)),
+        "questions of two models": Ask("/questions", models),
+        "side by side": Ask("/question", (*models, ("set", question_set), ("position", "5"))),
+        "comparison": Ask("/compare", models),
+        "judges": Ask("/judges"),
+        "runs": Ask("/runs"),
+        "a word in all answers": Ask("/search", (("q", options.word),)),
+        "a word in no answer": Ask("/search", (("q", "zzzyyyxxx"),)),
+    }
+    for name, ask in asks.items():
+        print(f"{name:<24} {' '.join(_timed(options.warehouse, ask) for _ in range(3))}")  # noqa: T201
+    print(f"{'up':<24} {_started(options.warehouse):.2f} s")  # noqa: T201
+
+
+def _timed(warehouse: Path, ask: Ask) -> str:
+    started, worked = time.perf_counter(), time.process_time()
+    with closing(open_catalog(warehouse)) as catalog:
+        size = len(render(PAGES[ask.path](Source(catalog, warehouse), ask), ask))
+    return (
+        f"{1000 * (time.perf_counter() - started):6,.0f} ms"
+        f" ({1000 * (time.process_time() - worked):,.0f} ms of CPU, {size / 1000:,.0f} KB)"
+    )
+
+
+def _started(warehouse: Path) -> float:
+    """Seconds from the command to its address."""
+    started = time.perf_counter()
+    code = "from shaberi_dagster.cli.shaberi import main; main()"
+    command = [sys.executable, "-c", code, "view", "--no-open", "--port", "0"]
+    with subprocess.Popen(command, env={"SHABERI_WAREHOUSE": str(warehouse)}, stderr=subprocess.PIPE) as server:  # noqa: S603
+        assert server.stderr is not None  # noqa: S101
+        server.stderr.readline()
+        server.terminate()
+        return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""`shaberi view`: the lake as web pages on this machine."""
+
+from typing import Annotated
+
+import typer
+
+from shaberi_dagster.cli.command import FINE, Debug
+
+EPILOG = """Examples:
+
+\b
+  shaberi view                          opens the leaderboard in a browser
+  shaberi view --port 8080 --no-open
+  shaberi view --host 0.0.0.0           for other machines too: the printed address has a token
+
+The pages only read, and load nothing from elsewhere."""
+
+
+def view(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any that is free.")] = 8321,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; one that other machines reach needs a token, which is printed.")
+    ] = "127.0.0.1",
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the first page in a browser.")] = True,
+    debug: Debug = False,
+) -> int:
+    """Look at scores, questions and answers in a browser (Ctrl-C stops)."""
+    del debug
+    from shaberi_dagster.settings import Settings  # noqa: PLC0415
+    from shaberi_dagster.viewer.web.server import serve  # noqa: PLC0415  (starlette, uvicorn and jinja2)
+
+    serve(Settings.from_environment().warehouse, host, port, open_browser=open_browser)
+    return FINE

@@ -1,0 +1,206 @@
+"""Where some models differ: their scores question by question."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.reports.comparison import Side, find_side, read_runs
+from shaberi_dagster.reports.reading import BASELINE, check_choice, fetch, reported_scales
+
+MOST_SIDES = 5
+SORTS = ("difference", "disagreement", "position")
+FLAGS = ("failed", "out-of-scale", "refused", "disagreement")
+_NAMES = "ABCDE"
+_CLEAR_DISAGREEMENT = 3.0
+
+
+@dataclass(frozen=True)
+class GridRequest:
+    """Which questions of which models.
+
+    Attributes:
+        models: One to five, each a model, MODEL@@TAG or a run id; TAG can be the base tag of a multi-run.
+        judges: Only these; none means all.
+        question_sets: Only these; none means all.
+        categories: Only questions of these categories; none means all.
+        pipeline: Passes in order, or baseline.
+        sort: One of `SORTS`, largest first; or `A`, `B`, …: the lowest scores of that model first.
+        flags: Only questions with all of these, of `FLAGS`: an answer or a score that failed, a score out of scale, a
+            refused answer, judges that are three points or more apart.
+        text: Only questions with this in their text.
+    """
+
+    models: Sequence[str]
+    judges: Sequence[str] = ()
+    question_sets: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    pipeline: str = BASELINE
+    sort: str = "difference"
+    flags: Sequence[str] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class GridRow:
+    """One question.
+
+    Attributes:
+        benchmark: Its benchmark.
+        question_set: The version of its questions.
+        question_id: sha256 of its text.
+        position: Its place in the set, from 1.
+        category: The source's category; None where it has none.
+        question: The beginning of its text.
+        scores: Each model's mean on the reported scale, over the judges that scored all of them; None without any.
+        difference: Highest less lowest of these; None without any.
+        disagreement: The largest distance between two judges' scores of one model's answer.
+        lowest: The lowest score of a judge.
+        highest: The highest.
+        n_judges: Judges that scored all models.
+        n_missing: Scores that are missing, of all models and judges.
+        n_out_of_scale: Scores outside of the scale.
+        n_failed: Answers that failed.
+        n_refused: Answers that were refused or filtered.
+    """
+
+    benchmark: str
+    question_set: str
+    question_id: str
+    position: int
+    category: str | None
+    question: str
+    scores: tuple[float | None, ...]
+    difference: float | None
+    disagreement: float | None
+    lowest: float | None
+    highest: float | None
+    n_judges: int
+    n_missing: int
+    n_out_of_scale: int
+    n_failed: int
+    n_refused: int
+
+
+@dataclass(frozen=True)
+class QuestionGrid:
+    """The questions of some models.
+
+    Attributes:
+        request: What was asked.
+        sides: The models with their runs, named A, B, ….
+        rows: The questions, sorted.
+        categories: All categories of their questions.
+        question_sets: All question sets.
+    """
+
+    request: GridRequest
+    sides: tuple[Side, ...]
+    rows: tuple[GridRow, ...]
+    categories: tuple[str, ...]
+    question_sets: tuple[str, ...]
+
+
+def read_question_grid(catalog: duckdb.DuckDBPyConnection, request: GridRequest) -> QuestionGrid:
+    """The questions that some models were asked, with their scores side by side.
+
+    Args:
+        catalog: The public views.
+        request: What to read.
+
+    Raises:
+        ConfigurationError: There is no such run, several could be meant, or there are too many or twice the same.
+    """
+    sides = read_sides(catalog, request.models)
+    check_choice("sort", request.sort, (*SORTS, *(side.name for side in sides)))
+    for flag in request.flags:
+        check_choice("flag", flag, FLAGS)
+    every = read_rows(catalog, sides, request)
+    in_sets = [row for row in every if not request.question_sets or row.question_set in request.question_sets]
+    rows = [
+        row
+        for row in in_sets
+        if (not request.categories or row.category in request.categories)
+        and all(_HAS[flag](row) for flag in request.flags)
+    ]
+    return QuestionGrid(
+        request,
+        sides,
+        tuple(sorted(rows, key=_order(request.sort, sides))),
+        tuple(sorted({row.category for row in in_sets if row.category})),
+        tuple(dict.fromkeys(row.question_set for row in every)),
+    )
+
+
+def read_rows(
+    catalog: duckdb.DuckDBPyConnection,
+    sides: Sequence[Side],
+    request: GridRequest,
+    *,
+    benchmark: str | None = None,
+    question_id: str | None = None,
+) -> list[GridRow]:
+    """The questions of all sets and categories, in their order.
+
+    Args:
+        catalog: The public views.
+        sides: The models.
+        request: By which judges and passes, and which text.
+        benchmark: Only its questions; None: of all.
+        question_id: Only this question; None: all.
+    """
+    found = fetch(
+        catalog,
+        "question_grid",
+        sides=[{"side": number, "run_id": run_id} for number, side in enumerate(sides) for run_id in side.run_ids],
+        n_sides=len(sides),
+        run_ids=[run_id for side in sides for run_id in side.run_ids],
+        scales=[
+            {"benchmark": name, "minimum": least, "maximum": most}
+            for name, (least, most) in reported_scales(catalog).items()
+        ],
+        order=list(ALL_BENCHMARKS),
+        judges=list(request.judges) or None,
+        benchmark=benchmark,
+        question_id=question_id,
+        pipeline=request.pipeline,
+        text=request.text or None,
+    )
+    return [GridRow(**row | {"scores": tuple(row["scores"])}) for row in found]
+
+
+def read_sides(catalog: duckdb.DuckDBPyConnection, models: Sequence[str]) -> tuple[Side, ...]:
+    """The runs that models stand for, as sides A, B and so on.
+
+    Raises:
+        ConfigurationError: There is no such run, several could be meant, or there are too many or twice the same.
+    """
+    if not 1 <= len(models) <= MOST_SIDES:
+        raise ConfigurationError(f"choose one to {MOST_SIDES} models, not {len(models)}")
+    runs = read_runs(catalog)
+    sides = tuple(find_side(runs, name, model, None) for name, model in zip(_NAMES, models, strict=False))
+    if len({side.run_ids for side in sides}) < len(sides):
+        raise ConfigurationError("the same model is chosen twice")
+    return sides
+
+
+def _order(sort: str, sides: Sequence[Side]) -> Callable[[GridRow], float]:
+    """Rows are in the order of their sets and places already, which sorting keeps."""
+    if sort == "position":
+        return lambda _: 0
+    if sort == "difference":
+        return lambda row: -1 if row.difference is None else -row.difference - 1
+    if sort == "disagreement":
+        return lambda row: -1 if row.disagreement is None else -row.disagreement - 1
+    place = [side.name for side in sides].index(sort)
+    return lambda row: float("inf") if (score := row.scores[place]) is None else score
+
+
+_HAS: Mapping[str, Callable[[GridRow], bool]] = {
+    "failed": lambda row: bool(row.n_failed or row.n_missing),
+    "out-of-scale": lambda row: bool(row.n_out_of_scale),
+    "refused": lambda row: bool(row.n_refused),
+    "disagreement": lambda row: row.disagreement is not None and row.disagreement >= _CLEAR_DISAGREEMENT,
+}

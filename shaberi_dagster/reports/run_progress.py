@@ -1,0 +1,241 @@
+"""A run while it works, and afterwards: what is there, what is on its way, what failed, what it costs.
+
+What stages have committed is in the lake; what they are about to commit is in their journals, which are read while
+somebody else writes them, without their lock.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import orjson
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.reports.scores import grouped
+
+JOURNALS = "_journal"
+_RECENT = timedelta(minutes=2)
+
+
+@dataclass
+class JournalTally:
+    """What a journal says, counted as it grows.
+
+    Attributes:
+        stage: The stage that writes it.
+        calls: Calls with a reply, by benchmark and purpose.
+        failures: Calls that failed, by class.
+        tokens: Tokens of these calls, sent and received, as far as they are known.
+        limits: Calls at once that endpoints are asked for, as the number changed: when, address, number.
+        last_call_at: When the last call ended.
+    """
+
+    stage: str
+    calls: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    tokens: int = 0
+    limits: list[tuple[datetime, str, int]] = field(default_factory=list)
+    recent: list[datetime] = field(default_factory=list)
+    last_call_at: datetime | None = None
+    _identity: tuple[int, int] = (0, 0)
+    _offset: int = 0
+
+    def follow(self, path: Path) -> "JournalTally":
+        """The tally with what was written since; of a file that took its place a new one.
+
+        Raises:
+            FileNotFoundError: The stage has committed, and removed it.
+        """
+        status = path.stat()
+        if (status.st_dev, status.st_ino) != self._identity or status.st_size < self._offset:
+            tally = JournalTally(self.stage, _identity=(status.st_dev, status.st_ino))
+            return tally._read(path)
+        return self._read(path)
+
+    def _read(self, path: Path) -> "JournalTally":
+        with path.open("rb") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):  # it is being written
+                    break
+                self._offset += len(line)
+                try:
+                    self._count(orjson.loads(line))
+                except (ValueError, KeyError, TypeError):  # the journal's own reader sets such lines aside
+                    continue
+        return self
+
+    def _count(self, record: Mapping[str, Any]) -> None:
+        if "limit_before" in record:
+            at = datetime.fromisoformat(record["created_at"])
+            self.limits.append((at, record["base_url"], record["limit_after"]))
+        elif "request_hash" in record:
+            self.last_call_at = datetime.fromisoformat(record["created_at"])
+            if record["status"] != "ok":
+                self.failures[record["error_class"] or "error"] += 1
+                return
+            self.calls[record["benchmark"] or "", record["purpose"]] += 1
+            self.recent = [*(at for at in self.recent if at > self.last_call_at - _RECENT), self.last_call_at]
+            self.tokens += (record["prompt_tokens"] or 0) + (record["completion_tokens"] or 0)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One benchmark of a run.
+
+    Attributes:
+        benchmark: The benchmark.
+        state: Of its answers and judgements, in the run's words.
+        n_planned_answers: Answers planned.
+        n_answers: Those that are there, or whose call has a reply.
+        n_failed_answers: Those that ended without one.
+        n_planned_judgements: Judgements planned; 0 where the run does not say who judges.
+        n_judgements: Those that are there, or whose call has a reply.
+        n_failed_judgements: Those that ended without a score.
+        n_out_of_scale: Scores outside of the scale.
+    """
+
+    benchmark: str
+    state: str
+    n_planned_answers: int
+    n_answers: int
+    n_failed_answers: int
+    n_planned_judgements: int
+    n_judgements: int
+    n_failed_judgements: int
+    n_out_of_scale: int
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """A run.
+
+    Attributes:
+        run: Its row of the view `runs`.
+        spec: Its settings.
+        parts: Its benchmarks.
+        live: Whether something of it is on its way: there is a journal.
+        stages: Stages that have a journal, with the calls in it that have a reply.
+        calls_per_minute: Of these, how many ended in the last two minutes, per minute; None when none did.
+        tokens: Tokens of calls that are not committed yet.
+        cost_usd: Known cost of the calls that are; a price is looked up at the commit.
+        calls_without_price: Those that are not in it.
+        failures: What failed: rows with stage, benchmark, judge, status, error_class, n, message.
+        failed_calls: Failed calls of the journals, by class.
+        limits: Calls at once that each endpoint was asked for, as the number changed.
+        scores: How often each judge gave each score, by judge and benchmark.
+    """
+
+    run: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    parts: tuple[Part, ...]
+    live: bool
+    stages: Mapping[str, int]
+    calls_per_minute: float | None
+    tokens: int
+    cost_usd: float
+    calls_without_price: int
+    failures: Sequence[Mapping[str, Any]]
+    failed_calls: Mapping[str, int]
+    limits: Mapping[str, Sequence[int]]
+    scores: Mapping[tuple[str, str], Mapping[int, int]]
+
+    @property
+    def minutes_left(self) -> float | None:
+        """How long what is planned takes at the present pace; None where that is not known."""
+        left = sum(
+            max(part.n_planned_answers - part.n_answers - part.n_failed_answers, 0)
+            + max(part.n_planned_judgements - part.n_judgements - part.n_failed_judgements, 0)
+            for part in self.parts
+        )
+        return left / self.calls_per_minute if self.calls_per_minute and left else None
+
+
+_tallies: dict[Path, JournalTally] = {}
+
+
+def read_run(catalog: duckdb.DuckDBPyConnection, warehouse: Path, run_id: str, now: datetime) -> RunProgress:
+    """A run as it is now.
+
+    Args:
+        catalog: The public views.
+        warehouse: The lake, where journals are.
+        run_id: The run.
+        now: The time.
+
+    Raises:
+        ConfigurationError: The lake has no such run.
+    """
+    found = fetch(catalog, "run_list", text=None, run_id=run_id)
+    if not found:
+        raise ConfigurationError(f"the lake has no run {run_id!r}")
+    (run,) = found
+    states = json.loads(run["status_by_benchmark"] or "{}")
+    tallies = _follow_journals(warehouse / JOURNALS, run_id)
+    answering, judging = _calls_of(tallies, "answer"), _calls_of(tallies, "judge")
+    parts = tuple(
+        Part(
+            **{name: value for name, value in row.items() if name not in {"question_set", "n_answers", "n_judgements"}},
+            state=states.get(row["benchmark"], run["status"]),
+            n_answers=min(row["n_answers"] + answering[row["benchmark"]], row["n_planned_answers"] or 0),
+            n_judgements=min(
+                row["n_judgements"] + judging[row["benchmark"]], row["n_planned_judgements"] or row["n_judgements"]
+            ),
+        )
+        for row in fetch(catalog, "run_parts", run_id=run_id)
+    )
+    costs = fetch(catalog, "tokens", run_ids=[run_id])
+    recent = [at for tally in tallies for at in tally.recent if at > now - _RECENT]
+    committed = fetch(catalog, "run_limits", run_id=run_id)
+    limits = [(row["created_at"].astimezone(UTC), row["base_url"], row["limit_after"]) for row in committed]
+    limits += [one for tally in tallies for one in tally.limits]
+    scores = fetch(catalog, "run_scores", run_id=run_id)
+    failed: Counter[str] = Counter()
+    for tally in tallies:
+        failed += tally.failures
+    return RunProgress(
+        run=run,
+        spec=json.loads(run["spec"]),
+        parts=parts,
+        live=bool(tallies),
+        stages={tally.stage: tally.calls.total() for tally in tallies},
+        calls_per_minute=len(recent) / (_RECENT.total_seconds() / 60) if recent else None,
+        tokens=sum(tally.tokens for tally in tallies),
+        cost_usd=sum(row["cost_usd"] or 0 for row in costs),
+        calls_without_price=sum(row["calls_without_price"] for row in costs),
+        failures=fetch(catalog, "run_failures", run_id=run_id),
+        failed_calls=failed,
+        limits={url: [one[2] for one in own] for url, own in grouped(sorted(limits), lambda one: one[1])},
+        scores={
+            key: {row["score"]: row["n"] for row in own}
+            for key, own in grouped(scores, lambda row: (row["judge"], row["benchmark"]))
+        },
+    )
+
+
+def _follow_journals(folder: Path, run_id: str) -> list[JournalTally]:
+    found = []
+    for path in sorted(folder.glob("*.jsonl")):
+        name, _, stage = path.stem.rpartition(".")
+        if name != run_id:
+            continue
+        try:
+            _tallies[path] = _tallies.get(path, JournalTally(stage)).follow(path)
+        except FileNotFoundError:
+            _tallies.pop(path, None)
+            continue
+        found.append(_tallies[path])
+    return found
+
+
+def _calls_of(tallies: Sequence[JournalTally], purpose: str) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for tally in tallies:
+        counts.update({benchmark: n for (benchmark, what), n in tally.calls.items() if what == purpose})
+    return counts

@@ -1,0 +1,1 @@
+"""`shaberi view`: the lake as web pages, which only read."""

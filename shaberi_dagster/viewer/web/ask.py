@@ -1,0 +1,73 @@
+"""What a page is asked for: all of it stands in its address."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+from shaberi_dagster.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class Ask:
+    """An address.
+
+    Attributes:
+        path: Of the page.
+        items: Its parameters, in order.
+    """
+
+    path: str
+    items: tuple[tuple[str, str], ...] = ()
+
+    def one(self, name: str, default: str = "") -> str:
+        """The value of a parameter; the default when it is not there, or empty."""
+        return next((value for key, value in self.items if key == name and value), default)
+
+    def many(self, name: str) -> list[str]:
+        """All values of a parameter, each once."""
+        return list(dict.fromkeys(value for key, value in self.items if key == name and value))
+
+    def number(self, name: str, default: int, *, least: int = 0) -> int:
+        """A parameter that is a number.
+
+        Raises:
+            ConfigurationError: It is none, or smaller than it can be.
+        """
+        text = self.one(name)
+        if not text:
+            return default
+        if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < least:  # noqa: PLR2004
+            raise ConfigurationError(f"{name} must be a number from {least} on, not {text!r}")
+        return int(text)
+
+    def to(self, **changes: str | int | Sequence[str] | None) -> str:
+        """This page with other parameters; None takes one away."""
+        kept = [(name, value) for name, value in self.items if name not in changes]
+        return address(self.path, [*kept, *_pairs(changes.items())])
+
+    def link(self, path: str, **parameters: str | int | Sequence[str] | None) -> str:
+        """Another page, with these parameters and those that choose what counts (judges, passes)."""
+        kept = [(name, value) for name, value in self.items if name in _KEPT and name not in parameters]
+        return address(path, [*kept, *_pairs(parameters.items())])
+
+    def toggled(self, name: str, value: str) -> str:
+        """This page with a value of a parameter added, or taken away."""
+        values = self.many(name)
+        return self.to(**{name: [one for one in values if one != value] if value in values else [*values, value]})
+
+
+_KEPT = ("judge", "passes")
+
+
+def address(path: str, items: Iterable[tuple[str, str]]) -> str:
+    """A path with its parameters; parameters without a value are left out."""
+    query = urlencode([one for one in items if one[1]], quote_via=quote)
+    return quote(path) + (f"?{query}" if query else "")
+
+
+def _pairs(parameters: Iterable[tuple[str, str | int | Sequence[str] | None]]) -> list[tuple[str, str]]:
+    return [
+        (name, str(one))
+        for name, value in parameters
+        for one in ([value] if isinstance(value, str | int) else value or ())
+    ]

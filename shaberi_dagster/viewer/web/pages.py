@@ -1,0 +1,306 @@
+"""The pages: what each reads for its address. Numbers come from `reports/`, how they look stands in `templates/`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from math import ceil
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import duckdb
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.rendering.comparison import ComparisonDocument
+from shaberi_dagster.rendering.document import Sentences
+from shaberi_dagster.rendering.ensemble import EnsembleDocument
+from shaberi_dagster.reports.comparison import ComparisonRequest
+from shaberi_dagster.reports.comparison import compare as read_comparison
+from shaberi_dagster.reports.ensemble import read_stored_report
+from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
+from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch
+from shaberi_dagster.reports.run_progress import read_run
+from shaberi_dagster.reports.score_reading import Selection, read_rankings
+from shaberi_dagster.reports.scores import grouped
+from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, Answer, read_side_by_side
+from shaberi_dagster.viewer.web.ask import Ask
+from shaberi_dagster.viewer.web.templates import Shown
+
+T = TypeVar("T")
+
+
+class Source(NamedTuple):
+    """What pages read.
+
+    Attributes:
+        catalog: The public views, as the lake is now.
+        warehouse: The lake's folder.
+    """
+
+    catalog: duckdb.DuckDBPyConnection
+    warehouse: Path
+
+
+Page = Callable[[Source, Ask], Shown]
+_ROWS = 100
+_TEXTS = ("answers", "questions", "judgements")
+
+
+def best_models(source: Source, ask: Ask) -> list[str]:
+    """The best two of a leaderboard, as other pages are asked for them; none where there are not two."""
+    report = read_rankings(source.catalog, _selection(ask))
+    standings = report.rankings[0].standings[:2] if report.rankings else ()
+    return [f"{one.model}@@{one.tag}" for one in standings] if len(standings) == 2 else []  # noqa: PLR2004
+
+
+def _selection(ask: Ask) -> Selection:
+    return Selection(
+        models=ask.many("model"),
+        tags=ask.many("tag"),
+        judges=ask.many("judge"),
+        question_sets=ask.many("set"),
+        pipeline=ask.one("passes", BASELINE),
+        null_policy=ask.one("policy", "legacy"),
+    )
+
+
+def leaderboard(source: Source, ask: Ask) -> Shown:
+    """Who is best among models that were asked and judged alike."""
+    report = read_rankings(source.catalog, _selection(ask))
+    text = ask.one("text").casefold()
+    lines = [(ranking, list(zip(ranking.ranks, ranking.standings, strict=True))) for ranking in report.rankings]
+    return Shown(
+        "leaderboard.html",
+        "Leaderboard",
+        {
+            "report": report,
+            "shown": [(ranking, [one for one in own if text in one[1].model.casefold()]) for ranking, own in lines],
+            "not_ranked": [one for one in report.not_ranked if text in one.model.casefold()],
+            "policies": POLICIES,
+            "choices": {
+                name: [row["name"] for row in own]
+                for name, own in grouped(fetch(source.catalog, "leaderboard_choices"), lambda row: row["kind"])
+            },
+        },
+    )
+
+
+def questions(source: Source, ask: Ask) -> Shown:
+    """Where some models differ."""
+    grid = read_question_grid(source.catalog, _grid_request(ask))
+    page, n_pages, shown = _paged(grid.rows, ask)
+
+    def open_question(row: GridRow) -> str:
+        return ask.link("/question", set=row.question_set, position=row.position, m=ask.many("m"))
+
+    return Shown(
+        "questions.html",
+        "Questions of " + " · ".join(side.model for side in grid.sides),
+        {
+            "grid": grid,
+            "shown": shown,
+            "page": page,
+            "n_pages": n_pages,
+            "judges": _judges(source),
+            "open": open_question,
+        },
+    )
+
+
+def question(source: Source, ask: Ask) -> Shown:
+    """One question with the answers of some models side by side."""
+    report = read_side_by_side(source.catalog, ask.one("set"), ask.number("position", 1, least=1), _grid_request(ask))
+    return Shown(
+        "question.html",
+        f"{report.question_set} question {report.position}",
+        {"report": report, "spans": _spans, "most": MOST_CHARACTERS, "first": _first_answer(report.answers[0])},
+    )
+
+
+def compare(source: Source, ask: Ask) -> Shown:
+    """Whether differences between models are real: each pair over the questions that both were asked."""
+    models = ask.many("m")
+    if len(models) < 2:  # noqa: PLR2004
+        raise ConfigurationError("choose two models or more to compare")
+    pairs = [
+        (a, b, list(ComparisonDocument(read_comparison(source.catalog, _comparison(a, b, ask))).blocks(None)))
+        for place, a in enumerate(models)
+        for b in models[place + 1 :]
+    ]
+    return Shown("compare.html", "Comparison", {"pairs": pairs})
+
+
+def model(source: Source, ask: Ask) -> Shown:
+    """All runs of a model, and how its scores moved."""
+    name = ask.one("model")
+    runs = fetch(source.catalog, "model_runs", model=name)
+    if not runs:
+        raise ConfigurationError(f"the lake has no scores of model {name!r}")
+    groups = grouped(runs, lambda row: (row["judge"], row["pipeline"], row["strategy"]))
+    drift = [row for row in fetch(source.catalog, "model_drift", model=name) if row["month"]]
+    return Shown("model.html", name, {"groups": groups, "drift": drift})
+
+
+def runs(source: Source, ask: Ask) -> Shown:
+    """All runs, the one that changed last first."""
+    found = fetch(source.catalog, "run_list", text=ask.one("text") or None, run_id=None)
+    page, n_pages, shown = _paged(found, ask)
+    return Shown("runs.html", "Runs", {"runs": shown, "n": len(found), "page": page, "n_pages": n_pages})
+
+
+def run(source: Source, ask: Ask) -> Shown:
+    """A run, live while it works."""
+    progress = read_run(source.catalog, source.warehouse, ask.one("run"), datetime.now(UTC))
+    run_row = progress.run
+    return Shown("run.html", f"{run_row['model']} {run_row['run_tag']}", {"progress": progress, "live": progress.live})
+
+
+def judges(source: Source, ask: Ask) -> Shown:  # noqa: ARG001
+    """How judges agree, how lenient they are, which scores they give, and whether they like length."""
+    facts = fetch(source.catalog, "judge_facts")
+    names = [row["judge"] for row in facts]
+    pairs = {(row["judge_a"], row["judge_b"]): row for row in fetch(source.catalog, "judge_pairs", judges=names)}
+    scores = grouped(fetch(source.catalog, "judge_scores"), lambda row: row["judge"])
+    drift = grouped(fetch(source.catalog, "judge_drift"), lambda row: row["judge"])
+    return Shown(
+        "judges.html",
+        "Judges",
+        {
+            "facts": facts,
+            "names": names,
+            "pairs": pairs | {(b, a): row for (a, b), row in pairs.items()},
+            "lengths": {name: own[0]["length_correlation"] for name, own in scores},
+            "scores": {name: {row["score"]: row["n"] for row in own} for name, own in scores},
+            "drift": drift,
+        },
+    )
+
+
+def ensemble(source: Source, ask: Ask) -> Shown:
+    """Whether a consensus of several samples beats them."""
+    found = fetch(source.catalog, "ensemble_runs")
+    run_id = ask.one("run", found[0]["run_id"] if found else "")
+    try:
+        blocks = list(EnsembleDocument(read_stored_report(source.catalog, run_id)).blocks(None)) if run_id else []
+    except ConfigurationError as error:
+        blocks = [Sentences([str(error)], "warning")]
+    return Shown("ensemble.html", "Ensembles", {"runs": found, "run_id": run_id, "blocks": blocks})
+
+
+def cost(source: Source, ask: Ask) -> Shown:
+    """What runs cost, stage by stage."""
+    rows = fetch(source.catalog, "cost", models=ask.many("model") or None, tags=ask.many("tag") or None)
+    by_run = grouped(rows, lambda row: (row["model"], row["run_tag"]))
+    return Shown("cost.html", "Cost", {"by_run": by_run, "total": rows})
+
+
+def search(source: Source, ask: Ask) -> Shown:
+    """Where a text stands, in answers first."""
+    text, what = ask.one("q"), ask.one("what", "answers")
+    check_choice("what", what, _TEXTS)
+    if len(text) < 2:  # noqa: PLR2004
+        raise ConfigurationError("search for two characters or more")
+    found = fetch(
+        source.catalog,
+        "text_search",
+        what=what,
+        text=text,
+        benchmark=ask.one("benchmark") or None,
+        model=ask.one("model") or None,
+        most=_ROWS,
+    )
+    benchmarks = [row["benchmark"] for row in fetch(source.catalog, "question_sets")]
+    return Shown(
+        "search.html",
+        f"Search: {text}",
+        {"found": found, "texts": _TEXTS, "what": what, "most": _ROWS, "benchmarks": list(dict.fromkeys(benchmarks))},
+    )
+
+
+def call(source: Source, ask: Ask) -> Shown:
+    """A call, as it was answered."""
+    found = fetch(source.catalog, "call", request_hash=ask.one("hash"), most=MOST_CHARACTERS)
+    if not found:
+        raise ConfigurationError("the lake has no such call: it was made elsewhere, or is not committed yet")
+    return Shown("call.html", f"Call {ask.one('hash')[:12]}", {"calls": found, "most": MOST_CHARACTERS})
+
+
+def prompt(source: Source, ask: Ask) -> Shown:
+    """The templates of a prompt."""
+    found = fetch(source.catalog, "prompt", prompt_hash=ask.one("hash"))
+    if not found:
+        raise ConfigurationError("the lake does not have the text of this prompt: it was made before texts were kept")
+    return Shown("prompt.html", f"Prompt {found[0]['label']}", {"templates": found})
+
+
+PAGES: Mapping[str, Page] = {
+    "/": leaderboard,
+    "/questions": questions,
+    "/question": question,
+    "/compare": compare,
+    "/model": model,
+    "/runs": runs,
+    "/run": run,
+    "/judges": judges,
+    "/ensemble": ensemble,
+    "/cost": cost,
+    "/search": search,
+    "/call": call,
+    "/prompt": prompt,
+}
+LIVE = frozenset({"/run"})
+"""Pages that change while the lake does not."""
+
+
+def whole_text(source: Source, ask: Ask) -> str:
+    """A text of which a page has shown the beginning only.
+
+    Raises:
+        ConfigurationError: The lake has no such text.
+    """
+    found = fetch(
+        source.catalog,
+        "whole_text",
+        what=ask.one("what"),
+        run_id=ask.one("run"),
+        benchmark=ask.one("benchmark"),
+        question_id=ask.one("question"),
+        sample_index=ask.number("sample", 0),
+        judge=ask.one("judge_name"),
+    )
+    if not found:
+        raise ConfigurationError("the lake has no such text")
+    return str(found[0]["text"])
+
+
+def _grid_request(ask: Ask) -> GridRequest:
+    return GridRequest(
+        models=ask.many("m"),
+        judges=ask.many("judge"),
+        question_sets=ask.many("set"),
+        categories=ask.many("category"),
+        pipeline=ask.one("passes", BASELINE),
+        sort=ask.one("sort", "difference" if len(ask.many("m")) > 1 else "A"),
+        flags=ask.many("flag"),
+        text=ask.one("text"),
+    )
+
+
+def _paged(rows: Sequence[T], ask: Ask) -> tuple[int, int, Sequence[T]]:
+    """Which page is asked for, of how many, and its rows."""
+    page = ask.number("page", 1, least=1)
+    return page, max(ceil(len(rows) / _ROWS), 1), rows[(page - 1) * _ROWS : page * _ROWS]
+
+
+def _comparison(a: str, b: str, ask: Ask) -> ComparisonRequest:
+    return ComparisonRequest(a, b, judges=ask.many("judge"), pipeline=ask.one("passes", BASELINE))
+
+
+def _judges(source: Source) -> list[str]:
+    return [row["judge"] for row in fetch(source.catalog, "judges")]
+
+
+def _spans(answer: Answer) -> list[object]:
+    return [span for finding in answer.findings for span in finding.spans]
+
+
+def _first_answer(answers: tuple[Answer, ...]) -> str:
+    return next((answer.answer for answer in answers if answer.answer), "")

@@ -1,0 +1,125 @@
+"""The server of `shaberi view`: a page for each address, made from the lake as it is when somebody asks."""
+
+import secrets
+import socket
+import sys
+import threading
+import webbrowser
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.lake.catalog import logged_versions, open_catalog
+from shaberi_dagster.viewer.web.access import Access, Guard, hosts_of, is_loopback
+from shaberi_dagster.viewer.web.ask import Ask
+from shaberi_dagster.viewer.web.pages import LIVE, PAGES, Page, Source, whole_text
+from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
+
+_MOST_KEPT = 64
+
+
+def build_app(warehouse: Path, access: Access) -> Starlette:
+    """All pages over a lake.
+
+    Args:
+        warehouse: The lake.
+        access: Who may read.
+    """
+    pages = _Pages(warehouse)
+    routes: list[BaseRoute] = [Route(path, partial(pages.answer, page)) for path, page in PAGES.items()]
+    routes += [
+        Route("/text", partial(_whole_text, warehouse)),
+        Mount("/static", StaticFiles(directory=STATIC)),
+        Route("/{path:path}", _nothing_here),
+    ]
+    return Starlette(routes=routes, middleware=[Middleware(Guard, access=access)])
+
+
+def serve(warehouse: Path, host: str, port: int, *, open_browser: bool) -> None:
+    """Serve the pages until Ctrl-C.
+
+    Args:
+        warehouse: The lake.
+        host: Address to listen on; one that other machines reach asks for a token, which is printed.
+        port: Port; 0: any that is free.
+        open_browser: Whether to open the first page.
+
+    Raises:
+        ConfigurationError: There is no lake, or the port is taken.
+    """
+    open_catalog(warehouse).close()
+    listening = _listen(host, port)
+    token = None if is_loopback(host) else secrets.token_urlsafe(24)
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    print(f"{url}  (Ctrl-C stops)", file=sys.stderr, flush=True)  # noqa: T201
+    if open_browser:
+        threading.Thread(target=webbrowser.open, args=[url], daemon=True).start()
+    app = build_app(warehouse, Access(hosts_of(host), token))
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none")).run([listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise ConfigurationError(f"cannot listen on {host}:{port}: choose another one with --port") from error
+
+
+class _Pages:
+    """Pages of a lake; those that were made last are kept for as long as the lake does not change.
+
+    Args:
+        warehouse: The lake.
+    """
+
+    def __init__(self, warehouse: Path) -> None:
+        self._warehouse = warehouse
+        self._kept: dict[tuple[Ask, str], str] = {}
+
+    def answer(self, page: Page, request: Request) -> Response:
+        """A page, or what is wrong with its address."""
+        ask = _asked(request)
+        try:
+            return HTMLResponse(self.html(page, ask))
+        except ShaberiError as error:
+            missing = isinstance(error, ConfigurationError)
+            title, status = ("Not found", 404) if missing else ("Not now", 503)
+            return HTMLResponse(render(Shown("message.html", title, {"message": str(error)}), ask), status)
+
+    def html(self, page: Page, ask: Ask) -> str:
+        """A page."""
+        with closing(open_catalog(self._warehouse)) as catalog:
+            key = ask, repr(logged_versions(self._warehouse))
+            if (kept := self._kept.get(key)) and ask.path not in LIVE:
+                return kept
+            made = render(page(Source(catalog, self._warehouse), ask), ask)
+        self._kept = dict([*self._kept.items(), (key, made)][-_MOST_KEPT:])
+        return made
+
+
+def _whole_text(warehouse: Path, request: Request) -> Response:
+    try:
+        with closing(open_catalog(warehouse)) as catalog:
+            text = whole_text(Source(catalog, warehouse), _asked(request))
+    except ShaberiError as error:
+        return PlainTextResponse(f"{error}\n", 404)
+    return PlainTextResponse(text.encode("utf-8", "replace"))
+
+
+def _nothing_here(request: Request) -> Response:
+    return HTMLResponse(render(Shown("message.html", "Not found", {"message": "no such page"}), _asked(request)), 404)
+
+
+def _asked(request: Request) -> Ask:
+    return Ask(request.url.path, tuple(request.query_params.multi_items()))

@@ -1,0 +1,104 @@
+"""How pages are made of templates: everything in them is escaped, and characters that hide are made visible."""
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from shaberi_dagster.rendering import figures
+from shaberi_dagster.rendering.document import Heading, Sentences, Table
+from shaberi_dagster.rendering.text import printable
+from shaberi_dagster.viewer.web import texts
+from shaberi_dagster.viewer.web.ask import Ask
+
+STATIC = Path(__file__).resolve().parent / "static"
+_SHADES = 9
+
+
+class Shown(NamedTuple):
+    """What a page shows.
+
+    Attributes:
+        template: File of `templates/`.
+        title: Of the page.
+        values: For the template.
+    """
+
+    template: str
+    title: str
+    values: Mapping[str, Any]
+
+
+def render(shown: Shown, ask: Ask, layout: str = "base.html", **more: Any) -> str:
+    """A page as HTML.
+
+    Args:
+        shown: What it shows.
+        ask: Its address.
+        layout: What is around it: a whole page, or a section of a file.
+        more: What the layout needs.
+    """
+    values = {"title": shown.title, "ask": ask, "layout": layout, **shown.values, **more}
+    return _environment().get_template(shown.template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("shaberi_dagster.viewer.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_harmless,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "decimals": figures.decimals,
+        "signed": figures.signed,
+        "percent": figures.percent,
+        "p_value": figures.p_value,
+        "interval": figures.interval,
+        "signed_interval": figures.signed_interval,
+        "shade": shade,
+        "number": number,
+        "dollars": dollars,
+        "minute": lambda time: f"{time:%Y-%m-%d %H:%M}" if time else figures.NOTHING,
+        "lines": lambda cell: [cell] if isinstance(cell, str) else list(cell),
+    }
+    environment.globals |= {"rendered": texts.rendered, "marked": texts.marked, "difference": texts.difference}
+    environment.tests |= {
+        "heading": lambda block: isinstance(block, Heading),
+        "sentences": lambda block: isinstance(block, Sentences),
+        "table": lambda block: isinstance(block, Table),
+    }
+    return environment
+
+
+def _harmless(value: Any) -> Any:
+    """What an expression of a template becomes; an attribute or a text of ours is not changed by it."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return printable(value, multiline=True)
+    return value
+
+
+def shade(score: float | None, lowest: float = 0, highest: float = 10) -> str:
+    """The class that colours a score: s0 (lowest) to s9; none without a score."""
+    if score is None or not math.isfinite(score) or highest <= lowest:
+        return ""
+    return f"s{min(max(round(_SHADES * (score - lowest) / (highest - lowest)), 0), _SHADES)}"
+
+
+def number(value: float | None) -> str:
+    """A count with separators; a dash where it is not known."""
+    return figures.NOTHING if value is None else f"{value:,.0f}"
+
+
+def dollars(value: float | None) -> str:
+    """An amount, small ones with more digits; a dash where it is not known."""
+    if value is None:
+        return figures.NOTHING
+    return f"${value:,.2f}" if value >= 1 or value == 0 else f"${value:.3g}"

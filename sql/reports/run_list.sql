@@ -1,0 +1,8 @@
+-- All runs, newest first.
+select
+    run_id, model, run_tag, status, created_at, updated_at, finished_at, source, superseded_by, spec,
+    status_by_benchmark
+from runs
+where ($text is null or contains(lower(model), lower($text)) or contains(lower(run_tag), lower($text)))
+  and ($run_id is null or run_id = $run_id)
+order by updated_at desc, run_id

@@ -1,0 +1,211 @@
+"""The pages of `shaberi view` in a real browser: clicks, keys, narrow and dark, and texts that try to do something.
+
+With SHABERI_SCREENSHOTS=docs/images the pictures of the documentation are taken anew.
+"""
+
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.viewer.html import FileRequest, write_html
+from tests.conftest import BROWSER
+from tests.viewer.site import make_lake, served
+
+pytestmark = [pytest.mark.e2e, pytest.mark.browser]
+
+_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+_PAGES = (
+    "/",
+    "/questions?m=best&m=hostile",
+    "/compare?m=best&m=hostile",
+    "/model?model=hostile",
+    "/runs",
+    "/judges",
+    "/ensemble",
+    "/cost",
+    "/search?q=script",
+    "/search?q=alert&what=judgements",
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    place = tmp_path_factory.mktemp("view")
+    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
+    make_lake(workspace, place / "tree")
+    with served(place / "warehouse") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=BROWSER, args=_FLAGS)
+        yield running
+        running.close()
+
+
+def opened(browser: Browser, address: str, width: int = 1600, own: str = "http://127.0.0.1", **look) -> Page:
+    """A page in a fresh profile; what it does that it must not is in `page.wrongs`."""
+    page = browser.new_context(viewport={"width": width, "height": 900}, **look).new_page()
+    page.wrongs = []
+    page.on("dialog", lambda dialog: (page.wrongs.append(dialog.message), dialog.dismiss()))
+    page.on("pageerror", lambda error: page.wrongs.append(str(error)))
+    page.on("console", lambda message: page.wrongs.append(message.text))
+    page.on("request", lambda request: None if request.url.startswith(own) else page.wrongs.append(request.url))
+    page.goto(address)
+    return page
+
+
+def test_from_the_leaderboard_two_clicks_lead_to_the_answers_and_back(browser, site):
+    page = opened(browser, site.url)
+    expect(page.get_by_text("no difference shown")).to_be_visible()
+
+    page.get_by_role("button", name="questions of the chosen models").click()
+    expect(page).to_have_url(re.compile(r"/questions\?m=best%40%40legacy&m=second%40%40legacy$"))
+    page.locator("a[data-row]").first.click()
+
+    expect(page.get_by_role("heading", name=re.compile("A best"))).to_be_visible()
+    expect(page.get_by_role("heading", name=re.compile("B second"))).to_be_visible()
+    expect(page.locator("#B .score")).to_have_text("3.50")
+    page.get_by_text("judge-a").first.click()
+    expect(page.get_by_text("judge-a says of best")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", name="Questions of best · second")).to_be_visible()
+    page.get_by_role("link", name="is the difference real?").click()
+    expect(page.get_by_role("cell", name="too few").or_(page.get_by_text("no difference shown")).first).to_be_visible()
+    assert page.wrongs == []
+
+
+def test_an_address_holds_all_that_a_page_shows(browser, site):
+    page = opened(browser, site.url + "/questions?m=best&m=hostile")
+    page.locator("select[name=judge]").select_option("judge-b")
+    expect(page).to_have_url(re.compile("judge=judge-b"))
+    page.get_by_label("out of scale").check()
+    expect(page).to_have_url(re.compile("flag=out-of-scale"))
+    page.get_by_role("link", name="#").click()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    shown = page.locator("main").inner_text()
+
+    assert opened(browser, page.url).locator("main").inner_text() == shown
+
+
+def test_keys_walk_through_rows_questions_and_ways_to_look(browser, site):
+    page = opened(browser, site.url + "/questions?m=best&m=second")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=re.compile(r"question \d"))).to_be_visible()
+    page.goto(site.url + re.sub("position=[0-9]*", "position=1", page.url.removeprefix(site.url)))
+    page.keyboard.press("j")
+    expect(page.get_by_role("heading", name="question 2")).to_be_visible()
+    page.keyboard.press("r")
+    expect(page.locator("pre.answer").first).to_contain_text("## よい回答")
+    page.keyboard.press("d")
+    expect(page.locator("ins").first).to_be_visible()
+    page.keyboard.press("g")
+    expect(page.get_by_text("judge-b says of second")).to_be_visible()
+    page.keyboard.press("2")
+    expect(page.get_by_role("heading", name=re.compile("B second"))).to_have_count(0)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("next question")
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type("jr?")  # in a field, keys are letters
+    expect(page.get_by_role("searchbox")).to_have_value("jr?")
+    assert page.wrongs == []
+
+
+@pytest.mark.parametrize("width", [390, 1600])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_are_readable_narrow_and_wide_light_and_dark(browser, site, width, scheme):
+    for path in ("/", "/questions?m=best&m=hostile", "/judges"):
+        page = opened(browser, site.url + path, width, color_scheme=scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        paper, ink = page.evaluate(
+            "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+        )
+        brightness = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (paper, ink)]
+        assert (brightness[0] > brightness[1]) == (scheme == "light")
+        assert abs(brightness[0] - brightness[1]) > 400
+
+
+def test_hostile_texts_execute_nothing_and_request_nothing(browser, site):
+    addresses = list(_PAGES)
+    first = opened(browser, site.url + "/questions?m=hostile&sort=position")
+    for link in first.locator("a[data-row]").all():
+        address = link.get_attribute("href")
+        addresses += [f"{address}&view={view}" for view in ("rendered", "raw", "diff", "reference")]
+    assert len(addresses) == len(_PAGES) + 4 * 5
+
+    for address in addresses:
+        page = opened(browser, site.url + address)
+        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+        page.wait_for_load_state("networkidle")
+        assert page.wrongs == [], address
+        assert page.evaluate("document.querySelectorAll('main img, main iframe, main style, main script').length") == 0
+        page.context.close()
+
+
+def test_a_script_that_got_into_a_page_would_not_run(browser, site):
+    """The policy holds by itself, whatever a template does."""
+    page = opened(browser, site.url)
+    failures = []
+    page.on("requestfailed", lambda request: failures.append((request.url, request.failure)))
+
+    page.evaluate(
+        "document.querySelector('main').innerHTML = '<img src=http://elsewhere.invalid/x onerror=window.ran=1>'"
+        "+ '<a href=\"javascript:window.ran=1\">x</a><iframe src=http://elsewhere.invalid></iframe>'"
+    )
+    page.locator("main a").click()
+    page.wait_for_timeout(300)
+
+    assert page.evaluate("window.ran") is None
+    assert failures == [("http://elsewhere.invalid/x", "csp")]
+
+
+@pytest.mark.skipif("SHABERI_SCREENSHOTS" not in os.environ, reason="only when pictures are wanted")
+def test_pictures_for_the_documentation(browser, site):
+    folder = Path(os.environ["SHABERI_SCREENSHOTS"])
+    start = opened(browser, site.url + "/questions?m=best&m=second")
+    question = start.locator("a[data-row]").first.get_attribute("href")
+    for name, path, scheme in (
+        ("leaderboard", "/", "light"),
+        ("questions", "/questions?m=best&m=second", "light"),
+        ("side-by-side", f"{question}&view=diff", "dark"),
+        ("compare", "/compare?m=best&m=second", "light"),
+        ("judges", "/judges", "light"),
+    ):
+        page = opened(browser, site.url + path, 1100, color_scheme=scheme)
+        page.set_viewport_size({"width": 1100, "height": 620})
+        page.screenshot(path=folder / f"view-{name}.png")
+
+
+def test_the_file_is_drawn_without_a_server_and_asks_nobody_for_anything(browser, site, tmp_path):
+    with open_catalog(site.warehouse) as catalog:
+        request = FileRequest(models=["best", "hostile"], n_questions=5)
+        text = write_html(catalog, site.warehouse, request, datetime.now(UTC))
+    file = tmp_path / "report.html"
+    file.write_text(text, encoding="utf-8")
+
+    page = opened(browser, file.as_uri(), own=file.as_uri())
+
+    expect(page.locator("#scores[data-drawn='3']")).to_be_attached()
+    page.locator("#scores select[name=judge]").select_option("judge-b")
+    page.locator("canvas").hover(position={"x": 5, "y": 5})
+    expect(page.locator("#scores output")).to_contain_text("best legacy: question 1 of tengu@5")
+    page.locator("a[data-row]").first.click()
+    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    page.get_by_role("link", name="Comparison").click()
+    page.go_back()
+    page.wait_for_load_state("networkidle")
+    assert page.wrongs == []
+    assert page.evaluate("document.querySelectorAll('main img, main iframe, main style, main script').length") == 0

@@ -1,0 +1,112 @@
+"""A run that works is seen while it does: what the lake has, and what its journals say."""
+
+import tarfile
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.limiter import LimitChange
+from shaberi_dagster.llm.types import Call, Usage
+from shaberi_dagster.reports.run_progress import JOURNALS, read_run
+from tests.kept_lake.contents import ARCHIVE
+
+pytestmark = pytest.mark.integration
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+RUN = "kept-passes@@default"
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kept")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "warehouse"
+
+
+def progress(warehouse, run_id=RUN, now=NOW):
+    with open_catalog(warehouse) as catalog:
+        return read_run(catalog, warehouse, run_id, now)
+
+
+def call(number, at=NOW, **values):
+    own = {"request_hash": f"{number}", "model": "judge", "base_url": "http://127.0.0.1/v1", "status": "ok"}
+    own |= {"error_class": None, "error_message": None, "content": "8", "reasoning": None, "finish_reason": "stop"}
+    return Call(**own | {"usage": Usage(10, 2), "attempts": 1, "latency_seconds": 0.5, "created_at": at} | values)
+
+
+LABELS = {"stage": "judgements", "benchmark": "rakuda", "question_id": "q", "purpose": "judge"}
+
+
+def test_a_finished_run_has_its_parts_scores_and_failures(warehouse):
+    done, failing = progress(warehouse), progress(warehouse, "kept-failing@@default")
+
+    (part,) = done.parts
+    assert (part.benchmark, part.state, part.n_answers, part.n_planned_answers) == ("rakuda", "complete", 3, 3)
+    assert (part.n_judgements, part.n_planned_judgements) == (3, 3)
+    assert (done.live, done.calls_per_minute, done.minutes_left) == (False, None, None)
+    assert sum(next(iter(done.scores.values())).values()) == 3
+    assert {row["stage"]: row["n"] for row in failing.failures if row["status"] == "error"} == {
+        "answers": 1,
+        "judgements": 1,
+        "pass_outputs": 1,
+    }
+    assert failing.parts[0].n_failed_answers == 1
+
+
+def test_calls_are_counted_while_another_process_holds_the_journal(warehouse):
+    path = warehouse / JOURNALS / f"{RUN}.judgements.jsonl"
+    try:
+        with Journal.open(path, RUN, "judgements") as journal:
+            for number in range(4):
+                journal.append(call(number, NOW - timedelta(seconds=10)), LABELS)
+            journal.append_limit_change("http://127.0.0.1/v1", LimitChange(NOW, 8, 16, "success"))
+            first = progress(warehouse)
+            journal.append(call(9), LABELS)
+            journal.append(call(10, status="error", error_class="transient", content=None), LABELS)
+            with path.open("ab") as file:
+                file.write(b'{"request_hash": "half')
+            second = progress(warehouse)
+    finally:
+        path.unlink()
+
+    assert (first.live, first.stages, first.tokens, first.calls_per_minute) == (True, {"judgements": 4}, 48, 2.0)
+    assert first.limits["http://127.0.0.1/v1"][-1] == 16
+    assert (second.stages, second.failed_calls, second.calls_per_minute) == ({"judgements": 5}, {"transient": 1}, 2.5)
+    assert not progress(warehouse).live
+
+
+def test_a_journal_in_the_place_of_another_is_counted_from_its_beginning(warehouse):
+    path = warehouse / JOURNALS / f"{RUN}.answers.jsonl"
+    try:
+        with Journal.open(path, RUN, "answers") as journal:
+            for number in range(5):
+                journal.append(call(number), LABELS | {"purpose": "answer"})
+            progress(warehouse)
+        path.unlink()
+        with Journal.open(path, RUN, "answers") as journal:
+            journal.append(call(7), LABELS | {"purpose": "answer"})
+            assert progress(warehouse).stages == {"answers": 1}
+    finally:
+        path.unlink()
+
+
+def test_what_a_killed_run_had_paid_for_counts_and_the_rest_takes_as_long_as_calls_took_lately(warehouse):
+    left = progress(warehouse, "kept-killed-answers@@default", datetime(2026, 11, 22, 0, 53, tzinfo=UTC))
+
+    assert [(part.benchmark, part.n_answers, part.n_planned_answers) for part in left.parts] == [
+        ("elyza", 2, 2),
+        ("rakuda", 1, 3),
+    ]
+    assert left.calls_per_minute == 1.5
+    assert left.minutes_left == pytest.approx(2 / 1.5)
+    judged_twice = progress(warehouse, "kept-killed-rejudging@@default").parts[0]
+    assert judged_twice.n_judgements == judged_twice.n_planned_judgements
+
+
+def test_a_run_that_is_not_there_is_said(warehouse):
+    with pytest.raises(ConfigurationError, match="no run 'none'"):
+        progress(warehouse, "none")

@@ -1,0 +1,288 @@
+"""The pages of `shaberi view` over a small lake, as a browser gets them."""
+
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.reports.comparison import ComparisonRequest
+from shaberi_dagster.reports.comparison import compare as read_comparison
+from shaberi_dagster.reports.question_grid import GridRequest, read_question_grid
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.viewer.web.pages import PAGES
+from tests.legacy.trees import LegacyTree, rows_of
+from tests.viewer.site import make_lake, served
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory):
+    place = tmp_path_factory.mktemp("view")
+    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
+    make_lake(workspace, place / "tree")
+    return place / "warehouse"
+
+
+@pytest.fixture(scope="module")
+def site(warehouse):
+    with served(warehouse) as running:
+        yield running
+
+
+def rows_of_table(page, number=0):
+    """The cells of a table's rows, as text."""
+    body = re.findall(r"<tbody>(.*?)</tbody>", page.text, re.DOTALL)[number]
+    return [
+        [re.sub(r"<[^>]*>|\s+", " ", cell).strip() for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)]
+        for row in re.findall(r"<tr.*?</tr>", body, re.DOTALL)
+    ]
+
+
+def test_the_leaderboard_ranks_and_says_what_the_best_differs_from(site):
+    page = site.get("/")
+
+    rows = [(cells[1], cells[2], cells[4], cells[9].split("  ")[0]) for cells in rows_of_table(page)]
+    assert rows == [
+        ("1", "best", "8.70", "best"),
+        ("1", "second", "7.40", "no difference shown"),
+        ("3", "hostile", "3.27", "below"),
+    ]
+    assert "Mean of 2 judges" in page.text
+    assert 'aria-label="8.70, 95 % interval 4.73–9.80"' in page.text
+
+
+@pytest.mark.parametrize(
+    ("choice", "models"),
+    [
+        ("?text=SEC", ["second"]),
+        ("?judge=judge-a", ["best", "second", "hostile"]),
+        ("?tag=legacy&model=best", ["best"]),
+    ],
+)
+def test_the_leaderboard_is_narrowed_by_its_address(choice, models, site):
+    assert [cells[2] for cells in rows_of_table(site.get("/" + choice))] == models
+
+
+def test_questions_are_sorted_by_the_difference_and_have_the_numbers_of_compare(site, warehouse):
+    page = site.get("/questions?m=best&m=second")
+
+    rows = rows_of_table(page)
+    assert [row[5] for row in rows] == sorted((row[5] for row in rows), key=float, reverse=True)
+    assert rows[0][3:6] == ["8.50", "3.50", "5.00"]
+    with open_catalog(warehouse) as catalog:
+        grid = read_question_grid(catalog, GridRequest(["best", "second"]))
+        (section, *_) = read_comparison(catalog, ComparisonRequest("best", "second")).sections
+    shown = [row.scores[0] - row.scores[1] for row in grid.rows]
+    assert section.rows[0].difference.difference == pytest.approx(sum(shown) / len(shown))
+
+
+def test_a_score_that_one_model_lacks_leaves_its_judge_out_of_that_question(site):
+    rows = rows_of_table(site.get("/questions?m=best&m=hostile&sort=position"))
+
+    assert rows[3][3:5] == ["9.00", "2.00"]  # judge-b alone scored both
+    assert "1 without a score" in rows[3][-1]
+
+
+@pytest.mark.parametrize(
+    ("choice", "n"),
+    [("flag=disagreement", 2), ("flag=out-of-scale", 1), ("flag=failed", 1), ("set=tengu", 0), ("text=zzz", 0)],
+)
+def test_questions_are_filtered_by_what_went_wrong_and_by_text(choice, n, site):
+    page = site.get(f"/questions?m=hostile&m=second&{choice}")
+
+    assert (page.status, len(rows_of_table(page))) == (200, n)
+
+
+def test_answers_stand_side_by_side_rendered_raw_or_as_a_difference(site):
+    address = "/question?set={}&position=2&m=best&m=second"
+    question_set = the_set(site)
+    address = address.format(question_set)
+
+    rendered = site.get(address).text
+    assert "<h2>よい回答</h2>" in rendered
+    assert "judge-a" in rendered
+    assert "judge-b says of second" in rendered
+    assert "## よい回答" in site.get(address + "&view=raw").text
+    assert "<del>" in site.get(address + "&view=diff").text
+    assert site.get(address.replace("position=2", "position=999")).status == 404
+
+
+def test_a_long_text_is_cut_with_a_link_to_all_of_it(site):
+    question_set = the_set(site)
+    page = site.get(f"/question?set={question_set}&position=4&m=hostile")
+
+    assert len(page.text) < 200_000
+    (link,) = re.findall(r'href="(/text[^"]*what=answer[^"]*)"', page.text)
+    whole = site.get(link.replace("&amp;", "&"))
+    assert whole.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert whole.text.count("ア") == 5_000_000
+
+
+def the_set(site):
+    """The one question set of the lake."""
+    found = re.findall(r"/question\?set=([^&]*)&amp;position", site.get("/questions?m=hostile").text)
+    (name,) = set(found)
+    return name
+
+
+class Tags(HTMLParser):
+    """All tags, attributes and addresses of a page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.attributes = set(), {}
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        for name, value in attrs:
+            self.attributes.setdefault(name, set()).add(value)
+
+
+@pytest.mark.parametrize("position", range(1, 6))
+@pytest.mark.parametrize("view", ["", "raw", "diff", "reference"])
+def test_no_text_of_a_model_becomes_a_tag_an_attribute_or_an_address(view, position, site):
+    question_set = the_set(site)
+
+    page = Tags(site.get(f"/question?set={question_set}&position={position}&m=best&m=hostile&view={view}").text)
+
+    assert page.tags.isdisjoint({"img", "iframe", "style", "template", "object", "embed", "base"})
+    assert not {name for name in page.attributes if name.startswith("on") or name in {"style", "srcdoc", "autofocus"}}
+    assert page.attributes["src"] == {"/static/viewer.js"}
+    assert {address[0] for address in page.attributes["href"]} == {"/"}
+
+
+def test_characters_that_hide_or_turn_a_text_around_are_visible(site):
+    question_set = the_set(site)
+
+    text = site.get(f"/question?set={question_set}&position=4&m=hostile&view=raw").text
+
+    assert "‹U+202E›gnp.txt‹U+2066› ␛[31m ‹U+200B›" in text
+    assert not set(text) & set("\u202e\u2066\u200b\x1b")
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path not in {"/question", "/call", "/prompt"}])
+def test_each_page_opens(path, site):
+    address = f"{path}?m=best&m=second&q=" + quote("回答")
+    run_id = re.findall(r"run=([^\"&]*)", site.get("/runs").text)[0]
+
+    page = site.get(f"{address}&model=best" + (f"&run={run_id}" if path == "/run" else ""))
+
+    assert page.status == 200, page.text
+    assert "<h1>" in page.text
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("/questions", "choose one to 5 models, not 0"),
+        ("/questions?m=best&m=best@@legacy", "the same model is chosen twice"),
+        ("/questions?m=nobody", "no scores of model &#39;nobody&#39;"),
+        ("/questions?m=best&sort=size", "sort must be one of"),
+        ("/questions?m=best&page=x", "page must be a number"),
+        ("/compare?m=best", "choose two models or more"),
+        ("/run?run=none", "the lake has no run"),
+        ("/search?q=x", "two characters or more"),
+        ("/call?hash=0", "no such call"),
+        ("/prompt?hash=0", "does not have the text of this prompt"),
+        ("/nowhere", "no such page"),
+        ("/?policy=nice", "must be one of"),
+        ("/text?what=answer", "no such text"),
+    ],
+)
+def test_what_is_not_there_is_said(address, message, site):
+    page = site.get(address)
+
+    assert page.status == 404
+    assert message in page.text
+
+
+def test_search_finds_answers_whatever_their_case_and_links_to_them(site):
+    page = site.get("/search?q=SCRIPT%3Ealert")
+
+    ((question, model, excerpt),) = rows_of_table(page)
+    assert "hostile" in model
+    assert "&lt;script&gt;alert(1)" in excerpt
+    assert question.startswith("tengu@")
+    assert rows_of_table(site.get("/search?q=says+of+second&what=judgements"))
+
+
+def test_a_page_shows_what_the_lake_has_when_it_is_asked_for(warehouse, tmp_path):
+    place = Path(shutil.copytree(warehouse, tmp_path / "warehouse"))
+    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(place)}), environment={})
+    tree = LegacyTree(tmp_path / "later")
+    tree.judgements("tengu", rows_of("tengu", ["a", "b"], [9, 9]), "judge-a", model="later")
+    with served(place) as site:
+        before = site.get("/runs").text
+        assert site.get("/runs").text == before
+
+        import_trees(ImportRequest({"later": tree.root}, tag="other"), workspace)
+
+        assert "later" not in before
+        assert "later" in site.get("/runs").text
+
+
+# --- who may read ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_only_reading_is_allowed(method, site):
+    assert site.get("/", method).status == 405
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "localhost.evil"])
+def test_a_page_is_only_made_for_the_names_of_this_machine(host, site):
+    """A site that points its own name at this machine reads nothing."""
+    assert site.get("/", Host=host).status == 421
+    assert site.get("/static/viewer.js", Host=host).status == 421
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:2", "[::1]:3"])
+def test_this_machine_is_known_under_all_its_names(host, site):
+    assert site.get("/runs", Host=host).status == 200
+
+
+@pytest.mark.parametrize("address", ["/", "/static/viewer.css", "/nowhere", "/text"])
+def test_every_reply_tells_the_browser_to_load_nothing_from_elsewhere(address, site):
+    headers = site.get(address).headers
+
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Referrer-Policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("path", ["/static/../server.py", "/static/%2e%2e/server.py", "/static//etc/passwd"])
+def test_no_other_file_is_served(path, site):
+    assert site.get(path).status == 404
+
+
+def test_other_machines_need_the_token_once(warehouse):
+    with served(warehouse, token="secret-token", host="0.0.0.0") as site:
+        assert site.get("/", Host="box.example").status == 403
+        assert site.get("/?token=wrong").status == 403
+        assert site.get("/", Cookie="shaberi_token=wrong; a=b").status == 403
+        opened = site.get("/runs?token=secret-token&text=a%26b", Host="box.example")
+        assert (opened.status, opened.headers["Location"]) == (303, "/runs?text=a%26b")
+        cookie = opened.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert site.get("/runs", Host="box.example", Cookie=cookie.split(";")[0]).status == 200
+
+
+def test_the_pages_do_not_load_dagster():
+    code = "import sys, shaberi_dagster.viewer.web.server; print(sorted(n for n in sys.modules if n == 'dagster'))"
+
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert done.stdout == "[]\n"

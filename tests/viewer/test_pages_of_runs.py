@@ -1,0 +1,80 @@
+"""The pages over the kept lake: runs with passes, calls, ensembles, and some that were killed."""
+
+import re
+import tarfile
+
+import pytest
+
+from tests.kept_lake.contents import ARCHIVE, workspace_of
+from tests.viewer.site import served
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kept")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    workspace_of(folder).lake.compact()  # whoever writes first brings the lake up to date
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(folder):
+    with served(folder / "warehouse") as running:
+        yield running
+
+
+def test_what_passes_took_off_and_where_stands_beside_the_answer(site):
+    page = site.get("/question?set=rakuda@3-98bbfce6&position=1&m=kept-passes&passes=lang_mixing&view=raw").text
+
+    assert '<mark title="simplified_chinese">' in page
+    assert "lang_mixing -3.00" in page
+    assert "78.4% of the letters" in page
+    (score,) = re.findall(r'<span class="score [^"]*">([^<]*)</span>', page)
+    assert score == "1.00"
+
+
+def test_the_call_behind_an_answer_is_one_click_away(site):
+    page = site.get("/question?set=rakuda@3-98bbfce6&position=1&m=kept-passes").text
+
+    (*_, link) = re.findall(r'href="(/call\?hash=[^"]*)"', page)
+
+    call = site.get(link.replace("&amp;", "&")).text
+    assert "answer of answers" in call
+    assert "kept-passes@@default" in call
+
+
+def test_the_prompt_behind_an_answer_is_one_click_away(site):
+    page = site.get("/question?set=rakuda@3-98bbfce6&position=1&m=kept-passes").text
+
+    (link, *_) = re.findall(r'href="(/prompt\?hash=[^"]*)"', page)
+
+    prompt = site.get(link.replace("&amp;", "&")).text
+    assert "<h1>Prompt rakuda-primary v1</h1>" in prompt
+    assert "{{ answer" in prompt
+
+
+def test_a_killed_run_says_what_is_on_its_way_and_its_page_follows_it(site):
+    page = site.get("/run?run=kept-killed-answers@@default").text
+
+    assert "<main data-live>" in page
+    assert "3 calls of answers on their way to the lake" in page
+    assert '<progress max="3" value="1"></progress> 1/3' in page
+    assert "<main>" in site.get("/run?run=kept-passes@@default").text
+
+
+def test_a_run_lists_its_failures_with_their_messages(site):
+    page = site.get("/run?run=kept-failing@@default").text
+
+    assert "<h2>failures</h2>" in page
+    assert re.search(r"<progress [^>]*></progress> 4/5", page)
+
+
+def test_an_ensemble_is_reported_with_its_strategies(site):
+    page = site.get("/ensemble?run=kept-ensemble@@all").text
+
+    assert "single <b>" in page
+    assert "elo" in page.split("<h2>", 1)[1]
+    assert site.get("/ensemble").status == 200
