@@ -434,7 +434,7 @@ def test_another_judge_of_the_same_name_is_refused(with_variants: Workspace, wor
 @pytest.mark.parametrize(
     ("asked", "complaint"),
     [
-        ({"judge_prompt": "strikt"}, "no prompt variant 'strikt'; variants in .*: lenient, strict, tengu-only"),
+        ({"judge_prompt": "strikt"}, "no prompt variant 'strikt'; did you mean strict"),
         ({"judge_prompt": "../variants/strict"}, "no prompt variant '../variants/strict'"),
         ({"judge_prompt": "tengu-only"}, "'tengu-only' changes nothing that a judge of rakuda is told"),
         ({"judge_prompt": "strict", "judge_models": ["x" * 199]}, "must have 1 to 200 characters"),

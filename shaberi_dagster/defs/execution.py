@@ -1,5 +1,6 @@
 """Running jobs in this process, on the persistent Dagster instance that the UI shows."""
 
+import fcntl
 import os
 import socket
 import uuid
@@ -32,10 +33,15 @@ _UNFINISHED = [
 
 
 def open_instance(home: Path) -> dg.DagsterInstance:
-    """The persistent instance, made at first use."""
+    """The persistent instance, made at first use; of several processes one makes it and the others wait."""
     prepare_home(home)
     os.environ["DAGSTER_HOME"] = str(home)
-    return dg.DagsterInstance.get()
+    with (home / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        instance = dg.DagsterInstance.get()
+        for storage in ("run_storage", "event_log_storage", "schedule_storage"):
+            getattr(instance, storage)  # makes its database
+        return instance
 
 
 def prepare_home(home: Path) -> None:

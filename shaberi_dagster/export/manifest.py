@@ -431,14 +431,14 @@ def _pass_parts(records: Records, benchmark: str, planned: int) -> dict[str, Doc
     """How far each pass is, whichever of its versions looked; with a part of its hash where it has several settings."""
     planned_passes = (_made(one) for pipeline in records.spec.get("passes", []) for one in pipeline)
     today = {older: made.config_hash for made in planned_passes if made for older in made.older_config_hashes}
-    known = {today.get(one["config_hash"], one["config_hash"]): one for one in _known_passes(records)}
-    often = Counter(one["name"] for one in known.values())
+    known = {(one["name"], today.get(one["config_hash"], one["config_hash"])): one for one in _known_passes(records)}
+    often = Counter(name for name, _ in known)
     found = records.pass_outputs.filter(benchmark=benchmark).with_columns(pl.col("pass_config_hash").replace(today))
     parts = {}
-    for config_hash, one in known.items():
+    for (name, config_hash), one in known.items():
         short = (one["config_hash"] or "planned")[:_KEY_DIGITS]
-        name = one["name"] if often[one["name"]] == 1 else f"{one['name']} {short}"
-        parts[name] = _part(found.filter(pl.col("pass_config_hash").eq_missing(config_hash)), planned)
+        own = found.filter(pl.col("pass_config_hash").eq_missing(config_hash))
+        parts[name if often[name] == 1 else f"{name} {short}"] = _part(own, planned)
     return parts
 
 
