@@ -18,7 +18,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.export.results_tree import export_run
 from shaberi_dagster.lake.catalog import write_catalog
-from shaberi_dagster.rendering.scores import ScoreDocument
+from shaberi_dagster.rendering.score_notes import score_notes
 from shaberi_dagster.runs.planning import plan_run, store_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -158,7 +158,7 @@ def test_a_run_whose_plugins_are_gone_is_viewed_compared_and_exported_but_not_co
     spec, workspace = run
     lake = shaberi.open_lake()
     report = lake.scores(models=["my-model-7b"], tags=["default"], pipeline="plain_form")
-    lines = "\n".join(ScoreDocument(report)._notes())
+    lines = "\n".join(score_notes(report))
     assert "manners 1-5, reported ×2" in lines
     assert {(row.benchmark, row.score) for row in report.rows} >= {("manners", 7)}
     assert report.rows[0].over_questions

@@ -59,7 +59,7 @@ def test_without_a_query_the_views_and_queries_are_listed() -> None:
         (["drop view answers"], "only one statement that reads"),
         (["select 1; drop view answers"], "only one statement that reads"),
         (["select sum(range) from range(1000000000000)", "--timeout", "0.2"], "the statement was stopped after 0.2 s"),
-        (["nonsense"], "no query or view 'nonsense'; known: agreement,"),
+        (["nonsense"], "no query or view 'nonsense'; did you mean consensus?"),
         (["leader_board"], "no query or view 'leader_board'; did you mean leaderboard"),
         (["hardest_questions"], "parameters: benchmark"),
         (["hardest_questions", "--param", "elyza"], "--param 'elyza' must be NAME=VALUE"),

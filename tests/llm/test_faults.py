@@ -209,7 +209,8 @@ def test_one_request_that_never_works_costs_no_other_row(
         return fault() if "質問7は" in body["messages"][-1]["content"] else content_for(body)
 
     with own_engine({}), running_mock(script=script) as mock:
-        retry = RetrySettings(transient_attempts=2, first_delay_seconds=0.01, deadline_seconds=5.0)
+        workspace.options = CallOptions(call_deadline=5.0)
+        retry = RetrySettings(transient_attempts=2, first_delay_seconds=0.01)
         workspace.engine_thread().engine = Engine({}, retry=retry)
         spec = _run(workspace, mock, tmp_path / "own", 40)
         materialize("answers", spec.run_id, ["rakuda"], workspace)
