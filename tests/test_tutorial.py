@@ -17,7 +17,13 @@ _ADDRESS = "http://localhost:8000/v1"
 _STEP = re.compile(r"^```bash\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 _SCALE = re.compile("点から([0-9]+)点")
 # The worst one, a loop, first.
-_ANSWERS = ("わかりません。" * 60, "はい。", "要点だけお答えします。", "順を追ってお答えします。", "理由と例を挙げてお答えします。")
+_ANSWERS = (
+    "わかりません。" * 60,
+    "はい。",
+    "要点だけお答えします。",
+    "順を追ってお答えします。",
+    "理由と例を挙げてお答えします。",
+)
 
 
 def reply(body: dict, _: int) -> str:
