@@ -73,9 +73,27 @@ def test_no_page_names_a_path_of_somebodys_machine(page: Path) -> None:
     assert _MACHINE_PATH.findall(page.read_text(encoding="utf-8")) == []
 
 
-def test_the_readme_and_every_design_page_can_be_found_from_the_readme() -> None:
-    linked = {(_ROOT / unquote(link.partition("#")[0])).resolve() for link in _links(_ROOT / "README.md")}
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, ahead = set(), [_ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        reached.add(page)
+        targets = {(page.parent / unquote(link.partition("#")[0])).resolve() for link in _links(page)}
+        ahead += [target for target in targets - reached if target.suffix == ".md" and target.is_file()]
 
-    pages = [*(_ROOT / "docs").rglob("*.md"), _ROOT / "prompts" / "README.md", _ROOT / "warehouse" / "README.md"]
-    lost = [str(page.relative_to(_ROOT)) for page in pages if not {page, page.parent} & linked]
-    assert lost == []
+    assert [str(page.relative_to(_ROOT)) for page in _PAGES if page not in reached] == []
+
+
+def test_the_index_has_every_page_with_a_line() -> None:
+    index = _ROOT / "docs" / "README.md"
+    rows = [line for line in index.read_text(encoding="utf-8").splitlines() if re.fullmatch(r"\| \[.+\|.{10,}\|", line)]
+    listed = {
+        (index.parent / link).resolve() for row in rows for _, link in re.findall(r"\[([^\]]+)\]\(([^)]+)\)", row)
+    }
+
+    assert [str(page.relative_to(_ROOT)) for page in _PAGES if page not in listed | {index}] == []
+
+
+def test_the_readme_has_a_picture_and_fits_120_lines() -> None:
+    assert re.search(r"!\[[^\]]+\]\(docs/images/", _README)
+    assert _README.count("\n") < 120
