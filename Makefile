@@ -36,6 +36,7 @@ endef
 
 demo: install ## evaluate MODEL (default: the embedded one) on the four Japanese benchmarks
 	$(BIN)/run-evals --model $(MODEL)
+	@echo 'Its answers: $(BIN)/inspect-output, or in a browser $(BIN)/shaberi view; its run in Dagster: $(BIN)/shaberi ui'
 
 test: setup lint types imports pytest ## everything that must be green
 
