@@ -15,6 +15,7 @@ _FOLDERS = ("docs", "prompts", "warehouse", "notebooks", "sql")
 _PAGES = sorted([*_ROOT.glob("*.md"), *(page for folder in _FOLDERS for page in (_ROOT / folder).rglob("*.md"))])
 _README = (_ROOT / "README.md").read_text(encoding="utf-8")
 _FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
+_OURS = r"(run-evals|view-scores|inspect-output|quick-eval|shaberi)\b"
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 # Home folders, temporary folders, this machine's folders, drives, and addresses of other private machines.
 _MACHINE_PATH = re.compile(
@@ -71,6 +72,27 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(_ROOT)))
 def test_no_page_names_a_path_of_somebodys_machine(page: Path) -> None:
     assert _MACHINE_PATH.findall(page.read_text(encoding="utf-8")) == []
+
+
+def _commands(page: Path) -> list[list[str]]:
+    """The words of each of the project's commands in the page's shell blocks."""
+    blocks = [text for _, language, text in _FENCE.findall(page.read_text(encoding="utf-8")) if language == "bash"]
+    lines = "".join(blocks).replace("\\\n", "").replace(".venv/bin/", "").splitlines()
+    return [shlex.split(line, comments=True) for line in lines if re.match(_OURS, line)]
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(_ROOT)))
+def test_the_commands_of_a_page_have_the_options_that_it_shows(page: Path) -> None:
+    reference = (_ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^### ([\w -]+)\n(.*?)(?=^#)", reference, re.MULTILINE | re.DOTALL))
+    unknown = []
+    for words in _commands(page):
+        command = next(name for n in (3, 2, 1) if (name := " ".join(words[:n])) in sections)
+        options = [word for word in words if re.fullmatch(r"--[a-z-]+", word)]
+        unknown += [(command, option) for option in options if not re.search(rf"{option}\b", sections[command])]
+        if command == "shaberi" and words[1:2]:
+            unknown.append((" ".join(words[:2]), "is no command"))
+    assert unknown == []
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
