@@ -29,8 +29,8 @@ class Tmux:
         self._run("-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "30", *command)
 
     def _run(self, *arguments: str) -> str:
-        # Not C's own environment, into which readline puts the size of another terminal.
-        environment = dict(os.environ)
+        # Neither what C has beside it, nor the size of another terminal.
+        environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
         finished = subprocess.run(
             [*self._tmux, *arguments], check=True, capture_output=True, text=True, env=environment
         )
