@@ -62,7 +62,7 @@ def inspect_output(  # noqa: PLR0917
         if not plain and sys.stdout.isatty():
             from shaberi_dagster.viewer.terminal import Inspector  # noqa: PLC0415  (only a terminal needs it)
 
-            Inspector(catalog, runs, questions).run()
+            Inspector(catalog, runs, questions, together=len(model or ()) > 1).run()
             return FINE
         console = Console(width=None if sys.stdout.isatty() else 100_000)
         run_ids = [run.run_id for run in runs]

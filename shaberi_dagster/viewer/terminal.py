@@ -294,6 +294,12 @@ class AnswersScreen(Screen[None]):
 class Inspector(App[None]):
     """The browser.
 
+    Args:
+        catalog: The public views.
+        runs: What there is to choose from.
+        chosen: Which of their questions.
+        together: Whether the runs are meant to be side by side, if they are not too many.
+
     Attributes:
         catalog: The public views.
     """
@@ -301,15 +307,23 @@ class Inspector(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = "#state { height: 1; } Input { height: 3; }"
 
-    def __init__(self, catalog: duckdb.DuckDBPyConnection, runs: Sequence[InspectedRun], chosen: Filter) -> None:
+    def __init__(
+        self,
+        catalog: duckdb.DuckDBPyConnection,
+        runs: Sequence[InspectedRun],
+        chosen: Filter,
+        *,
+        together: bool = False,
+    ) -> None:
         super().__init__()
         self.catalog = catalog
         self._runs, self._chosen = runs, chosen
+        self._at_once = len(runs) == 1 or (together and len(runs) <= _MOST_RUNS)
 
     def on_mount(self) -> None:
-        """The runs first, or the questions of the only one."""
+        """The runs first; above them the questions, if it is clear of which."""
         self.push_screen(RunsScreen(self._runs, self._chosen))
-        if len(self._runs) == 1:
+        if self._at_once:
             self.push_screen(QuestionsScreen(self._runs, self._chosen))
 
 

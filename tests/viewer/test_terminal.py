@@ -22,10 +22,11 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def drive(folder):
-    def driven(acts: Acts, filter_text: str = "") -> None:
+    def driven(acts: Acts, filter_text: str = "", *, together: bool = False) -> None:
         async def play() -> None:
             with open_catalog(folder) as catalog:
-                app = Inspector(catalog, read_runs(catalog, benchmark=None), Filter.parse(filter_text))
+                runs = read_runs(catalog, benchmark=None)
+                app = Inspector(catalog, runs, Filter.parse(filter_text), together=together)
                 async with app.run_test(size=(140, 40)) as pilot:
                     await acts(pilot)
 
@@ -46,6 +47,16 @@ def rows(pilot) -> list[list[str]]:
 async def both(pilot) -> None:
     await pilot.press("space", "j", "space", "enter")
     await pilot.pause()
+
+
+def test_runs_that_are_named_together_are_side_by_side_at_once(drive):
+    async def acts(pilot):
+        await pilot.pause()
+        assert rows(pilot)[9][:5] == ["tengu@230", "10", "9.00", "1.00", "8.00"]
+        await pilot.press("escape")
+        assert len(rows(pilot)) == 2
+
+    drive(acts, together=True)
 
 
 def test_two_marked_runs_are_shown_side_by_side_with_their_difference(drive):
