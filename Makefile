@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 MODEL ?= embedded/smollm2-135m
+# One more than there are cores: many tests wait for servers, browsers and one another.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 MODEL_LOCK := shaberi_dagster/llm/embedded_model.lock
 COMPILE = $(BIN)/uv pip compile pyproject.toml --generate-hashes --universal --python-version 3.11 --no-header --quiet
 export UV_PYTHON_DOWNLOADS := never
@@ -51,7 +53,7 @@ imports: setup ## the direction of imports
 	$(BIN)/lint-imports
 
 pytest: setup ## the tests (ARGS="-m unit" for some)
-	$(BIN)/pytest --numprocesses auto --dist worksteal $(ARGS)
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal $(ARGS)
 
 acceptance: setup ## kills, faults, hostile texts and simulations in full size, before work is called done
 	SHABERI_ACCEPTANCE=1 $(BIN)/pytest --numprocesses auto --dist worksteal --timeout 3600 -m acceptance $(ARGS)
