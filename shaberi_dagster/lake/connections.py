@@ -1,7 +1,7 @@
 """Connections to DuckDB whose statements can be stopped: by Ctrl-C, which it may not notice, or by a limit."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event, Timer
 from typing import Any
 from weakref import ReferenceType, ref
@@ -25,7 +25,8 @@ def interrupt_statements() -> None:
     """Stop whatever the connections of this process are at; for another thread than theirs."""
     for one in _connections:
         if (connection := one()) is not None:
-            connection.interrupt()
+            with suppress(duckdb.Error):  # it is closed
+                connection.interrupt()
 
 
 @contextmanager
