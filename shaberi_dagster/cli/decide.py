@@ -5,14 +5,16 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from pydantic import Field
 
-from shaberi_dagster.cli.command import FINE, INCONCLUSIVE, Debug
+from shaberi_dagster.cli.command import FINE, INCONCLUSIVE
+from shaberi_dagster.cli.options import CommandOptions
+from shaberi_dagster.deciding.request import DecisionRequest
+from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.spec import CallOptions
 
-if TYPE_CHECKING:
-    from shaberi_dagster.deciding.candidates import DecisionRequest
+if TYPE_CHECKING:  # what takes polars and NumPy, which other commands need not load
     from shaberi_dagster.deciding.decision import Decision
-    from shaberi_dagster.runs.spec import CallOptions
     from shaberi_dagster.runs.workspace import Workspace
 
 DECIDE_EPILOG = """Examples:
@@ -32,84 +34,26 @@ Exit codes: 0 decided, 2 usage or configuration error, 4 not decidable with thes
 command goes on)."""
 
 
-def decide(  # noqa: PLR0917
-    candidate: Annotated[list[str], typer.Argument(metavar="A B [C ...]", help="Models, or MODEL@@TAG for runs.")],
-    judge: Annotated[
-        list[str] | None, typer.Option(help="Judge; repeat for several: a question's score is their mean.")
-    ] = None,
-    benchmark: Annotated[
-        str | None,
-        typer.Option("--benchmark", "--benchmarks", help="Benchmarks, comma-separated, or all (default)."),
-    ] = None,
-    tag: Annotated[str | None, typer.Option(help="Tag of the runs that the partial ones are a part of.")] = None,
-    margin: Annotated[
-        float | None,
-        typer.Option(help="Up to which difference models are equal; default: 0.2 of ten, 2 points of accuracy."),
-    ] = None,
-    error: Annotated[float, typer.Option(help="Wrong decisions that are allowed, as a share.")] = 0.01,
-    max_cost: Annotated[float | None, typer.Option(min=0, help="Ask no further at this many US dollars.")] = None,
-    strategy: Annotated[
-        list[str] | None, typer.Option(help="Decide between strategies of an ensemble; repeat for several.")
-    ] = None,
-    samples: Annotated[int | None, typer.Option(min=1, help="Answers to each question (default 1).")] = None,
-    questions: Annotated[str | None, typer.Option(help="Where questions come from: starter, hub or a folder.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first questions of each benchmark.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint of the models, up to /v1.")] = None,
-    judge_base_url: Annotated[str | None, typer.Option(help="Endpoint of the judges, up to /v1.")] = None,
-    api_key_variable: Annotated[
-        str | None, typer.Option(help="Environment variable with the key for --base-url.")
-    ] = None,
-    judge_api_key_variable: Annotated[
-        str | None, typer.Option(help="Environment variable with the key for --judge-base-url.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Rotates the order of questions; default: follows from the decision.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what the decision may take, and ask nobody.")
-    ] = False,
-    output_format: Annotated[str, typer.Option("--format", help="table, json, csv or md.")] = "table",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout: --format json.")] = False,
-    debug: Debug = False,
-) -> int:
+class Decide(CommandOptions):
+    """What `shaberi decide` can be told beside the request."""
+
+    dry_run: Annotated[bool, Field(description="Show what it may take; ask nobody"), Option("budget")] = False
+    output_format: Annotated[
+        str, Field(description="table, json, csv or md"), Option("how", ("--format",), metavar="NAME")
+    ] = "table"
+    as_json: Annotated[bool, Field(description="One JSON document on stdout"), Option("how", ("--json",))] = False
+
+
+def decide(request: DecisionRequest, calls: CallOptions, how: Decide) -> int:
     """Decide which of some models is better, with as few questions as it takes."""
-    del debug
-    # Polars and NumPy, which other commands need not load.
-    from pydantic import ValidationError  # noqa: PLC0415
+    from shaberi_dagster.rendering.document import check_format  # noqa: PLC0415  (help needs none)
 
-    from shaberi_dagster.deciding.candidates import DecisionRequest  # noqa: PLC0415
-    from shaberi_dagster.errors import ConfigurationError  # noqa: PLC0415
-    from shaberi_dagster.rendering.document import check_format  # noqa: PLC0415
-    from shaberi_dagster.runs.spec import CallOptions  # noqa: PLC0415
-
-    output_format = "json" if as_json else output_format
+    output_format = "json" if how.as_json else how.output_format
     check_format(output_format)
-    try:
-        request = DecisionRequest(
-            candidates=candidate,
-            tag=tag,
-            benchmarks=benchmark.split(",") if benchmark else None,
-            judge_models=judge,
-            strategies=strategy,
-            samples=samples,
-            questions=questions,
-            limit=limit,
-            base_url=base_url,
-            judge_base_url=judge_base_url,
-            api_key_variable=api_key_variable,
-            judge_api_key_variable=judge_api_key_variable,
-            margin=margin,
-            error=error,
-            seed=seed,
-        )
-    except ValidationError as wrong:
-        first = wrong.errors()[0]
-        raise ConfigurationError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}") from None
-    options = CallOptions(max_cost=max_cost)
-    return _plan(request, options, output_format) if dry_run else _decide(request, options, output_format)
+    return _plan(request, calls, output_format) if how.dry_run else _decide(request, calls, output_format)
 
 
-def _plan(request: "DecisionRequest", options: "CallOptions", output_format: str) -> int:
+def _plan(request: DecisionRequest, options: CallOptions, output_format: str) -> int:
     """Show what it may take."""
     from datetime import UTC, datetime  # noqa: PLC0415
 
@@ -130,7 +74,7 @@ def _plan(request: "DecisionRequest", options: "CallOptions", output_format: str
     return FINE
 
 
-def _decide(request: "DecisionRequest", options: "CallOptions", output_format: str) -> int:
+def _decide(request: DecisionRequest, options: CallOptions, output_format: str) -> int:
     """Decide on the instance that the UI shows, and print what came of it."""
     from rich.console import Console  # noqa: PLC0415
 
@@ -155,7 +99,7 @@ def _decide(request: "DecisionRequest", options: "CallOptions", output_format: s
     return FINE if report.decision["state"] == "decided" else INCONCLUSIVE
 
 
-def _run(request: "DecisionRequest", options: "CallOptions", workspace: "Workspace") -> None:
+def _run(request: DecisionRequest, options: CallOptions, workspace: "Workspace") -> None:
     from shaberi_dagster.definitions import run_job  # noqa: PLC0415
     from shaberi_dagster.defs.execution import close_dead_runs, open_instance  # noqa: PLC0415
     from shaberi_dagster.defs.options import DECISION, DECISION_JOB  # noqa: PLC0415
@@ -167,7 +111,7 @@ def _run(request: "DecisionRequest", options: "CallOptions", workspace: "Workspa
     run_job(DECISION_JOB, instance, ops={DECISION: {"config": config}}, tags={"shaberi/command": "decide"})
 
 
-def _full_evaluations(decision: "Decision", request: "DecisionRequest") -> tuple[str, ...]:
+def _full_evaluations(decision: "Decision", request: DecisionRequest) -> tuple[str, ...]:
     """For each model that was asked the command that asks it the rest."""
     specs = {one.spec.run_id: one.spec for one in decision.candidates if one.can_be_asked}
     return tuple(

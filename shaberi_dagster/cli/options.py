@@ -9,7 +9,7 @@ import annotated_types
 import typer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
-from typer.core import TyperCommand
+from typer.core import TyperArgument, TyperCommand
 
 from shaberi_dagster import __version__
 from shaberi_dagster.cli.completion import completer
@@ -129,6 +129,9 @@ def _parameter(name: str, field: FieldInfo, option: Option) -> inspect.Parameter
     is_list = _is_list(field)
     names = option.names or (f"--{name.replace('_', '-')}",)
     required = "  [required]" if field.is_required() else ""
+    if option.is_argument:
+        argument = typer.Argument(help=f"{field.description}.", metavar=option.metavar, rich_help_panel=option.group)
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[list[str], argument])
     several = "; repeat for several" if option.repeated else ""
     info = typer.Option(
         *names,
@@ -202,6 +205,8 @@ def _filled(model: type[BaseModel], given: Mapping[str, Any], context: typer.Con
 
 def _short_record(one: Any, context: Any) -> tuple[str, str]:
     """Name and help of an option, on one line if possible."""
+    if isinstance(one, TyperArgument):
+        return one.get_help_record(context) or ("", "")
     name = one.opts[0] if one.is_flag else f"{one.opts[0]} {one.display_type_rich(ctx=context)}"
     default = f"  [{one.default}]" if one.default is not None and one.default is not False else ""
     return name, f"{one.help}{default}"

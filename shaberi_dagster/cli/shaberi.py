@@ -262,7 +262,7 @@ def reprocess(
 
 
 app.command(epilog=COMPARE_EPILOG)(compare)
-app.command(epilog=DECIDE_EPILOG)(decide)
+app.command(cls=OptionsCommand, epilog=DECIDE_EPILOG)(takes_models(decide))
 app.command(epilog=PRICES_EPILOG)(prices)
 app.command(epilog=NEW_EPILOG)(new)
 app.command(cls=OptionsCommand, epilog=GENERATE_CACHE_EPILOG)(takes_models(generate_cache))

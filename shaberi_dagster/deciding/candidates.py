@@ -4,13 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
 
 import numpy as np
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
+from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import check_endpoints, materialize
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
@@ -19,7 +18,7 @@ from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.publishing import changed
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import load_run, plan_run, store_run
-from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.statistics.sequential import Floats, question_weights
@@ -28,42 +27,6 @@ PARTIAL_TAG = "decide-"
 """How the tags of runs begin that have only what decisions asked."""
 _MARGIN = 0.02  # of the highest score, as `compare` has it
 _FEWEST = 2
-
-
-class DecisionRequest(BaseModel):
-    """What to decide, as a user asks for it in the command line or the launchpad."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    candidates: Annotated[list[str], Field(description="Models, or MODEL@@TAG for a run that is there")]
-    tag: Annotated[str | None, Field(description="Tag of the runs of which what is asked will be a part")] = None
-    benchmarks: Annotated[list[str] | None, Field(description="Benchmark names, or all")] = None
-    judge_models: Annotated[list[str] | None, Field(description="Judges; a question's score is their mean")] = None
-    strategies: Annotated[
-        list[str] | None, Field(description="Consensus strategies; each of each model is a candidate of its own")
-    ] = None
-    samples: Annotated[int | None, Field(ge=1, description="Answers to each question")] = None
-    questions: Annotated[str | None, Field(description="Where questions come from: starter, hub or a folder")] = None
-    limit: Annotated[int | None, Field(ge=1, description="Only the first questions of each benchmark")] = None
-    base_url: Annotated[str | None, Field(description="OpenAI-compatible endpoint of the models, up to /v1")] = None
-    judge_base_url: Annotated[str | None, Field(description="Endpoint of the judges, up to /v1")] = None
-    api_key_variable: Annotated[str | None, Field(description="Environment variable with the key of base_url")] = None
-    judge_api_key_variable: Annotated[
-        str | None, Field(description="Environment variable with the key of judge_base_url")
-    ] = None
-    margin: Annotated[
-        float | None, Field(gt=0, description="Differences up to it are equal; none: 2 % of the scale's highest")
-    ] = None
-    error: Annotated[float, Field(gt=0, lt=0.5, description="Wrong decisions that are allowed, as a share")] = 0.01
-    seed: Annotated[int | None, Field(ge=0, description="Rotates the order; none: follows from what is decided")] = None
-
-    def run_request(self, model: str, tag: str) -> RunRequest:
-        """The evaluation of which a decision about a model asks a part."""
-        return RunRequest(model=model, tag=tag, **{name: getattr(self, name) for name in _OF_RUNS})
-
-
-_OF_RUNS = sorted(DecisionRequest.model_fields.keys() & RunRequest.model_fields.keys() - {"tag"})
-"""What a request says of the runs, in the words of theirs."""
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ import polars as pl
 
 from shaberi_dagster.deciding.candidates import (
     Candidate,
-    DecisionRequest,
     Pool,
     Scores,
     find_candidates,
     find_pool,
 )
 from shaberi_dagster.deciding.history import calibrated, past_scores
+from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.lake.schemas import DECISION_LOOKS, DECISIONS
 from shaberi_dagster.runs.workspace import Workspace

@@ -8,9 +8,9 @@ import polars as pl
 from pydantic import Field
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
-from shaberi_dagster.deciding.candidates import DecisionRequest
 from shaberi_dagster.deciding.decision import Decision, Look, decide, prepare
 from shaberi_dagster.deciding.history import calibrated, judged_pool, past_scores
+from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.defs.assets import OWNERS
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.metadata import column_schema, markdown_table

@@ -19,6 +19,7 @@ class Option:
         metavar: What the help shows for the value; "" is by its type.
         repeated: Whether a list is given by repeating the option; else its items are separated by commas.
         known: What the shell completes it with; None is nothing.
+        is_argument: Whether it is given by its place, without a name.
     """
 
     group: Group
@@ -26,3 +27,4 @@ class Option:
     metavar: str = ""
     repeated: bool = False
     known: Known | None = None
+    is_argument: bool = False

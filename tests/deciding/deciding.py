@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from shaberi_dagster.deciding.candidates import DecisionRequest
 from shaberi_dagster.deciding.decision import decide, prepare
+from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.identity import run_id_of, sha256_text
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings

@@ -1,0 +1,84 @@
+"""What to decide, as people ask for it; light, so that help and usage errors are quick."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.spec import RunRequest
+
+
+class DecisionRequest(BaseModel):
+    """What to decide, as a user asks for it in the command line or the launchpad."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    candidates: Annotated[
+        list[str],
+        Field(description="Two or more, or MODEL@@TAG for runs that are there"),
+        Option("what", metavar="MODEL", is_argument=True, repeated=True),
+    ]
+    judge_models: Annotated[
+        list[str] | None,
+        Field(description="Judges; a question's score is their mean"),
+        Option("what", ("--judge",), metavar="MODEL", repeated=True, known="judges"),
+    ] = None
+    benchmarks: Annotated[
+        list[str] | None,
+        Field(description="Names, or all; default: all"),
+        Option("what", ("--benchmark", "--benchmarks"), known="benchmarks"),
+    ] = None
+    tag: Annotated[
+        str | None, Field(description="Tag of the runs of which this asks a part"), Option("what", known="runs")
+    ] = None
+    questions: Annotated[
+        str | None,
+        Field(description="starter, hub or a folder (SHABERI_DATASETS)"),
+        Option("what", metavar="SOURCE"),
+    ] = None
+    limit: Annotated[
+        int | None, Field(ge=1, description="Only the first N questions of each benchmark"), Option("what")
+    ] = None
+    samples: Annotated[int | None, Field(ge=1, description="Answers to each question; default: 1"), Option("what")] = (
+        None
+    )
+    strategies: Annotated[
+        list[str] | None,
+        Field(description="Each of each model is a candidate"),
+        Option("what", ("--strategy",), repeated=True, known="strategies"),
+    ] = None
+    margin: Annotated[
+        float | None,
+        Field(gt=0, description="Up to it models are equal; default: 2 % of the scale"),
+        Option("how"),
+    ] = None
+    error: Annotated[
+        float, Field(gt=0, lt=0.5, description="Share of wrong decisions that is allowed"), Option("how")
+    ] = 0.01
+    base_url: Annotated[
+        str | None,
+        Field(description="OpenAI-compatible endpoint of the models, up to /v1"),
+        Option("how", metavar="URL"),
+    ] = None
+    judge_base_url: Annotated[
+        str | None, Field(description="Endpoint of the judges, up to /v1"), Option("how", metavar="URL")
+    ] = None
+    api_key_variable: Annotated[
+        str | None, Field(description="Environment variable with the key of the endpoint"), Option("advanced")
+    ] = None
+    judge_api_key_variable: Annotated[
+        str | None, Field(description="Environment variable with the key of the judges' endpoint"), Option("advanced")
+    ] = None
+    seed: Annotated[
+        int | None,
+        Field(ge=0, description="Rotates the order; default: it follows from what is decided"),
+        Option("advanced"),
+    ] = None
+
+    def run_request(self, model: str, tag: str) -> RunRequest:
+        """The evaluation of which a decision about a model asks a part."""
+        return RunRequest(model=model, tag=tag, **{name: getattr(self, name) for name in _OF_RUNS})
+
+
+_OF_RUNS = sorted(DecisionRequest.model_fields.keys() & RunRequest.model_fields.keys() - {"tag"})
+"""What a request says of the runs, in the words of theirs."""
