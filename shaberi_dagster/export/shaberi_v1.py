@@ -7,7 +7,6 @@ written it.
 
 import hashlib
 import re
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,6 +22,7 @@ from shaberi_dagster.benchmarks.registry import BENCHMARKS, Field
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.identity import check_model_name, safe_name
 from shaberi_dagster.lake.catalog import connect, logged_versions
+from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.assemble import Batch
 from shaberi_dagster.legacy.lines import CONTENT, SAMPLE
@@ -183,7 +183,7 @@ def export(
                 _write_files(source.files_of(names, done), output, done)
                 line.done += len(names)
                 changed(line)
-            _write(output / RECORD_NAME, _record("complete", done.document()))
+            swap_in(output / RECORD_NAME, _record("complete", done.document()))
         except OSError as error:
             raise ShaberiError(f"{error.filename or output} cannot be written: {error.strerror or error}") from error
     return done
@@ -194,7 +194,7 @@ def _claim(output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     if any(output.iterdir()) and not (output / RECORD_NAME).is_file():
         raise ConfigurationError(f"--output {output} is neither empty nor an earlier export: name another folder")
-    _write(output / RECORD_NAME, _record("running", {}))
+    swap_in(output / RECORD_NAME, _record("running", {}))
 
 
 def _record(status: str, document: Mapping[str, Any]) -> bytes:
@@ -221,25 +221,11 @@ def _write_files(files: Iterable[_File], output: Path, done: Export) -> None:
                 continue
             done.elsewhere.append(Note(str(path), "another file has its place", len(file.rows)))
         taken.add(path)
-        _write(output / path, content)
+        swap_in(output / path, content)
         done.files[file.kind] += 1
         done.rows[file.kind] += len(file.rows)
         done.size += len(content)
         done.oddities += [note._replace(path=str(path)) for note in file.notes]
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Put the file in its place at once, so that no reader sees a part of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".export-", delete=False) as scratch:
-        try:
-            scratch.write(content)
-            scratch.flush()
-            Path(scratch.name).chmod(0o644)
-            Path(scratch.name).replace(path)
-        except BaseException:
-            Path(scratch.name).unlink(missing_ok=True)
-            raise
 
 
 class _Source:

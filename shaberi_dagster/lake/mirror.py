@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.settings import MIRROR_MARK
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Mirror:
         """Write a small file to the store and the mirror."""
         with _reaching(self.uri):
             self._store.put(name, content)
-        _swap_in(self.folder / name, content)
+        swap_in(self.folder / name, content)
 
     def prune(self, active: Iterable[str]) -> None:
         """Delete files that no table names any more and that have been here for a week.
@@ -190,7 +191,7 @@ class Mirror:
             files = _added(content for name, content in contents.items() if name.endswith(".json"))
         list(threads.map(lambda name: self._copy(f"{table}/{name}"), files))
         for name, content in contents.items():
-            _swap_in(self.folder / table / _LOG / name, content)
+            swap_in(self.folder / table / _LOG / name, content)
 
     def _files_of(self, contents: Mapping[str, bytes]) -> list[str]:
         """The files that a whole log names in the end."""
@@ -198,13 +199,13 @@ class Mirror:
 
         with tempfile.TemporaryDirectory(prefix=".log-", dir=self.folder) as scratch:
             for name, content in contents.items():
-                _swap_in(Path(scratch) / _LOG / name, content)
+                swap_in(Path(scratch) / _LOG / name, content)
             return [unquote(path) for path in DeltaTable(scratch).get_add_actions()["path"].to_pylist()]
 
     def _copy(self, name: str, *, anew: bool = False) -> None:
         if anew or not (self.folder / name).is_file():
             content = self._read(name)
-            _swap_in(self.folder / name, content)
+            swap_in(self.folder / name, content)
 
     def _read(self, name: str) -> bytes:
         return bytes(self._store.get(name).bytes())
@@ -254,15 +255,3 @@ def _reaching(uri: str) -> Iterator[None]:
     except BaseError as error:
         first = str(error).strip().splitlines()[0]
         raise ShaberiError(f"{uri} cannot be reached or refuses us: {first[:300]}") from error
-
-
-def _swap_in(path: Path, content: bytes) -> None:
-    """Write a file that nobody sees half of."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        scratch.write_bytes(content)
-        scratch.replace(path)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise

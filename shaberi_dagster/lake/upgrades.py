@@ -6,14 +6,13 @@ A lake of an older format is read as it is. The first command that writes takes 
 
 import fcntl
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.mirror import Mirror
 
 if TYPE_CHECKING:
@@ -168,20 +167,8 @@ def alone(folder: Path, name: str) -> Iterator[None]:
 
 
 def _write_format(folder: Path, number: int) -> None:
-    """Swap the file in, so that nobody reads half of it."""
-    text = json.dumps({"format": number}) + "\n"
+    content = (json.dumps({"format": number}) + "\n").encode()
     if mirror := Mirror.of(folder):
-        mirror.put(FORMAT_NAME, text.encode())
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor, scratch = tempfile.mkstemp(prefix=f"{FORMAT_NAME}.", dir=folder)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(scratch).chmod(0o644)
-        Path(scratch).replace(folder / FORMAT_NAME)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
+        mirror.put(FORMAT_NAME, content)
+    else:
+        swap_in(folder / FORMAT_NAME, content, durable=True)
