@@ -14,7 +14,7 @@ def swap_in(path: Path, content: bytes, *, durable: bool = False) -> None:
         durable: Whether it must survive the machine, too.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    scratch = path.with_name(f".{uuid.uuid4().hex}")
     try:
         with scratch.open("wb") as file:
             file.write(content)
