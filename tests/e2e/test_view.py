@@ -97,28 +97,33 @@ def test_an_address_holds_all_that_a_page_shows(browser, site):
     assert opened(browser, page.url).locator("main").inner_text() == shown
 
 
+def press(page, key):
+    page.wait_for_load_state("load")  # before that nobody listens
+    page.keyboard.press(key)
+
+
 def test_keys_walk_through_rows_questions_and_ways_to_look(browser, site):
     page = opened(browser, site.url + "/questions?m=best&m=second")
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    page.keyboard.press("k")
-    page.keyboard.press("Enter")
+    press(page, "j")
+    press(page, "j")
+    press(page, "k")
+    press(page, "Enter")
     expect(page.get_by_role("heading", name=re.compile(r"question \d"))).to_be_visible()
     page.goto(site.url + re.sub("position=[0-9]*", "position=1", page.url.removeprefix(site.url)))
-    page.keyboard.press("j")
+    press(page, "j")
     expect(page.get_by_role("heading", name="question 2")).to_be_visible()
-    page.keyboard.press("r")
+    press(page, "r")
     expect(page.locator("pre.answer").first).to_contain_text("## よい回答")
-    page.keyboard.press("d")
+    press(page, "d")
     expect(page.locator("ins").first).to_be_visible()
-    page.keyboard.press("g")
+    press(page, "g")
     expect(page.get_by_text("judge-b says of second")).to_be_visible()
-    page.keyboard.press("2")
+    press(page, "2")
     expect(page.get_by_role("heading", name=re.compile("B second"))).to_have_count(0)
-    page.keyboard.press("?")
+    press(page, "?")
     expect(page.get_by_role("dialog")).to_contain_text("next question")
-    page.keyboard.press("Escape")
-    page.keyboard.press("/")
+    press(page, "Escape")
+    press(page, "/")
     page.keyboard.type("jr?")  # in a field, keys are letters
     expect(page.get_by_role("searchbox")).to_have_value("jr?")
     assert page.wrongs == []
