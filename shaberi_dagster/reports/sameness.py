@@ -1,6 +1,7 @@
 """What made the scores of runs, and where it differs: such scores are not averaged, and not compared in silence."""
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -8,7 +9,8 @@ import duckdb
 
 from shaberi_dagster.reports.reading import fetch
 
-_HASH_LENGTH = 12
+_HASH = re.compile("[0-9a-f]{64}")
+_COUNTED = ("one", "another", "a third", "a fourth", "a fifth")
 _QUESTION_SETTINGS = {
     "question_set": "question set",
     "n_questions": "number of questions",
@@ -59,9 +61,11 @@ def read_settings(
         pipeline: The passes, or baseline.
     """
     found: dict[Setting, dict[str, set[str]]] = {}
+    labels = {row["prompt_hash"]: row["label"] for row in fetch(catalog, "prompt_labels")}
 
     def add(run_id: str, value: object, benchmark: str, name: str, follows: str = "") -> None:
-        found.setdefault(Setting(benchmark, name, follows), {}).setdefault(run_id, set()).add(said(value))
+        words = "not recorded" if value is None else labels.get(value, str(value))
+        found.setdefault(Setting(benchmark, name, follows), {}).setdefault(run_id, set()).add(words)
 
     wanted = sorted(benchmarks)
     for row in fetch(catalog, "run_specs", run_ids=run_ids):
@@ -92,6 +96,8 @@ def differences(
 ) -> list[str]:
     """Where some runs differ, one sentence for each setting, like `tengu: temperature of answers: 0.2 (A), 0.7 (B)`.
 
+    Prompts have their labels; settings that only a hash tells apart are `one (A), another (B)`.
+
     Args:
         settings: From `read_settings`.
         groups: What to call some runs, and their ids.
@@ -109,19 +115,25 @@ def differences(
         for label, own in values.items():
             if own:
                 labels.setdefault(own, []).append(label)
-        if sum(map(len, labels.values())) > 1 and len(frozenset().union(*labels)) > 1:
-            parts = (f"{listed(own, ' and ')} ({', '.join(names)})" for own, names in labels.items())
+        different = frozenset().union(*labels)
+        if sum(map(len, labels.values())) > 1 and len(different) > 1:
+            words = _in_words(different)
+            parts = (
+                f"{' and '.join(word for value, word in words.items() if value in own)} ({', '.join(names)})"
+                for own, names in labels.items()
+            )
             found[benchmark, name] = f"{benchmark}: {name}: {', '.join(parts)}"
     return list(found.values())
 
 
-def said(value: object) -> str:
-    """A setting in words; hashes by their beginning."""
-    if value is None:
-        return "not recorded"
-    return str(value)[:_HASH_LENGTH] if isinstance(value, str) and "@" not in value else str(value)
+def _in_words(values: Iterable[str]) -> dict[str, str]:
+    """What to call each value: itself, or which one it is where it is a hash that has no label; in order."""
+    hashes = sorted(value for value in values if _HASH.fullmatch(value))
+    numbered = [*_COUNTED, *(f"number {number + 1}" for number in range(len(_COUNTED), len(hashes)))]
+    names = numbered if len(hashes) > 1 else ["unnamed"]
+    return {value: value for value in sorted(values)} | dict(zip(hashes, names, strict=False))
 
 
-def listed(values: Iterable[str], between: str = ", ") -> str:
+def listed(values: Iterable[str]) -> str:
     """The values in order."""
-    return between.join(sorted(values))
+    return ", ".join(sorted(values))

@@ -1,6 +1,7 @@
+import duckdb
 import pytest
 
-from shaberi_dagster.reports.sameness import QUESTIONS, Setting, differences
+from shaberi_dagster.reports.sameness import QUESTIONS, Setting, differences, read_settings
 
 pytestmark = pytest.mark.unit
 
@@ -45,3 +46,30 @@ def test_what_follows_from_another_difference_is_not_said_as_well():
 def test_settings_can_be_ignored_by_name(name):
     settings = {Setting("tengu", name): by_run(r1="a", r2="b")}
     assert differences(settings, {"A": ["r1"], "B": ["r2"]}, ignored=QUESTIONS) == []
+
+
+def test_what_only_a_hash_tells_apart_is_said_in_words():
+    first, second = "a" * 64, "b" * 64
+    settings = {Setting("tengu", JUDGING): by_run(r1=first, r2=(second, first), r3="not recorded")}
+    assert differences(settings, {"A": ["r1"], "B": ["r2"], "C": ["r3"]}) == [
+        f"tengu: {JUDGING}: one (A), one and another (B), not recorded (C)"
+    ]
+
+
+def test_a_prompt_is_called_by_its_label():
+    catalog = duckdb.connect()
+    catalog.execute("create table runs as select 'r1' as run_id, '{}' as spec")
+    hashes = {"r1": "a" * 64, "r2": "b" * 64}
+    catalog.execute(
+        "create table judgements as select run_id, 'tengu' as benchmark, 'j' as judge, judge_prompt_hash, "
+        "'c' as judge_config_hash, false as superseded, null as strategy, 'ok' as status "
+        "from (values ('r1', $r1), ('r2', $r2)) as t(run_id, judge_prompt_hash)",
+        hashes,
+    )
+    catalog.execute(
+        "create table prompts as select $r1 as prompt_hash, 'tengu-primary v3' as label", {"r1": hashes["r1"]}
+    )
+    catalog.execute("create table scores as select *, '' as pipeline, '' as pipeline_hash from judgements limit 0")
+    catalog.execute("create table metrics as select *, 'legacy' as null_policy from scores")
+    settings = read_settings(catalog, ["r1", "r2"], ["tengu"], ["j"], "baseline")
+    assert differences(settings, {"A": ["r1"], "B": ["r2"]}) == [f"tengu: {PROMPTS}: tengu-primary v3 (A), unnamed (B)"]
