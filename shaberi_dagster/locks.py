@@ -23,16 +23,8 @@ def alone(warehouse: Path, name: str, busy: str | None = None) -> Iterator[None]
 
     Raises:
         PartitionBusyError: Another process is.
-        ShaberiError: The database cannot be reached, or was lost, so that another one may have been at it too.
+        ShaberiError: The database cannot be reached, or was lost, so that another host may have been at it too.
     """
-    if url := database_url():
-        with closing(database.connect(url)) as connection:
-            names = ("alone", database.lake_name(warehouse), name)
-            if busy is not None and not database.try_lock(connection, *names):
-                raise PartitionBusyError(busy)
-            with database.locked(connection, *names):
-                yield
-        return
     path = warehouse / LOCKS_FOLDER / f"{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
@@ -40,4 +32,22 @@ def alone(warehouse: Path, name: str, busy: str | None = None) -> Iterator[None]
             fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy is not None else 0))
         except BlockingIOError:
             raise PartitionBusyError(str(busy)) from None
+        with alone_among_hosts(database.lake_name(warehouse), name, busy=busy):
+            yield
+
+
+@contextmanager
+def alone_among_hosts(*names: str, busy: str | None = None) -> Iterator[None]:
+    """Within this context nobody else who shares the database is in the context of this name.
+
+    Does nothing where there is no database. The arguments and errors are those of `alone`.
+    """
+    url = database_url()
+    if url is None:
         yield
+        return
+    with closing(database.connect(url)) as connection:
+        if busy is not None and not database.try_lock(connection, "alone", *names):
+            raise PartitionBusyError(busy)
+        with database.locked(connection, "alone", *names):
+            yield
