@@ -32,6 +32,7 @@ import orjson
 import polars as pl
 
 from shaberi_dagster.lake.catalog import open_catalog, run_query
+from shaberi_dagster.llm.journal_files import FileJournals
 from shaberi_dagster.runs.planning import plan_run, store_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.runs.workspace import Workspace
@@ -187,7 +188,7 @@ class Stage:
         spec = plan_run(request, self.workspace)
         store_run(spec, self.workspace)
         self.run_id = spec.run_id
-        self.journal = self.workspace.journal_path(self.run_id, _STAGE)
+        self.journal = FileJournals(self.workspace.settings.warehouse).path(self.run_id, _STAGE)
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start it, or go on with it, in a process of its own."""

@@ -35,9 +35,9 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from shaberi_dagster.llm.claims import Claims
+from shaberi_dagster.llm.claims import FileClaims
 from shaberi_dagster.llm.engine import Engine
-from shaberi_dagster.llm.journal import Journal, OtherJournals
+from shaberi_dagster.llm.journal_files import FileJournal, OtherFiles
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.session import CallSession
 from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, Message, Sampling
@@ -84,8 +84,11 @@ async def ours(load: Load, base_url: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         async with Engine({}, limiter=settings) as engine:
             path = Path(folder) / "benchmark.jsonl"
-            with Journal.open(path, "benchmark@@1", "answers") as journal, Claims(path.with_suffix(".lock")) as claims:
-                others = OtherJournals(path)
+            with (
+                FileJournal.open(path, "benchmark@@1", "answers") as journal,
+                FileClaims(path.with_suffix(".lock")) as claims,
+            ):
+                others = OtherFiles(path)
                 session = CallSession(engine, journal, "answers", lambda _: {}, claims=claims, news=others.find)
                 await engine.check(endpoint, load.model)
                 started = time.perf_counter()

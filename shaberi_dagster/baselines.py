@@ -4,11 +4,8 @@ A baseline has one row per dataset, strategy and question, in the table `baselin
 name that is given once, and is never changed.
 """
 
-import fcntl
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -24,7 +21,6 @@ from shaberi_dagster.names import check_known, did_you_mean
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.reports.verdicts import listed, run_of, verdicts_of
-from shaberi_dagster.runs.workspace import JOURNAL_FOLDER
 
 
 def promote(
@@ -64,7 +60,7 @@ def promote(
         run_tag=pl.lit(spec.run_tag),
         created_at=pl.lit(datetime.now(UTC)),
     )
-    with _promoting_alone(lake.folder):
+    with lake.alone("baselines"):  # two could find the same name free
         if lake.read("baselines", {"name": name}, ["run_id"]).height:
             raise ConfigurationError(f"baseline {name} exists and is never changed: give another name")
         lake.append("baselines", frame.select(BASELINES.schema.names()))
@@ -100,16 +96,6 @@ def chosen_run(catalog: duckdb.DuckDBPyConnection, run_id: str | None, model: st
         tags = ", ".join(one["run_tag"] for one in found)
         raise ConfigurationError(f"{model} has several runs: give --tag, one of {tags}")
     return str(found[0]["run_id"])
-
-
-@contextmanager
-def _promoting_alone(warehouse: Path) -> Iterator[None]:
-    """Within this context no other process promotes: two could find the same name free."""
-    path = warehouse / JOURNAL_FOLDER / "baselines.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _check_name(name: str) -> None:

@@ -152,7 +152,7 @@ def is_up_to_date(spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str
         return False
     if not is_exported(lake, spec.run_id, folder):
         return False
-    if any(workspace.journal_path(spec.run_id, stage).exists() for stage in stages):
+    if not set(stages).isdisjoint(workspace.journals.stages(spec.run_id)):
         return False  # of an attempt that was interrupted, or of one at work
     try:
         return all(_is_done(stage, spec, benchmarks, workspace) for stage in stages)

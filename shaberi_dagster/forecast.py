@@ -19,7 +19,6 @@ import polars as pl
 from shaberi_dagster.evaluation import CALLING_STAGES, stage_of
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Keys
-from shaberi_dagster.llm.journal import finished_calls
 from shaberi_dagster.llm.types import Call, ChatRequest, Message
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
@@ -219,7 +218,7 @@ class _Replay:
 
     def __init__(self, stage: Stage[Any], stored: pl.DataFrame) -> None:
         (run_id,) = stage.run_ids
-        self._journal = finished_calls(stage.workspace.journal_path(run_id, stage.name))
+        self._journal = stage.workspace.journals.finished_calls(run_id, stage.name)
         self._paid = PaidCalls(stage, stored)
         self._found: dict[str, Call] = {}
         self.needed: list[ChatRequest] = []

@@ -125,8 +125,8 @@ def prompts_of(
 def record_prompts(lake: Lake, used: Sequence[UsedPrompt]) -> list[str]:
     """Add the prompts that the lake does not know yet, each with a label that it keeps.
 
-    Of several processes one adds at a time. Where no lock reaches (several machines) a prompt may be there twice, which
-    the view `prompts` hides.
+    Of several processes one adds at a time. Where no lock reaches (several machines without a database) a prompt may be
+    there twice, which the view `prompts` hides.
 
     Args:
         lake: Where to write.

@@ -8,7 +8,8 @@ from deltalake import write_deltalake
 
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import FORMAT_NAME, LOCKS_FOLDER
+from shaberi_dagster.lake.upgrades import FORMAT_NAME
+from shaberi_dagster.locks import LOCKS_FOLDER
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace

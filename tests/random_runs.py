@@ -13,7 +13,6 @@ from shaberi_dagster.evaluation import CALLING_STAGES, stage_of
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Keys
-from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.llm.types import Call, ChatRequest, Usage
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import judged_anew, load_questions, plan_run
@@ -163,8 +162,7 @@ def _pay(stage: Stage[Any], planned: pl.DataFrame, random: Random) -> None:
     labels = {"run_id": stage.run_ids[0], "stage": stage.name, "benchmark": stage.benchmarks[0]}
     lake.add("calls", [vars(call) | vars(call.usage) | labels for call in map(_reply, requests[::2])])
     if requests[1::2]:
-        path = stage.workspace.journal_path(stage.run_ids[0], stage.name)
-        with Journal.open(path, stage.run_ids[0], stage.name) as journal:
+        with stage.workspace.journals.open(stage.run_ids[0], stage.name) as journal:
             for request in requests[1::2]:
                 journal.append(_reply(request), {"benchmark": stage.benchmarks[0]})
 

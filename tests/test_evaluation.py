@@ -8,7 +8,6 @@ import pytest
 from shaberi_dagster.errors import ConfigurationError, EndpointError, PartitionBusyError
 from shaberi_dagster.evaluation import check_endpoints, materialize, stored_spec
 from shaberi_dagster.lake.catalog import open_catalog, run_query
-from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.publishing import publish
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
@@ -107,8 +106,7 @@ def test_an_error_becomes_the_state_of_the_run(
 
 def test_a_busy_run_keeps_its_state(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(workspace, ask(mock))
-    path = workspace.journal_path(spec.run_id, "judgements")
-    with Journal.open(path, spec.run_id, "judgements"):
+    with workspace.journals.open(spec.run_id, "judgements"):
         with pytest.raises(PartitionBusyError):
             materialize("judgements", spec.run_id, ["tengu"], workspace)
         assert workspace.lake.read("runs")["status"].to_list() == ["running"]

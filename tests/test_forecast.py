@@ -11,7 +11,7 @@ import pytest
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.forecast import Estimate, forecast, rough_tokens, totals
-from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.journal_files import FileJournals
 from shaberi_dagster.llm.types import Call, Message, Usage
 from shaberi_dagster.runs.planning import judged_anew, plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
@@ -255,11 +255,11 @@ def test_equal_requests_of_several_runs_are_one_call(workspace: Workspace, mock:
 def test_calls_in_the_journal_of_an_interrupted_attempt_are_paid_for(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(workspace, ask(mock))
     items = items_of("answers", spec, workspace)
-    path = workspace.journal_path(spec.run_id, "answers")
-    with Journal.open(path, spec.run_id, "answers") as journal:
+    with workspace.journals.open(spec.run_id, "answers") as journal:
         for item in items[:2]:
             journal.append(_call(item.request.request_hash, mock), {"stage": "answers"})
         journal.append(replace(_call(items[2].request.request_hash, mock), status="error"), {"stage": "answers"})
+    path = FileJournals(workspace.settings.warehouse).path(spec.run_id, "answers")
     with path.open("ab") as file:
         file.write(b'{"request_hash": "half')
     content = path.read_bytes()

@@ -10,7 +10,6 @@ import pytest
 
 from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.llm.types import Call, Usage
 from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.runs.planning import (
@@ -262,7 +261,7 @@ def test_a_call_in_the_journal_freezes_a_run(workspace: Workspace) -> None:
     endpoint = spec.endpoint.to_endpoint()
     usage, now = Usage(), datetime.now(UTC)
     call = Call("h", "m", endpoint.base_url, "ok", None, None, "text", None, "stop", usage, 1, 0.1, now)
-    with Journal.open(workspace.journal_path(spec.run_id, "answers"), spec.run_id, "answers") as journal:
+    with workspace.journals.open(spec.run_id, "answers") as journal:
         journal.append(call, {"benchmark": "rakuda"})
     with pytest.raises(ConfigurationError, match="give another --tag"):
         plan_run(_ask(temperature=0.9), workspace)

@@ -12,7 +12,6 @@ from shaberi_dagster.errors import EndpointError, PartitionBusyError
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.export.results_tree import is_exported
 from shaberi_dagster.lake.catalog import CATALOG_NAME
-from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.publishing import publish, published_at_the_end
 from tests.results_tree import assert_valid_tree, problems
 from tests.runs import ask, materialized, own_engine, stored_run
@@ -124,7 +123,7 @@ def test_a_stage_that_fails_is_published(stage, workspace, mock, written):
 def test_a_run_that_another_process_works_on_is_published_by_that(workspace, mock, written):
     spec = stored_run(workspace, ask(mock))
     with (
-        Journal.open(workspace.journal_path(spec.run_id, "answers"), spec.run_id, "answers"),
+        workspace.journals.open(spec.run_id, "answers"),
         pytest.raises(PartitionBusyError),
         published_at_the_end(workspace),
     ):

@@ -7,7 +7,6 @@ import pytest
 
 from shaberi_dagster.evaluation import is_up_to_date, materialize
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.publishing import publish
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.workspace import Workspace
@@ -174,7 +173,7 @@ def test_results_that_are_missing_are_to_be_written(workspace, asked, place):
 
 def test_a_run_that_somebody_works_on_is_not(workspace, asked):
     run_id = workspace.lake.read("runs")["run_id"][0]
-    with Journal.open(workspace.journal_path(run_id, "judgements"), run_id, "judgements"):
+    with workspace.journals.open(run_id, "judgements"):
         assert not again(workspace, asked)
 
 

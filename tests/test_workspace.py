@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from shaberi_dagster.llm.journal_files import FileJournals
 from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.runs.workspace import EngineThread, Workspace, reporting_to
@@ -58,12 +59,13 @@ def test_workspaces_of_one_spender_share_a_budget(settings: Settings) -> None:
 def test_every_run_and_stage_has_a_journal_of_its_own_whose_name_a_file_system_takes(workspace: Workspace) -> None:
     long = "m" * 200 + "@@" + "t" * 99
     runs = ["m@@t", "m@@u", long + "a", long + "b"]
-    paths = {workspace.journal_path(run, stage) for run in runs for stage in ("answers", "judgements")}
+    journals = FileJournals(workspace.settings.warehouse)
+    paths = {journals.path(run, stage) for run in runs for stage in ("answers", "judgements")}
     assert len(paths) == 8
     for path in paths:
         path.parent.mkdir(exist_ok=True, parents=True)
         path.with_name(path.name + ".corrupt").touch()
-    assert workspace.journal_path("m@@t", "answers").name == "m@@t.answers.jsonl"
+    assert journals.path("m@@t", "answers").name == "m@@t.answers.jsonl"
 
 
 def test_a_reporter_is_told_within_its_context_only(workspace: Workspace) -> None:

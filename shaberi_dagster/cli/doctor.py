@@ -16,6 +16,7 @@ from shaberi_dagster.defs.execution import close_dead_runs, open_instance
 from shaberi_dagster.defs.partitions import add_missing_partitions
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.grading.registry import GRADERS
+from shaberi_dagster.journals import journals_of
 from shaberi_dagster.lake.catalog import VIEWS, logged_versions, open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import FORMAT, stored_format
@@ -24,7 +25,6 @@ from shaberi_dagster.llm.endpoints import ENDPOINTS, api_key_variables
 from shaberi_dagster.passes.registry import PASSES
 from shaberi_dagster.plugins import Kind
 from shaberi_dagster.reports.named_queries import QUERIES
-from shaberi_dagster.runs.workspace import JOURNAL_FOLDER
 from shaberi_dagster.settings import Settings
 
 _ENOUGH_DISK = 1 << 30
@@ -129,7 +129,7 @@ def _format(settings: Settings) -> Finding:
 
 
 def _journals(settings: Settings) -> Finding:
-    left = sorted(path.name for path in (settings.warehouse / JOURNAL_FOLDER).glob("*.jsonl"))
+    left = journals_of(settings.warehouse).unfinished()
     detail = (
         "none left over" if not left else f"{len(left)} unfinished, continued by the same run: {', '.join(left[:5])}"
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.locks import alone_among_hosts
 
 _UNFINISHED = ".part"
 _OURS = (".json", ".jsonl", _UNFINISHED)
@@ -149,6 +150,7 @@ def opened_folder(root: Path, names: Sequence[str]) -> Iterator[Folder]:
         # Where a file system has no locks, each file is still whole: temporary names are unique.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+        closing.enter_context(alone_among_hosts("results", str(path.absolute())))
         yield Folder(path, closing)
 
 

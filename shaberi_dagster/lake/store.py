@@ -4,7 +4,7 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cache, wraps
 from pathlib import Path
@@ -21,7 +21,8 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, Table
-from shaberi_dagster.lake.upgrades import FORMAT, Step, alone, begin, check_format
+from shaberi_dagster.lake.upgrades import FORMAT, Step, begin, check_format
+from shaberi_dagster.locks import alone
 from shaberi_dagster.settings import check_writable
 
 WRITER = WriterProperties(compression="ZSTD", compression_level=3)
@@ -170,6 +171,15 @@ class Lake:
         except OSError as error:
             raise ShaberiError(f"the lake in {self.folder} cannot be written: {error.strerror or error}") from error
 
+    def refresh(self) -> None:
+        """See what other hosts have committed until now.
+
+        Raises:
+            ShaberiError: The store cannot be reached.
+        """
+        if self._mirror:
+            self._mirror.pull()
+
     def check_writable(self) -> None:
         """Refuse a lake that can only be read.
 
@@ -178,9 +188,12 @@ class Lake:
         """
         check_writable(self.folder, "this command writes into the lake; SHABERI_WAREHOUSE names another one")
 
-    def alone(self, name: str) -> AbstractContextManager[None]:
-        """A context in which no other process of this machine is at the same time."""
-        return alone(self.folder, name)
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """A context in which no other process is at the same time, and in which is seen what others did in it."""
+        with alone(self.folder, name):
+            self.refresh()
+            yield
 
     def widen(self, table: str) -> None:
         """Let a table have all columns of today; a table that is missing is made."""

@@ -4,16 +4,15 @@ A lake of an older format is read as it is. The first command that writes takes 
 `Lake` asks for that before each write. Nothing here needs polars or delta-rs, so that readers start quickly.
 """
 
-import fcntl
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.mirror import Mirror
+from shaberi_dagster.locks import alone
 
 if TYPE_CHECKING:
     from shaberi_dagster.lake.store import Lake
@@ -24,7 +23,6 @@ FORMAT = 4
 the endpoint, the table `judge_configs`, endpoints with earlier addresses in specs. 4: an imported run is of one tree
 (`runs.source`), and `runs.superseded_by`."""
 FORMAT_NAME = "_format.json"
-LOCKS_FOLDER = "_locks"
 _FIRST = 1
 
 Step = Callable[["Lake"], object]
@@ -94,6 +92,8 @@ def bring_up_to_date(folder: Path, steps: Mapping[int, Step]) -> list[int]:
 
     got = []
     with alone(folder, "upgrade"):
+        if mirror := Mirror.of(folder):
+            mirror.pull()
         first = check_format(folder) or FORMAT
         for number in range(first, FORMAT):
             steps[number](Lake(folder, upgrade=_as_it_is))
@@ -149,21 +149,6 @@ def to_format_4(regroup_imports: Step) -> Step:
 
 def _as_it_is(_: "Lake") -> None:
     """What a step writes to is older than today's."""
-
-
-@contextmanager
-def alone(folder: Path, name: str) -> Iterator[None]:
-    """Within this context no other process of this machine is in the context of this name; others wait.
-
-    Args:
-        folder: The warehouse.
-        name: What is done alone.
-    """
-    path = folder / LOCKS_FOLDER / f"{name}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _write_format(folder: Path, number: int) -> None:

@@ -5,7 +5,6 @@ its rows are all there once `legacy_files` says so, which is written last. What 
 what the lake has of it; rows are written only where they differ, and never those that an import did not make.
 """
 
-import fcntl
 import re
 import time
 from collections import defaultdict
@@ -22,7 +21,7 @@ import polars as pl
 from shaberi_dagster import __version__
 from shaberi_dagster.benchmarks.questions import QuestionSet, known_sets, parts_of
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
-from shaberi_dagster.errors import ConfigurationError, PartitionBusyError
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import check_run_tag, run_id_of
 from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.schemas import CONSENSUS, METRICS, RUNS, SCORES, TABLES
@@ -39,10 +38,11 @@ from shaberi_dagster.legacy.reconcile import Reconciliation
 from shaberi_dagster.legacy.reprocess import OF_TREE, reprocess_imported
 from shaberi_dagster.legacy.stored import earlier_runs, stored_lines, stored_rows
 from shaberi_dagster.legacy.tree import display_name
+from shaberi_dagster.locks import alone
 from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.runs.planning import code_version, store_question_set, stored_question_set
 from shaberi_dagster.runs.spec import BenchmarkSpec, ImportedJudge, ImportedSpec, RunSpec
-from shaberi_dagster.runs.workspace import JOURNAL_FOLDER, Workspace
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.metrics import with_scales
 from shaberi_dagster.stages.scores import derive
 
@@ -646,11 +646,5 @@ def importing_alone(warehouse: Path) -> Iterator[None]:
         PartitionBusyError: Another one does.
     """
     Lake(warehouse).check_writable()
-    path = warehouse / JOURNAL_FOLDER / "legacy_import.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PartitionBusyError("another process is importing: wait for it, or stop it") from None
+    with alone(warehouse, "legacy_import", "another process is importing: wait for it, or stop it"):
         yield

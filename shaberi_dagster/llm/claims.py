@@ -1,4 +1,4 @@
-"""Who makes a call: among all processes of a lake one at a time for each request."""
+"""Who makes a call: among all processes of a machine one at a time for each request."""
 
 import asyncio
 import errno
@@ -21,7 +21,7 @@ AVAILABLE = hasattr(fcntl, "F_OFD_SETLK")
 _TAKEN = {errno.EAGAIN, errno.EACCES}
 
 
-class Claims:
+class FileClaims:
     """Claims to requests; a context manager.
 
     A claim is a lock on one byte of one empty file, at an offset that the request hash says. The kernel frees it

@@ -1,102 +1,60 @@
-"""The journal: every finished call of a stage is on disk before anyone sees it."""
+"""The journal: every finished call of a stage is kept before it is in the lake.
 
-import contextlib
-import errno
-import fcntl
-import os
-import socket
-import threading
-import uuid
+There are two backends: files, of one machine (`journal_files`), and a PostgreSQL database that several hosts share
+(`journal_database`). Whoever has a stage's journal open is the only one who works on that stage of the run.
+"""
+
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol, Self
 
-import orjson
-
-from shaberi_dagster.errors import PartitionBusyError, ShaberiError
+from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.llm.limiter import LimitChange
 from shaberi_dagster.llm.types import Call
 
-_SYNC_SECONDS = 0.5
-_ROOM_BYTES = 1 << 20  # for the replies that are under way when the disk is full
-_CREATE_ATTEMPTS = 10
+
+class Claims(Protocol):
+    """Claims to requests: among all processes of a lake one at a time makes a call."""
+
+    def of(self, request_hash: str) -> AbstractAsyncContextManager[None]:
+        """Within this context nobody else has the claim to the request; waits until it is free.
+
+        Whoever gets it afterwards finds the call in the journals.
+        """
+        ...
 
 
-class Journal:
-    """An append-only JSONL file of the finished calls of one stage of one run.
+class Journal(Protocol):
+    """The finished calls of one stage of one run, while somebody works on it; a context manager that closes it.
 
-    The first line is the header; each opening adds a line that says who opened it; the others are calls with
-    their labels, flat. One `os.write` per record makes it survive the process; a thread that calls `fdatasync`
-    every half second while there is something new makes it survive the machine. `flock` keeps a second process out.
-    A file beside it holds room on the disk: when that is full, it goes, and the replies under way are still written.
+    Its records are lines of JSON: calls with their labels, flat, and changes of limits.
 
     Attributes:
-        path: The file.
-        run_id: The run it belongs to.
-        stage: The stage it belongs to.
-        journal_id: Identity of this journal, new for each new file.
-        trouble: What a full or broken disk says; only what is under way should be written then.
-        corrupt_lines: Lines that were complete but unreadable at opening, moved to `<file>.corrupt`.
+        journal_id: Identity of this journal, new for each new one of the stage.
+        note: What is to be said about its opening; "" for nothing.
+        trouble: Why it cannot be written any more; only what is under way should be written then.
     """
 
-    def __init__(self, path: Path, descriptor: int, run_id: str, stage: str) -> None:
-        self.path, self.run_id, self.stage = path, run_id, stage
-        self.journal_id = ""
-        self.corrupt_lines = 0
-        self.trouble: ShaberiError | None = None
-        self._descriptor: int | None = descriptor
-        self._offsets: dict[str, int] = {}
-        self._lock = threading.Lock()
-        self._unsynced, self._closing = threading.Event(), threading.Event()
-        self._broken: OSError | None = None
-        self._syncer: threading.Thread | None = None
-        self._room = path.with_suffix(".room")
-
-    @classmethod
-    def open(cls, path: Path, run_id: str, stage: str) -> "Journal":
-        """Open the journal, or begin one; what a killed process left half written is cut off.
-
-        Raises:
-            PartitionBusyError: Another process has it open.
-            ShaberiError: It belongs to another run or stage, or cannot be written.
-        """
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = _locked(path)
-        except OSError as error:
-            raise ShaberiError(f"journal {path} cannot be opened: {error.strerror}") from error
-        journal = cls(path, descriptor, run_id, stage)
-        try:
-            journal._recover()
-            _hold_room(journal._room)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return journal
+    journal_id: str
+    note: str
+    trouble: ShaberiError | None
 
     @property
     def calls(self) -> Mapping[str, Call]:
-        """The `ok` calls by request hash, read from the file when asked for, so that memory stays flat."""
-        return _Calls(self.path, self._offsets)
+        """The `ok` calls by request hash, each read when asked for, so that memory stays flat."""
+        ...
 
     @property
     def records(self) -> Iterator[dict[str, Any]]:
         """All calls in the order of their end, errors included: flat rows with labels, `created_at` a datetime."""
-        for _, line in _lines(self.path):
-            record = _decoded(line)
-            if "request_hash" in record:
-                yield record | {"created_at": datetime.fromisoformat(record["created_at"])}
+        ...
 
     @property
     def limit_changes(self) -> Iterator[dict[str, Any]]:
         """What `append_limit_change` wrote, `created_at` a datetime."""
-        for _, line in _lines(self.path):
-            record = _decoded(line)
-            if "limit_before" in record:
-                yield record | {"created_at": datetime.fromisoformat(record["created_at"])}
+        ...
 
     def append_limit_change(self, base_url: str, change: LimitChange) -> None:
         """Write how the limit of an endpoint moved.
@@ -104,15 +62,6 @@ class Journal:
         Raises:
             ShaberiError: It could not be written.
         """
-        self._write(
-            {
-                "base_url": base_url,
-                "limit_before": change.before,
-                "limit_after": change.after,
-                "cause": change.cause,
-                "created_at": change.at.isoformat(),
-            }
-        )
 
     def append(self, call: Call, labels: Mapping[str, str | None]) -> None:
         """Write one finished call.
@@ -125,320 +74,127 @@ class Journal:
             ShaberiError: It could not be written; the journal is as it was before.
             ValueError: A label has the name of a column of the call.
         """
-        record = call.to_record()
-        if taken := record.keys() & labels.keys():
-            raise ValueError(f"labels {sorted(taken)} are columns of the call")
-        offset = self._write(record | dict(labels))
-        if call.status == "ok":
-            self._offsets[call.request_hash] = offset
-        if self._syncer is None:
-            self._syncer = threading.Thread(target=self._sync_for_ever, name="journal-sync", daemon=True)
-            self._syncer.start()
-        self._unsynced.set()
+
+    def claims(self) -> AbstractContextManager[Claims | None]:
+        """The claims of whoever has it open; None where the system has no such locks."""
+        ...
+
+    def check(self) -> None:
+        """Make sure that nobody else can have taken the stage over meanwhile.
+
+        Raises:
+            ShaberiError: Somebody can.
+        """
 
     def close(self) -> None:
-        """Make all records durable and let others open the file. Closing twice is fine.
+        """Make all records durable and let others open it. Closing twice is fine.
 
         Raises:
             ShaberiError: The last records may not be durable.
         """
-        self._closing.set()
-        self._unsynced.set()
-        self._room.unlink(missing_ok=True)
-        if self._syncer is not None:
-            self._syncer.join()
-        with self._lock:
-            if self._descriptor is None:
-                return
-            descriptor, self._descriptor = self._descriptor, None
-        try:
-            if self._syncer is not None:
-                os.fdatasync(descriptor)
-        except OSError as error:
-            raise self._failed(error) from error
-        finally:
-            os.close(descriptor)
 
     def remove(self) -> None:
-        """Close it and delete the file: its calls are stored elsewhere now."""
-        self.path.unlink(missing_ok=True)  # still locked, so nobody can have opened this very file
-        self.close()
-        _sync_folder(self.path.parent)
+        """Close it and delete it: its calls are stored elsewhere now."""
 
-    def __enter__(self) -> Self:
-        return self
+    def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _recover(self) -> None:
-        """Read what is there, repair its end, and say who is here."""
-        descriptor = self._open_descriptor()
-        size, end = os.fstat(descriptor).st_size, 0
-        header: dict[str, Any] | None = None
-        for offset, line in _lines(self.path):
-            end = offset + len(line) + 1
-            try:
-                record = _decoded(line)
-                if "journal_id" in record:
-                    header = record
-                elif record.get("status") == "ok":
-                    self._offsets[Call.from_record(record).request_hash] = offset
-            except (ValueError, KeyError, TypeError):
-                self._set_aside(offset, line)
-        if end < size:
-            os.ftruncate(descriptor, end)
-        if header is None:
-            header = {
-                "journal_id": uuid.uuid4().hex,
-                "run_id": self.run_id,
-                "stage": self.stage,
-                "created_at": datetime.now(UTC).isoformat(),
-            }
-            self._write(header)
-        if (header["run_id"], header["stage"]) != (self.run_id, self.stage):
-            raise ShaberiError(
-                f"journal {self.path} belongs to {header['stage']} of run {header['run_id']}: move it away"
-            )
-        self.journal_id = header["journal_id"]
-        self._write({"opened_by": os.getpid(), "host": socket.gethostname(), "at": datetime.now(UTC).isoformat()})
-        os.fdatasync(descriptor)
-        _sync_folder(self.path.parent)
-
-    def _set_aside(self, offset: int, line: bytes) -> None:
-        """Copy an unreadable line to `<file>.corrupt`, durably, and blank it here."""
-        self.corrupt_lines += 1
-        with self.path.with_name(self.path.name + ".corrupt").open("ab") as corrupt:
-            corrupt.write(line + b"\n")
-            corrupt.flush()
-            os.fsync(corrupt.fileno())
-        with self.path.open("r+b") as own:  # not our descriptor: it can only append
-            own.seek(offset)
-            own.write(b" " * len(line))
-
-    def _write(self, record: dict[str, Any]) -> int:
-        """Append one line with one write; returns its offset."""
-        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-        with self._lock:
-            descriptor = self._open_descriptor()
-            if self._broken is not None:
-                raise self._failed(self._broken)
-            offset = os.fstat(descriptor).st_size
-            try:
-                self._write_line(descriptor, line, offset)
-            except OSError as error:
-                self.trouble = self._failed(error)
-                self._room.unlink(missing_ok=True)
-                try:
-                    self._write_line(descriptor, line, offset)
-                except OSError:
-                    raise self.trouble from error
-            return offset
-
-    def _write_line(self, descriptor: int, line: bytes, offset: int) -> None:
-        """Write all of a line or nothing."""
-        try:
-            _write_whole(descriptor, line)
-        except OSError as error:
-            try:
-                os.ftruncate(descriptor, offset)
-            except OSError:
-                self._broken = error  # half a record stands there: nothing may follow it
-            raise
-
-    def _sync_for_ever(self) -> None:
-        while not self._closing.is_set():
-            self._unsynced.wait()
-            self._unsynced.clear()
-            try:
-                os.fdatasync(self._open_descriptor())
-            except OSError as error:
-                self._broken = error
-                return
-            self._closing.wait(_SYNC_SECONDS)
-
-    def _open_descriptor(self) -> int:
-        if self._descriptor is None:
-            raise ShaberiError(f"journal {self.path} is closed")
-        return self._descriptor
-
-    def _failed(self, error: OSError) -> ShaberiError:
-        return ShaberiError(
-            f"journal {self.path} cannot be written: {error.strerror}; "
-            "free space or mend the disk and run the same command again, finished calls are kept"
-        )
+    def __exit__(self, *_: object) -> None: ...
 
 
-def finished_calls(path: Path) -> dict[str, Call]:
-    """The `ok` calls of a journal by request hash, even while somebody writes it; none when there is no file."""
-    calls = {}
-    with contextlib.suppress(FileNotFoundError):
-        for _, line in _lines(path):
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # not readable, or not a call
-                record = _decoded(line)
-                if record.get("status") == "ok":
-                    calls[record["request_hash"]] = Call.from_record(record)
-    return calls
+class OtherJournals(Protocol):
+    """All journals of a lake but one.
 
-
-class OtherJournals:
-    """The `ok` calls in all journals of a folder but one, as far as they are written.
-
-    Args:
-        own: The journal that is left out.
+    Attributes:
+        ended: A number that changes when a journal has ended whose calls may be in the lake of another host only.
     """
 
-    def __init__(self, own: Path) -> None:
-        self._own = own
-        self._followed: dict[str, _Followed] = {}
+    ended: int
 
     def find(self, request_hashes: Iterable[str]) -> dict[str, Call]:
-        """Those of these calls that stand there now."""
-        self._follow()
-        found = {}
-        for name in request_hashes if self._followed else ():
-            for journal in self._followed.values():
-                if call := journal.read(name):
-                    found[name] = call
-        return found
-
-    def _follow(self) -> None:
-        """Read what is new."""
-        still_there = {}
-        with contextlib.suppress(FileNotFoundError), os.scandir(self._own.parent) as entries:
-            for entry in entries:
-                if entry.name.endswith(self._own.suffix) and entry.name != self._own.name:
-                    with contextlib.suppress(FileNotFoundError):  # it was removed just now
-                        still_there[entry.name] = self._followed_to_its_end(entry)
-        self._followed = still_there
-
-    def _followed_to_its_end(self, entry: os.DirEntry[str]) -> "_Followed":
-        status, journal = entry.stat(), self._followed.get(entry.name)
-        if journal is None or journal.inode != status.st_ino or status.st_size < journal.end:
-            journal = _Followed(Path(entry.path), status.st_ino)
-        if status.st_size > journal.end:
-            journal.follow()
-        return journal
+        """Those of these calls that stand there now, only `ok` ones."""
+        ...
 
 
-@dataclass
-class _Followed:
-    """A journal that another process may be writing."""
+@dataclass(frozen=True)
+class News:
+    """What a journal has to say to somebody who looks on.
 
-    path: Path
-    inode: int
-    end: int = 0
-    offsets: dict[str, int] = field(default_factory=dict)
+    Attributes:
+        place: Where to go on the next time.
+        records: What was written since the last time, as it was written.
+        anew: Whether it is another journal than the last time.
+    """
 
-    def follow(self) -> None:
-        for offset, line in _lines(self.path, self.end):
-            self.end = offset + len(line) + 1
-            with contextlib.suppress(ValueError, KeyError):  # not readable, or not a call
-                record = _decoded(line)
-                if record.get("status") == "ok":
-                    self.offsets[record["request_hash"]] = offset
-
-    def read(self, request_hash: str) -> Call | None:
-        offset = self.offsets.get(request_hash)
-        if offset is None:
-            return None
-        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-            call = _call_at(self.path, offset)
-            # Else it is another file by now.
-            return call if call.request_hash == request_hash else None
-        return None
+    place: tuple[Any, ...]
+    records: Iterable[dict[str, Any]]
+    anew: bool
 
 
-class _Calls(Mapping[str, Call]):
-    """Calls by request hash, each read from the file when asked for."""
+class Journals(Protocol):
+    """All journals of a lake."""
 
-    def __init__(self, path: Path, offsets: Mapping[str, int]) -> None:
-        self._path, self._offsets = path, offsets
+    def open(self, run_id: str, stage: str) -> Journal:
+        """Open the journal of a stage, or begin one.
 
-    def __getitem__(self, request_hash: str) -> Call:
-        return _call_at(self._path, self._offsets[request_hash])
+        Raises:
+            PartitionBusyError: Another process has it open.
+            ShaberiError: It belongs to another run or stage, or cannot be written.
+        """
+        ...
 
-    def __contains__(self, request_hash: object) -> bool:
-        return request_hash in self._offsets
+    def stages(self, run_id: str) -> list[str]:
+        """The stages of a run that have a journal: they were interrupted, or somebody is at work."""
+        ...
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._offsets)
+    def unfinished(self) -> list[str]:
+        """All journals that there are, as `run.stage`."""
+        ...
 
-    def __len__(self) -> int:
-        return len(self._offsets)
+    def finished_calls(self, run_id: str, stage: str) -> dict[str, Call]:
+        """The `ok` calls of a journal by request hash, even while somebody writes it; none where there is none."""
+        ...
 
+    def others(self, run_id: str, stage: str) -> OtherJournals:
+        """All journals but that of this stage."""
+        ...
 
-def _locked(path: Path) -> int:
-    """A descriptor of the file at `path`, with the lock on it."""
-    for _ in range(_CREATE_ATTEMPTS):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Between open and lock the former owner may have removed the file that we opened.
-            if os.path.samestat(os.fstat(descriptor), path.stat()):
-                return descriptor
-        except BlockingIOError:
-            os.close(descriptor)
-            raise PartitionBusyError(_busy_message(path)) from None
-        except FileNotFoundError:
-            pass
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-    raise PartitionBusyError(f"journal {path} is being removed by another process: try again")
+    def news(self, run_id: str, stage: str, since: tuple[Any, ...] | None) -> News | None:
+        """What was written since a place, even while somebody writes it.
 
+        Args:
+            run_id: The run.
+            stage: The stage.
+            since: The place of the last news; None from the beginning.
 
-def _busy_message(path: Path) -> str:
-    run = owner = "another process"
-    with contextlib.suppress(OSError, ValueError):
-        for _, line in _lines(path):
-            record = _decoded(line)
-            if "journal_id" in record:
-                run = f"{record['stage']} of run {record['run_id']}"
-            elif "opened_by" in record:
-                owner = f"process {record['opened_by']} on {record['host']} since {record['at'][:19]}Z"
-    return f"{run} is being worked on by {owner} (journal {path}): wait for it or stop it"
+        Returns:
+            The news; None where there is no journal.
+        """
+        ...
 
 
-def _call_at(path: Path, offset: int) -> Call:
-    with path.open("rb") as file:
-        file.seek(offset)
-        return Call.from_record(orjson.loads(file.readline()))
+def record_of(call: Call, labels: Mapping[str, str | None]) -> dict[str, Any]:
+    """What is written of a finished call.
+
+    Raises:
+        ValueError: A label has the name of a column of the call.
+    """
+    record = call.to_record()
+    if taken := record.keys() & labels.keys():
+        raise ValueError(f"labels {sorted(taken)} are columns of the call")
+    return record | dict(labels)
 
 
-def _lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Offset and content of each complete, non-blank line, from the offset of a line on."""
-    with path.open("rb") as file:
-        file.seek(offset)
-        for line in file:
-            if line.endswith(b"\n") and not line.isspace():
-                yield offset, line[:-1]
-            offset += len(line)
+def record_of_change(base_url: str, change: LimitChange) -> dict[str, Any]:
+    """What is written of a limit that moved."""
+    return {
+        "base_url": base_url,
+        "limit_before": change.before,
+        "limit_after": change.after,
+        "cause": change.cause,
+        "created_at": change.at.isoformat(),
+    }
 
 
-def _hold_room(path: Path) -> None:
-    with contextlib.suppress(OSError, AttributeError), path.open("wb") as file:  # macOS has no such call
-        os.posix_fallocate(file.fileno(), 0, _ROOM_BYTES)
-
-
-def _write_whole(descriptor: int, line: bytes) -> None:
-    if os.write(descriptor, line) < len(line):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _decoded(line: bytes) -> dict[str, Any]:
-    record = orjson.loads(line)
-    if not isinstance(record, dict):
-        raise ValueError("not an object")  # noqa: TRY004
-    return record
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def dated(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record as it is read: its time is one."""
+    return {**record, "created_at": datetime.fromisoformat(record["created_at"])}

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.llm.budget import Budget
-from shaberi_dagster.llm.claims import Claims
-from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.journal import Claims, Journal
 from shaberi_dagster.llm.stopping import Stopping
 from shaberi_dagster.llm.types import Call, ChatRequest
 

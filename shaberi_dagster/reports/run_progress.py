@@ -7,19 +7,19 @@ somebody else writes them, without their lock.
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import orjson
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.journals import Journals, News, journals_of
 from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.reports.scores import grouped
 
-JOURNALS = "_journal"
 _RECENT = timedelta(minutes=2)
 
 
@@ -43,32 +43,22 @@ class JournalTally:
     limits: list[tuple[datetime, str, int]] = field(default_factory=list)
     recent: list[datetime] = field(default_factory=list)
     last_call_at: datetime | None = None
-    _identity: tuple[int, int] = (0, 0)
-    _offset: int = 0
+    _place: tuple[Any, ...] | None = None
 
-    def follow(self, path: Path) -> "JournalTally":
-        """The tally with what was written since; of a file that took its place a new one.
+    def follow(self, journals: Journals, run_id: str) -> "JournalTally | None":
+        """The tally with what was written since; of a journal that took its place a new one, None where it is gone."""
+        news = journals.news(run_id, self.stage, self._place)
+        if news is None:
+            return None
+        tally = JournalTally(self.stage) if news.anew else self
+        return tally.with_news(news)
 
-        Raises:
-            FileNotFoundError: The stage has committed, and removed it.
-        """
-        status = path.stat()
-        if (status.st_dev, status.st_ino) != self._identity or status.st_size < self._offset:
-            tally = JournalTally(self.stage, _identity=(status.st_dev, status.st_ino))
-            return tally._read(path)
-        return self._read(path)
-
-    def _read(self, path: Path) -> "JournalTally":
-        with path.open("rb") as file:
-            file.seek(self._offset)
-            for line in file:
-                if not line.endswith(b"\n"):  # it is being written
-                    break
-                self._offset += len(line)
-                try:
-                    self._count(orjson.loads(line))
-                except (ValueError, KeyError, TypeError):  # the journal's own reader sets such lines aside
-                    continue
+    def with_news(self, news: News) -> "JournalTally":
+        """This tally, with what was written since."""
+        self._place = news.place
+        for record in news.records:
+            with suppress(ValueError, KeyError, TypeError):  # whoever opens the journal sets such records aside
+                self._count(record)
         return self
 
     def _count(self, record: Mapping[str, Any]) -> None:
@@ -157,7 +147,7 @@ class RunProgress:
         return left / self.calls_per_minute if self.calls_per_minute and left else None
 
 
-_tallies: dict[Path, JournalTally] = {}
+_tallies: dict[tuple[Path, str, str], JournalTally] = {}
 
 
 def read_run(catalog: duckdb.DuckDBPyConnection, warehouse: Path, run_id: str, now: datetime) -> RunProgress:
@@ -165,7 +155,7 @@ def read_run(catalog: duckdb.DuckDBPyConnection, warehouse: Path, run_id: str, n
 
     Args:
         catalog: The public views.
-        warehouse: The lake, where journals are.
+        warehouse: The lake whose journals are read.
         run_id: The run.
         now: The time.
 
@@ -177,7 +167,7 @@ def read_run(catalog: duckdb.DuckDBPyConnection, warehouse: Path, run_id: str, n
         raise ConfigurationError(f"the lake has no run {run_id!r}")
     (run,) = found
     states = json.loads(run["status_by_benchmark"] or "{}")
-    tallies = _follow_journals(warehouse / JOURNALS, run_id)
+    tallies = _follow_journals(warehouse, run_id)
     answering, judging = _calls_of(tallies, "answer"), _calls_of(tallies, "judge")
     parts = tuple(
         Part(
@@ -219,18 +209,14 @@ def read_run(catalog: duckdb.DuckDBPyConnection, warehouse: Path, run_id: str, n
     )
 
 
-def _follow_journals(folder: Path, run_id: str) -> list[JournalTally]:
-    found = []
-    for path in sorted(folder.glob("*.jsonl")):
-        name, _, stage = path.stem.rpartition(".")
-        if name != run_id:
-            continue
-        try:
-            _tallies[path] = _tallies.get(path, JournalTally(stage)).follow(path)
-        except FileNotFoundError:
-            _tallies.pop(path, None)
-            continue
-        found.append(_tallies[path])
+def _follow_journals(warehouse: Path, run_id: str) -> list[JournalTally]:
+    journals, found = journals_of(warehouse), []
+    for stage in journals.stages(run_id):
+        key = warehouse, run_id, stage
+        tally = _tallies.pop(key, JournalTally(stage)).follow(journals, run_id)
+        if tally:
+            _tallies[key] = tally
+            found.append(tally)
     return found
 
 

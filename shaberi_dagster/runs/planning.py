@@ -31,7 +31,6 @@ from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import CUSTOM, default_max_tokens, resolve_endpoint
-from shaberi_dagster.llm.journal import finished_calls
 from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.registry import PASSES, make_pass, make_pipeline
@@ -209,7 +208,7 @@ def benchmarks_of(request: RunRequest, stored: RunSpec | None) -> list[str]:
 
 def _has_begun(spec: RunSpec, workspace: Workspace) -> bool:
     """Whether a call of a run has succeeded, or an answer of it was there already."""
-    if finished_calls(workspace.journal_path(spec.run_id, "answers")):
+    if workspace.journals.finished_calls(spec.run_id, "answers"):
         return True
     keys = {"run_id": spec.run_id, "status": "ok"}
     return any(workspace.lake.read(table, keys, ["run_id"]).height for table in ("answers", "calls"))

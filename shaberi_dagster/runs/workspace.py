@@ -12,21 +12,20 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import import_module
-from pathlib import Path
 from typing import Any, TypeVar
 
 import polars as pl
 import uvloop
 
-from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.journals import journals_of
 from shaberi_dagster.judges.former import record_former_configs
 from shaberi_dagster.lake.schemas import PRICES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import LOCKS_FOLDER, bring_up_to_date, to_format_2, to_format_3, to_format_4
+from shaberi_dagster.lake.upgrades import bring_up_to_date, to_format_2, to_format_3, to_format_4
 from shaberi_dagster.llm.budget import Budget
-from shaberi_dagster.llm.claims import AVAILABLE, Claims
 from shaberi_dagster.llm.embedded import start_embedded
 from shaberi_dagster.llm.endpoints import endpoint_prices
+from shaberi_dagster.llm.journal import Claims, Journal, Journals
 from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.types import Call
 from shaberi_dagster.progress import LogReporter, Reporter
@@ -36,9 +35,7 @@ from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
 
 T = TypeVar("T")
-JOURNAL_FOLDER = "_journal"
 _CLEAN_UP_SECONDS = 15.0
-_LONGEST_RUN_ID = 150
 _reporter: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
 
 
@@ -194,16 +191,14 @@ class Workspace:
         """Who is told about progress."""
         return _reporter.get() or self.default_reporter
 
-    def journal_path(self, run_id: str, stage: str) -> Path:
-        """Where a stage of a run keeps its finished calls until they are in the lake."""
-        if len(run_id) > _LONGEST_RUN_ID:  # a file's name has 255 bytes at most
-            run_id = f"{run_id[:_LONGEST_RUN_ID]}-{sha256_text(run_id)}"
-        return self.settings.warehouse / JOURNAL_FOLDER / f"{run_id}.{stage}.jsonl"
+    @cached_property
+    def journals(self) -> Journals:
+        """Where stages keep their finished calls until they are in the lake."""
+        return journals_of(self.settings.warehouse)
 
-    def claims(self) -> AbstractContextManager[Claims | None]:
+    def claims(self, journal: Journal) -> AbstractContextManager[Claims | None]:
         """What keeps others from making the same calls at the same time; nothing with `fresh`, or on macOS."""
-        path = self.settings.warehouse / LOCKS_FOLDER / "calls.lock"
-        return Claims(path) if AVAILABLE and not self.options.fresh else nullcontext()
+        return nullcontext() if self.options.fresh else journal.claims()
 
     def paid_calls(self, run_id: str, request_hashes: Sequence[str]) -> dict[str, Call]:
         """The finished calls of the lake that answer these requests; the last one where it was made again.

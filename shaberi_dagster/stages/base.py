@@ -319,7 +319,7 @@ class Stage(ABC, Generic[ItemT]):
             self.workspace.reporter.changed(line)
 
     def _has_journal(self) -> bool:
-        return self.asks and self.workspace.journal_path(self.run_ids[0], self.name).exists()
+        return self.asks and self.name in self.workspace.journals.stages(self.run_ids[0])
 
     def _make(self, survey: Survey) -> None:
         with ExitStack() as stack:
@@ -358,30 +358,30 @@ class JournaledCalls(Generic[ItemT]):
         (self._run_id,) = stage.run_ids
 
     def __enter__(self) -> "JournaledCalls[ItemT]":
-        path = self._workspace.journal_path(self._run_id, self._stage.name)
-        self._journal = Journal.open(path, self._run_id, self._stage.name)
+        self._journal = self._open()
         try:
+            self._workspace.lake.refresh()  # whoever had it before may be another host
             if self._workspace.lake.committed("calls", self._journal.journal_id):
                 # Killed between the commit and the end of the journal: these calls are in the lake.
                 self._journal.remove()
-                self._journal = Journal.open(path, self._run_id, self._stage.name)
+                self._journal = self._open()
         except BaseException:
             self._journal.close()
             raise
-        if self._journal.corrupt_lines:
-            aside = path.with_name(f"{path.name}.corrupt")
-            self._workspace.reporter.note(
-                f"{self._journal.corrupt_lines} unreadable lines of the journal were set aside in {aside}"
-            )
+        if self._journal.note:
+            self._workspace.reporter.note(self._journal.note)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._journal.close()
 
+    def _open(self) -> Journal:
+        return self._workspace.journals.open(self._run_id, self._stage.name)
+
     def make(self, survey: Survey, writer: RowWriter) -> None:
         """Make all pending rows on the process's engine."""
         self._engine = self._workspace.engine_thread().engine
-        with self._workspace.claims() as self._claims:
+        with self._workspace.claims(self._journal) as self._claims:
             self._workspace.engine_thread().run(self._make_all(survey, writer))
 
     async def _make_all(self, survey: Survey, writer: RowWriter) -> None:
@@ -457,7 +457,11 @@ class JournaledCalls(Generic[ItemT]):
                 self._journal.append_limit_change(endpoint.base_url, change)
 
     def commit(self) -> None:
-        """Put the journal's calls into the lake, with their prices."""
+        """Put the journal's calls into the lake, with their prices.
+
+        Raises:
+            ShaberiError: They could not be put there, or somebody else may have the stage by now.
+        """
         lake, journal = self._workspace.lake, self._journal
         limits = pl.DataFrame(
             [record | {"run_id": self._run_id, "stage": self._stage.name} for record in journal.limit_changes],
@@ -475,6 +479,7 @@ class JournaledCalls(Generic[ItemT]):
             # Before the calls: whoever finds them in the lake takes the commit for done.
             self._workspace.record_prices(called)
             writer.commit(transaction=journal.journal_id)
+        journal.check()
 
     def end(self) -> None:
         """Delete the journal: all that is in it is in the lake."""

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from shaberi_dagster.llm.journal import OtherJournals
 from shaberi_dagster.llm.types import Call
 
 if TYPE_CHECKING:
@@ -25,8 +24,9 @@ class PaidCalls:
         self._of_no_use = stage.of_no_use(stored)
         self._version = self._version_now()
         self._paid = stage.paid()
-        own = self._workspace.journal_path(self._run_id, stage.name)
-        self._journals = None if self._workspace.options.fresh else OtherJournals(own)
+        others = self._workspace.journals.others(self._run_id, stage.name)
+        self._journals = None if self._workspace.options.fresh else others
+        self._ended = others.ended
         self._missing: set[str] = set()
         self._later: dict[str, Call] = {}
 
@@ -35,6 +35,7 @@ class PaidCalls:
         wanted = set(request_hashes) - self._of_no_use
         # Calls move from journals to the lake, so whoever looks there first can miss none.
         journaled = self._in_journals(wanted)
+        self._follow_ended()
         wanted -= journaled.keys()
         if self._paid is None:
             stored = self._read(wanted)
@@ -50,7 +51,7 @@ class PaidCalls:
         """
         wanted = set(request_hashes) - self._of_no_use
         journaled = self._in_journals(wanted)
-        if self._workspace.lake.has_version("calls", self._version + 1):
+        if self._follow_ended() or self._workspace.lake.has_version("calls", self._version + 1):
             self._version = self._version_now()
             self._later |= self._read(self._missing | wanted)
         self._missing -= wanted
@@ -58,6 +59,14 @@ class PaidCalls:
 
     def _in_journals(self, wanted: set[str]) -> dict[str, Call]:
         return self._of_use(self._journals.find(wanted)) if self._journals else {}
+
+    def _follow_ended(self) -> bool:
+        """See in the lake what other hosts have put there, if journals of theirs have ended; whether they have."""
+        if self._journals is None or self._journals.ended == self._ended:
+            return False
+        self._ended = self._journals.ended
+        self._workspace.lake.refresh()
+        return True
 
     def _read(self, wanted: set[str]) -> dict[str, Call]:
         return self._of_use(self._workspace.paid_calls(self._run_id, sorted(wanted)))

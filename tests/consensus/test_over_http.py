@@ -8,7 +8,7 @@ from aiohttp import web
 from shaberi_dagster.consensus.base import Reply, decide_all
 from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES
 from shaberi_dagster.llm.engine import Engine
-from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.journal_files import FileJournal
 from shaberi_dagster.llm.session import CallSession
 from shaberi_dagster.llm.types import ChatRequest, Endpoint, Sampling
 from tests.consensus.scripted import QUESTION, candidates, strategy
@@ -23,7 +23,7 @@ def decide(path, base_url):
     """The consensus of all strategies, and the purposes in the journal."""
 
     async def inside():
-        with Journal.open(path, "m@@t", "consensus") as journal:
+        with FileJournal.open(path, "m@@t", "consensus") as journal:
             async with Engine({}) as engine:
                 session = CallSession(engine, journal, "consensus", lambda _: {})
 

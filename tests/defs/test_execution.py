@@ -14,8 +14,8 @@ import pytest
 from shaberi_dagster.defs.execution import PROCESS_TAG, close_dead_runs, open_instance, prepare_home, process_name
 from shaberi_dagster.defs.jobs import run_in_process
 from shaberi_dagster.errors import EndpointError
+from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.runs.workspace import JOURNAL_FOLDER
 from shaberi_dagster.settings import Settings
 from tests.commands import Started, started
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock

@@ -28,8 +28,9 @@ from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.defs.jobs import register
 from shaberi_dagster.defs.options import IMPORT
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER
 from shaberi_dagster.runs.spec import RunRequest
-from shaberi_dagster.runs.workspace import JOURNAL_FOLDER, Workspace
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.result import STAGES
 from tests.conftest import BROWSER

@@ -11,7 +11,6 @@ from typing import Any
 
 from shaberi_dagster.evaluation import stage_of
 from shaberi_dagster.llm.endpoints import request_body
-from shaberi_dagster.llm.journal import finished_calls
 from shaberi_dagster.llm.types import Call, ChatRequest, Usage
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
@@ -56,7 +55,7 @@ def standing_and_pending(workspace: Workspace, spec: RunSpec, stage: str) -> dic
         (tuple(item.columns[name] for name in key), _first_requests(work, item)) for item in work.items(survey.pending)
     ]
     hashes = [name for _, requests in pending for request in requests for name in request.request_hashes]
-    journaled, paid = finished_calls(workspace.journal_path(spec.run_id, stage)).keys(), work.paid()
+    journaled, paid = workspace.journals.finished_calls(spec.run_id, stage).keys(), work.paid()
     if paid is None:
         usable = set(hashes) - work.of_no_use(survey.stored)
         paid = workspace.paid_calls(spec.run_id, sorted(usable))

@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.runs.workspace import JOURNAL_FOLDER
+from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER
 from shaberi_dagster.settings import project_folder
 from tests.kept_lake.commands import RUNS, Command, KeptRun, Kill, run
 from tests.kept_lake.contents import (

@@ -18,9 +18,9 @@ import pytest
 
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.lake.catalog import connect
-from shaberi_dagster.llm.journal import finished_calls
+from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.runs.workspace import JOURNAL_FOLDER, Workspace
+from shaberi_dagster.runs.workspace import Workspace
 from tests.kept_lake import endpoint
 from tests.kept_lake.commands import RUNS, Command, KeptRun, run
 from tests.kept_lake.contents import (
@@ -210,4 +210,4 @@ def _without_journals_of_others(workspace: Workspace, run_id: str) -> Iterator[N
 def _journaled(workspace: Workspace, run_id: str) -> set[str]:
     """What the run's journals have."""
     stages = golden()["plans"][run_id]
-    return {name for stage in stages for name in finished_calls(workspace.journal_path(run_id, stage))}
+    return {name for stage in stages for name in workspace.journals.finished_calls(run_id, stage)}

@@ -409,7 +409,7 @@ def test_the_public_views_show_imported_runs(workspace, full):
 
 def test_two_imports_at_once_are_refused(workspace, full):
     run(workspace, full)
-    lock = workspace.settings.warehouse / "_journal" / "legacy_import.lock"
+    lock = workspace.settings.warehouse / "_locks" / "legacy_import.lock"
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(PartitionBusyError, match="another process is importing"):

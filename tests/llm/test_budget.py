@@ -8,7 +8,7 @@ import pytest
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.engine import Engine
-from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.journal_files import FileJournal
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.prices import OwnPrice, PriceList
 from shaberi_dagster.llm.session import CallSession
@@ -25,7 +25,7 @@ def spend(tmp_path, ask, budget, n=40, **options):
 
     async def inside(mock):
         async with Engine({}, limiter=LimiterSettings(fixed=4)) as engine:
-            with Journal.open(tmp_path / "j.jsonl", "m@@t", "answers") as journal:
+            with FileJournal.open(tmp_path / "j.jsonl", "m@@t", "answers") as journal:
                 session = CallSession(engine, journal, "answers", lambda _: {}, budget)
                 calls = [session.call(ask(mock.base_url, text=str(number)), {}) for number in range(n)]
                 return await asyncio.gather(*calls), list(journal.records)

@@ -6,16 +6,16 @@ import sys
 
 import pytest
 
-from shaberi_dagster.llm.claims import Claims
+from shaberi_dagster.llm.claims import FileClaims
 
 pytestmark = pytest.mark.unit
 _FIRST, _SECOND = "0" * 63 + "1", "f" * 64
 _HOLDER = f"""
 import asyncio, sys
 from pathlib import Path
-from shaberi_dagster.llm.claims import Claims
+from shaberi_dagster.llm.claims import FileClaims
 async def hold():
-    async with Claims(Path(sys.argv[1])).of({_SECOND!r}):
+    async with FileClaims(Path(sys.argv[1])).of({_SECOND!r}):
         print("held", flush=True)
         await asyncio.sleep(600)
 asyncio.run(hold())
@@ -32,7 +32,10 @@ async def _is_free(claims, request_hash):
 
 def test_a_claim_is_one_request_s_and_free_after_its_context(tmp_path):
     async def work():
-        with Claims(tmp_path / "locks" / "calls.lock") as own, Claims(tmp_path / "locks" / "calls.lock") as others:
+        with (
+            FileClaims(tmp_path / "locks" / "calls.lock") as own,
+            FileClaims(tmp_path / "locks" / "calls.lock") as others,
+        ):
             async with own.of(_FIRST):
                 held = await _is_free(others, _FIRST), await _is_free(others, _SECOND)
             return held, await _is_free(others, _FIRST)
@@ -42,7 +45,7 @@ def test_a_claim_is_one_request_s_and_free_after_its_context(tmp_path):
 
 def test_the_claim_of_a_killed_process_is_free(tmp_path):
     async def work():
-        with Claims(tmp_path / "calls.lock") as claims:
+        with FileClaims(tmp_path / "calls.lock") as claims:
             before = await _is_free(claims, _SECOND)
             holder.kill()
             holder.wait()

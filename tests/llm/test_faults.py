@@ -18,7 +18,7 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.client import ClientSettings
 from shaberi_dagster.llm.engine import Engine, RetrySettings
-from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.journal_files import FileJournal, FileJournals
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.session import CallSession
 from shaberi_dagster.llm.types import Call, ChatRequest
@@ -45,7 +45,7 @@ def _ended(requests: list[ChatRequest], journal: Path, **settings: Any) -> tuple
     budget, environment = settings.pop("budget", None), settings.pop("environment", {})
 
     async def inside() -> tuple[list[Call], list[dict[str, Any]]]:
-        with Journal.open(journal, "m@@t", "answers") as opened:
+        with FileJournal.open(journal, "m@@t", "answers") as opened:
             async with Engine(environment, limiter=LimiterSettings(fixed=64), **settings) as engine:
                 session = CallSession(engine, opened, "answers", lambda _: {}, budget)
 
@@ -345,7 +345,7 @@ def test_a_file_that_may_not_grow_stops_the_stage_in_one_line_and_keeps_what_is_
     done = subprocess.run([sys.executable, "-c", script], cwd=_ROOT, capture_output=True, text=True, check=True)
     assert "finished calls are kept" in done.stdout
     assert done.stdout.count("\n") == 1
-    journal = workspace.journal_path(spec.run_id, "answers").read_bytes()
+    journal = FileJournals(workspace.settings.warehouse).path(spec.run_id, "answers").read_bytes()
     assert journal.endswith(b"\n"), "half a record was taken back"
     kept = journal.count(b'"request_hash"')
     assert kept > 0

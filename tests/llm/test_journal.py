@@ -1,257 +1,231 @@
-"""What a journal keeps, through kills, full disks and second processes."""
+"""What every journal does, whether it is a file or in a database."""
 
+import asyncio
 import os
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
-from pathlib import Path
 
-import orjson
 import pytest
 
 from shaberi_dagster.errors import PartitionBusyError, ShaberiError
-from shaberi_dagster.llm import journal as journal_module
-from shaberi_dagster.llm.journal import Journal, OtherJournals
+from shaberi_dagster.journals import journals_of
+from shaberi_dagster.llm.limiter import LimitChange
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.integration
+_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.fixture(params=["files", "database"])
+def journals(request, tmp_path, monkeypatch):
+    if request.param == "database":
+        monkeypatch.setenv("SHABERI_DATABASE_URL", request.getfixturevalue("database"))
+    return journals_of(tmp_path)
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "_journal" / "m@@t.answers.jsonl"
+def opened(journals):
+    return lambda: journals.open("m@@t", "answers")
 
 
-def opened(path):
-    return Journal.open(path, "m@@t", "answers")
-
-
-def test_a_journal_gives_back_what_was_appended(path, finished):
-    with opened(path) as journal:
+def test_a_journal_gives_back_what_was_appended(opened, finished):
+    with opened() as journal:
         journal.append(finished("a"), {"benchmark": "elyza", "judge": None})
         assert journal.calls["a"] == finished("a")
-    with opened(path) as journal:
+    with opened() as journal:
         assert dict(journal.calls) == {"a": finished("a")}
         assert len(journal.calls) == 1
+        assert "b" not in journal.calls
+        assert journal.calls.get("b") is None
 
 
-def test_records_are_flat_rows_with_labels(path, finished):
-    with opened(path) as journal:
+def test_records_are_flat_rows_with_labels(opened, finished):
+    with opened() as journal:
         journal.append(finished("a"), {"benchmark": "elyza", "judge": None})
         (record,) = journal.records
     assert (record["request_hash"], record["benchmark"], record["judge"]) == ("a", "elyza", None)
     assert (record["prompt_tokens"], record["reasoning_tokens"]) == (10, 5)
-    assert record["created_at"] == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert record["created_at"] == _AT
 
 
-def test_an_error_is_a_record_but_not_a_call_to_reuse(path, finished):
-    with opened(path) as journal:
+def test_an_error_is_a_record_but_not_a_call_to_reuse(opened, finished):
+    with opened() as journal:
         journal.append(finished("a", error_class="transient"), {})
         assert "a" not in journal.calls
         assert [record["error_class"] for record in journal.records] == ["transient"]
-    with opened(path) as journal:
+    with opened() as journal:
         assert "a" not in journal.calls
         journal.append(finished("a", "later"), {})
         assert journal.calls["a"].content == "later"
 
 
-def test_the_identity_stays_until_the_journal_is_removed(path):
-    with opened(path) as journal:
+def test_of_a_call_that_was_made_again_the_last_one_counts(journals, opened, finished):
+    with opened() as journal:
+        for content in ("first", "second"):
+            journal.append(finished("a", content), {})
+        assert journal.calls["a"].content == "second"
+    with opened() as journal:
+        assert journal.calls["a"].content == "second"
+        assert [record["content"] for record in journal.records] == ["first", "second"]
+    assert journals.finished_calls("m@@t", "answers")["a"].content == "second"
+
+
+def test_every_text_comes_back_as_it_was(opened, finished):
+    text = "答え \0 \\u0000 \n\r\u2028 % %s 👩‍💻 ' \""
+    with opened() as journal:
+        journal.append(finished("a", text), {})
+    with opened() as journal:
+        assert journal.calls["a"].content == text
+
+
+def test_changes_of_limits_stand_beside_the_calls(opened, finished):
+    with opened() as journal:
+        journal.append_limit_change("http://one/v1", LimitChange(_AT, 8, 16, "success"))
+        journal.append(finished("a"), {})
+    with opened() as journal:
+        (change,) = journal.limit_changes
+        assert (change["base_url"], change["limit_after"], change["created_at"]) == ("http://one/v1", 16, _AT)
+        assert [record["request_hash"] for record in journal.records] == ["a"]
+
+
+def test_the_identity_stays_until_the_journal_is_removed(journals, opened):
+    with opened() as journal:
         first = journal.journal_id
-    with opened(path) as journal:
+    assert (journals.stages("m@@t"), journals.unfinished()) == (["answers"], ["m@@t.answers"])
+    with opened() as journal:
         assert journal.journal_id == first
         journal.remove()
-    assert not path.exists()
-    with opened(path) as journal:
+    assert (journals.stages("m@@t"), journals.unfinished()) == ([], [])
+    with opened() as journal:
         assert journal.journal_id != first
 
 
-def test_a_torn_end_is_cut_off(path, finished):
-    with opened(path) as journal:
-        journal.append(finished("a"), {})
-    whole = path.read_bytes()
-    with path.open("ab") as file:
-        file.write(whole.splitlines()[-1][:-20])
-    with opened(path) as journal:
-        journal.append(finished("b"), {})
-        assert set(journal.calls) == {"a", "b"}
-        assert journal.corrupt_lines == 0
-    assert all(orjson.loads(line) for line in path.read_bytes().splitlines())
+def test_stages_are_of_one_run_even_where_its_name_is_long(journals):
+    long, longer = "m" * 300 + "@@t", "m" * 300 + "@@t.judgements"
+    with journals.open(long, "answers"), journals.open(longer, "consensus"):
+        assert (journals.stages(long), journals.stages(longer)) == (["answers"], ["consensus"])
+        assert journals.stages("m@@t") == []
 
 
-@pytest.mark.parametrize("length", [0, 1, 30])
-def test_a_torn_header_begins_a_new_journal(path, finished, length):
-    with opened(path):
-        pass
-    path.write_bytes(path.read_bytes()[:length])
-    with opened(path) as journal:
-        journal.append(finished("a"), {})
-        first = journal.journal_id
-    with opened(path) as journal:
-        assert (journal.journal_id, set(journal.calls)) == (first, {"a"})
-
-
-@pytest.mark.parametrize("damage", [b"\x00garbage\xff", b"[1]", b'{"status":"ok","request_hash":"x"}'])
-def test_an_unreadable_line_is_kept_aside_and_the_others_are_read(path, finished, damage):
-    with opened(path) as journal:
-        journal.append(finished("a"), {})
-    with path.open("ab") as file:
-        file.write(damage + b"\n")
-    for expected in (1, 0):  # found once, then it is out of the way
-        with opened(path) as journal:
-            assert journal.corrupt_lines == expected
-            journal.append(finished(f"b{expected}"), {})
-            assert next(journal.records)["request_hash"] == "a"
-    assert path.with_name(path.name + ".corrupt").read_bytes() == damage + b"\n"
-    with opened(path) as journal:
-        assert set(journal.calls) == {"a", "b0", "b1"}
-
-
-def test_a_journal_of_another_stage_is_not_taken_over(path):
-    with opened(path):
-        pass
-    with pytest.raises(ShaberiError, match="belongs to answers of run m@@t"):
-        Journal.open(path, "m@@t", "judgements")
-    with opened(path):
-        pass  # and the failed attempt left no lock
-
-
-def test_a_second_opening_is_refused_with_who_has_it(path):
-    with opened(path), pytest.raises(PartitionBusyError) as error:
-        opened(path)
+def test_a_second_opening_is_refused_with_who_has_it(opened):
+    with opened(), pytest.raises(PartitionBusyError) as error:
+        opened()
     assert f"process {os.getpid()} on" in str(error.value)
     assert "answers of run m@@t" in str(error.value)
+    assert "not-to-be-written" not in str(error.value)
 
 
-def test_a_second_process_is_refused_at_once(path):
-    code = (
-        "import sys; from pathlib import Path; from shaberi_dagster.llm.journal import Journal\n"
-        "try: Journal.open(Path(sys.argv[1]), 'm@@t', 'answers')\n"
-        "except Exception as error: print(type(error).__name__)"
-    )
-    with opened(path):
-        done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
-    assert done.stdout == "PartitionBusyError\n"
-
-
-def test_what_was_appended_survives_kill_9(path):
-    code = (
-        "import os, signal, sys; from datetime import UTC, datetime; from pathlib import Path\n"
-        "from shaberi_dagster.llm.journal import Journal\n"
-        "from shaberi_dagster.llm.types import Call, Usage\n"
-        "journal = Journal.open(Path(sys.argv[1]), 'm@@t', 'answers')\n"
-        "for i in range(50):\n"
-        "    journal.append(Call(str(i), 'm', 'u', 'ok', None, None, 'x' * 9999, None, 'stop', Usage(), 1, 0.1,"
-        " datetime.now(UTC)), {})\n"
-        "os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == -9
-    with opened(path) as journal:
-        assert set(journal.calls) == {str(i) for i in range(50)}
-
-
-def test_removing_a_file_that_another_is_about_to_lock_gives_the_other_a_file_of_its_own(path, monkeypatch):
-    first, flock, left = opened(path), journal_module.fcntl.flock, []
-
-    def flock_late(descriptor, how):
-        if not left:
-            left.append(first.remove())  # after the other opened the file and before it locked it
-        flock(descriptor, how)
-
-    monkeypatch.setattr(journal_module.fcntl, "flock", flock_late)
-    with opened(path) as second:
-        assert os.path.samestat(path.stat(), os.fstat(second._descriptor))
-        assert second.journal_id != first.journal_id
-
-
-def test_a_full_disk_is_said_clearly_and_keeps_what_was_there(path, finished, monkeypatch):
-    write = os.write
-    with opened(path) as journal:
-        journal.append(finished("a"), {})
-        monkeypatch.setattr(os, "write", lambda descriptor, line: write(descriptor, line[:30]))
-        with pytest.raises(ShaberiError, match=r"No space left on device.*finished calls are kept"):
-            journal.append(finished("b"), {})
-        monkeypatch.undo()
-        assert set(journal.calls) == {"a"}
-        journal.append(finished("c"), {})
-    with opened(path) as journal:
-        assert set(journal.calls) == {"a", "c"}
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_real_write_error_is_a_clear_error(path, finished):
-    with opened(path) as journal:
-        own, full = os.dup(journal._descriptor), os.open("/dev/full", os.O_WRONLY)
-        os.dup2(full, journal._descriptor)
-        with pytest.raises(ShaberiError, match="No space left"):
-            journal.append(finished("b"), {})
-        os.dup2(own, journal._descriptor)
-        with pytest.raises(ShaberiError, match="No space left"):  # the device cannot take the torn record back
-            journal.append(finished("c"), {})
-        os.close(full)
-        os.close(own)
-        assert len(journal.calls) == 0
-
-
-def test_a_failed_sync_stops_the_next_append(path, finished, monkeypatch):
-    with opened(path) as journal:
-
-        def fail(_descriptor):
-            raise OSError(5, "Input/output error")
-
-        monkeypatch.setattr(os, "fdatasync", fail)
-        journal.append(finished("a"), {})
-        journal._syncer.join(timeout=10)
-        with pytest.raises(ShaberiError, match="Input/output error"):
-            journal.append(finished("b"), {})
-        monkeypatch.undo()
-
-
-def test_a_closed_journal_takes_nothing_and_closes_again(path, finished):
-    journal = opened(path)
+def test_a_closed_journal_takes_nothing_and_closes_again(opened, finished):
+    journal = opened()
     journal.close()
     journal.close()
     with pytest.raises(ShaberiError, match="closed"):
         journal.append(finished("a"), {})
 
 
-def test_a_label_cannot_hide_a_column_of_the_call(path, finished):
-    with opened(path) as journal, pytest.raises(ValueError, match="status"):
+def test_a_label_cannot_hide_a_column_of_the_call(opened, finished):
+    with opened() as journal, pytest.raises(ValueError, match="status"):
         journal.append(finished("a"), {"status": "ok"})
 
 
-def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ShaberiError, match="cannot be opened"):
-        Journal.open(tmp_path / "file" / "j.jsonl", "m@@t", "answers")
-
-
-def test_texts_of_finished_calls_are_not_kept_in_memory(path, finished):
-    with opened(path) as journal:
-        for number in range(100):
-            journal.append(finished(str(number), "x" * 10_000), {})
-        assert all(isinstance(offset, int) for offset in journal._offsets.values())
-        assert journal.calls["99"].content == "x" * 10_000
-
-
-def test_other_journals_are_followed_while_they_are_written_end_and_begin_anew(path, finished):
-    others = OtherJournals(path.with_name("m@@b.answers.jsonl"))
+def test_other_journals_are_followed_while_they_are_written_end_and_begin_anew(journals, opened, finished):
+    others, own = journals.others("m@@b", "answers"), journals.others("m@@t", "answers")
     assert others.find(["a"]) == {}
-    with opened(path) as journal:
+    with opened() as journal:
         journal.append(finished("a"), {})
         journal.append(finished("failed", error_class="transient"), {})
+        journal.check()
         assert others.find(["a", "b", "failed"]) == {"a": finished("a")}
+        assert own.find(["a"]) == {}
         journal.append(finished("b"), {})
+        journal.check()
         assert others.find(["b"]) == {"b": finished("b")}
         journal.remove()
     assert others.find(["a", "b"]) == {}
-    with opened(path) as journal:
+    with opened() as journal:
         journal.append(finished("c"), {})
-        assert others.find(["a", "c"]) == {"c": finished("c")}
+        journal.check()
+        journal.append(finished("d"), {})
+        journal.check()
+        assert others.find(["a", "c", "d"]) == {"c": finished("c"), "d": finished("d")}
 
 
-def test_the_own_journal_is_no_other_one_and_half_a_line_is_none(path, finished):
-    with opened(path) as journal:
+def test_news_go_on_where_they_ended_and_begin_anew_with_a_new_journal(journals, opened, finished):
+    def hashes(news):
+        return [record["request_hash"] for record in news.records if "request_hash" in record]
+
+    assert journals.news("m@@t", "answers", None) is None
+    with opened() as journal:
         journal.append(finished("a"), {})
-    assert OtherJournals(path).find(["a"]) == {}
-    path.write_bytes(path.read_bytes()[:-1])
-    assert OtherJournals(path.with_name("m@@b.answers.jsonl")).find(["a"]) == {}
+        journal.check()
+        first = journals.news("m@@t", "answers", None)
+        journal.append(finished("b"), {})
+        journal.check()
+        second = journals.news("m@@t", "answers", first.place)
+        nothing = journals.news("m@@t", "answers", second.place)
+        journal.remove()
+    assert (hashes(first), hashes(second), hashes(nothing)) == (["a"], ["b"], [])
+    assert (second.anew, nothing.anew) == (False, False)
+    with opened() as journal:
+        for name in "cdefg":  # longer than the one before, so that only its identity tells
+            journal.append(finished(name), {})
+        journal.check()
+        third = journals.news("m@@t", "answers", second.place)
+    assert (third.anew, hashes(third)) == (True, list("cdefg"))
+
+
+def test_what_stands_half_a_second_after_a_call_survives_kill_9(tmp_path, opened):
+    code = (
+        "import os, signal, sys, time; from datetime import UTC, datetime; from pathlib import Path\n"
+        "from shaberi_dagster.journals import journals_of\n"
+        "from shaberi_dagster.llm.types import Call, Usage\n"
+        "journal = journals_of(Path(sys.argv[1])).open('m@@t', 'answers')\n"
+        "for i in range(50):\n"
+        "    journal.append(Call(str(i), 'm', 'u', 'ok', None, None, 'x' * 9999, None, 'stop', Usage(), 1, 0.1,"
+        " datetime.now(UTC)), {})\n"
+        "time.sleep(1)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, tmp_path], check=False).returncode == -9
+    journal = _as_soon_as_free(opened)
+    assert set(journal.calls) == {str(i) for i in range(50)}
+    journal.close()
+
+
+def test_a_claim_is_one_request_s_and_the_next_one_finds_the_call(journals, finished):
+    name, other_name = "0" * 64, "f" * 64
+
+    async def work():
+        others = journals.others("m@@b", "answers")
+        with journals.open("m@@a", "answers") as first, journals.open("m@@b", "answers") as second:
+            with first.claims() as own, second.claims() as of_other:
+                async with own.of(name):
+                    taken = await _is_free(of_other, name, 0.1), await _is_free(of_other, other_name, 0.1)
+                    first.append(finished(name), {})
+                async with asyncio.timeout(5), of_other.of(name):
+                    found = others.find([name])
+                async with asyncio.timeout(5), of_other.of(name):  # freed a moment ago, and still its own
+                    assert not await _is_free(own, name, 0.1)
+            return taken, found
+
+    assert asyncio.run(work()) == ((False, True), {name: finished(name)})
+
+
+async def _is_free(claims, request_hash, seconds):
+    try:
+        async with asyncio.timeout(seconds), claims.of(request_hash):
+            return True
+    except TimeoutError:
+        return False
+
+
+def _as_soon_as_free(opened):
+    until = time.monotonic() + 10
+    while True:
+        try:
+            return opened()
+        except PartitionBusyError:  # the server has not noticed yet
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)

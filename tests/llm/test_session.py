@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from shaberi_dagster.llm.claims import Claims
+from shaberi_dagster.llm.claims import FileClaims
 from shaberi_dagster.llm.engine import Engine, RetrySettings
-from shaberi_dagster.llm.journal import Journal, OtherJournals
+from shaberi_dagster.llm.journal_files import FileJournal, OtherFiles
 from shaberi_dagster.llm.session import CallSession
 from tests.mock_endpoint import running_mock
 
@@ -21,7 +21,7 @@ def run(tmp_path):
     def run(work, lookup=lambda _: {}, environment=None):
         async def inside():
             retry = RetrySettings(first_delay_seconds=0.001, transient_attempts=2)
-            with Journal.open(tmp_path / "j.jsonl", "m@@t", "answers") as journal:
+            with FileJournal.open(tmp_path / "j.jsonl", "m@@t", "answers") as journal:
                 async with Engine(environment or {}, retry=retry) as engine:
                     session = CallSession(engine, journal, "answers", lookup)
                     return await work(session), list(journal.records)
@@ -134,14 +134,12 @@ def test_what_another_one_has_paid_for_in_the_meantime_is_found_after_the_claim(
         request = ask()  # there is nobody
         path = tmp_path / "_journal" / "m@@b.answers.jsonl"
         with (
-            Journal.open(path, "m@@b", "answers") as own,
-            Journal.open(path.with_name("m@@a.answers.jsonl"), "m@@a", "answers") as other,
-            Claims(tmp_path / "calls.lock") as claims,
-            Claims(tmp_path / "calls.lock") as of_other,
+            FileJournal.open(path, "m@@b", "answers") as own,
+            FileJournal.open(path.with_name("m@@a.answers.jsonl"), "m@@a", "answers") as other,
+            FileClaims(tmp_path / "calls.lock") as claims,
+            FileClaims(tmp_path / "calls.lock") as of_other,
         ):
-            session = CallSession(
-                Engine({}), own, "answers", lambda _: {}, claims=claims, news=OtherJournals(path).find
-            )
+            session = CallSession(Engine({}), own, "answers", lambda _: {}, claims=claims, news=OtherFiles(path).find)
             async with of_other.of(request.request_hash):
                 asking = asyncio.create_task(session.call(request, {}))
                 await asyncio.sleep(0.05)

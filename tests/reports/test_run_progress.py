@@ -7,10 +7,10 @@ import pytest
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER, FileJournal
 from shaberi_dagster.llm.limiter import LimitChange
 from shaberi_dagster.llm.types import Call, Usage
-from shaberi_dagster.reports.run_progress import JOURNALS, read_run
+from shaberi_dagster.reports.run_progress import read_run
 from tests.kept_lake.contents import ARCHIVE
 
 pytestmark = pytest.mark.integration
@@ -58,9 +58,9 @@ def test_a_finished_run_has_its_parts_scores_and_failures(warehouse):
 
 
 def test_calls_are_counted_while_another_process_holds_the_journal(warehouse):
-    path = warehouse / JOURNALS / f"{RUN}.judgements.jsonl"
+    path = warehouse / JOURNAL_FOLDER / f"{RUN}.judgements.jsonl"
     try:
-        with Journal.open(path, RUN, "judgements") as journal:
+        with FileJournal.open(path, RUN, "judgements") as journal:
             for number in range(4):
                 journal.append(call(number, NOW - timedelta(seconds=10)), LABELS)
             journal.append_limit_change("http://127.0.0.1/v1", LimitChange(NOW, 8, 16, "success"))
@@ -80,14 +80,14 @@ def test_calls_are_counted_while_another_process_holds_the_journal(warehouse):
 
 
 def test_a_journal_in_the_place_of_another_is_counted_from_its_beginning(warehouse):
-    path = warehouse / JOURNALS / f"{RUN}.answers.jsonl"
+    path = warehouse / JOURNAL_FOLDER / f"{RUN}.answers.jsonl"
     try:
-        with Journal.open(path, RUN, "answers") as journal:
+        with FileJournal.open(path, RUN, "answers") as journal:
             for number in range(5):
                 journal.append(call(number), LABELS | {"purpose": "answer"})
             progress(warehouse)
         path.unlink()
-        with Journal.open(path, RUN, "answers") as journal:
+        with FileJournal.open(path, RUN, "answers") as journal:
             journal.append(call(7), LABELS | {"purpose": "answer"})
             assert progress(warehouse).stages == {"answers": 1}
     finally:

@@ -16,6 +16,7 @@ from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.lake import writer
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.llm.journal_files import FileJournals
 from shaberi_dagster.runs.planning import store_run
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -307,7 +308,8 @@ def test_a_killed_process_loses_no_finished_call(workspace: Workspace, tmp_path:
         _wait_until(lambda: mock.stats()["answered"] >= 60, process)
         process.kill()
         process.wait()
-        journal = workspace.journal_path(spec.run_id, "answers").read_bytes().splitlines(keepends=True)
+        path = FileJournals(workspace.settings.warehouse).path(spec.run_id, "answers")
+        journal = path.read_bytes().splitlines(keepends=True)
         finished = sum("request_hash" in orjson.loads(line) for line in journal if line.endswith(b"\n"))
         _wait_until_idle(mock)
         before = mock.stats()
@@ -366,17 +368,17 @@ def test_a_crash_anywhere_in_the_commit_neither_loses_nor_doubles_a_call(
     assert _requests(mock) == 5
     calls = workspace.lake.read("calls")
     assert (calls.height, calls["request_hash"].n_unique()) == (5, 5)
-    assert not workspace.journal_path(spec.run_id, "answers").exists()
+    assert workspace.journals.stages(spec.run_id) == []
 
 
 def test_a_second_process_on_the_same_run_and_stage_is_refused_at_once(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:
     spec = stored_run(workspace, ask(mock))
-    path = workspace.journal_path(spec.run_id, "answers")
+    path = FileJournals(workspace.settings.warehouse).path(spec.run_id, "answers")
     script = (
-        "import sys\nfrom pathlib import Path\nfrom shaberi_dagster.llm.journal import Journal\n"
-        f"with Journal.open(Path({str(path)!r}), {spec.run_id!r}, 'answers'):\n"
+        "import sys\nfrom pathlib import Path\nfrom shaberi_dagster.llm.journal_files import FileJournal\n"
+        f"with FileJournal.open(Path({str(path)!r}), {spec.run_id!r}, 'answers'):\n"
         "    print('ready', flush=True)\n    sys.stdin.read()\n"
     )
     owner = subprocess.Popen([sys.executable, "-c", script], cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

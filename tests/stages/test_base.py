@@ -7,7 +7,7 @@ import pytest
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import connect
-from shaberi_dagster.llm.journal import Journal
+from shaberi_dagster.llm.journal_files import FileJournal, FileJournals
 from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.runs.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.integration
 
 def test_unreadable_lines_of_a_journal_are_set_aside_and_said(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(workspace, ask(mock))
-    path = workspace.journal_path(spec.run_id, "answers")
-    Journal.open(path, spec.run_id, "answers").close()
+    path = FileJournals(workspace.settings.warehouse).path(spec.run_id, "answers")
+    FileJournal.open(path, spec.run_id, "answers").close()
     with path.open("ab") as file:
         file.write(b"\xff not a record\n")
     said: list[str] = []

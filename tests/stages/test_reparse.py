@@ -12,7 +12,6 @@ from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.judges import llm
 from shaberi_dagster.judges.parse import ParsedScore
 from shaberi_dagster.judges.parse import parse_score as parse
-from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.llm.types import Call
 from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.runs.spec import CallOptions, RunSpec
@@ -242,9 +241,8 @@ def test_calls_that_an_interrupted_stage_left_in_its_journal_are_not_lost(worksp
     with running_mock(script=_scripted("FINAL SCORE: 7")) as mock:
         spec = _judged(workspace, mock)
         stored_run(workspace, ask(mock, judge_models=["judge-b"]))
-        path = workspace.journal_path(spec.run_id, "judgements")
         call = workspace.lake.read("calls", {"stage": "judgements"}).row(0, named=True)
-        with Journal.open(path, spec.run_id, "judgements") as journal:
+        with workspace.journals.open(spec.run_id, "judgements") as journal:
             labels = {"stage": "judgements", "benchmark": "tengu", "question_id": "q", "purpose": "judge"}
             journal.append(Call.from_record(call | {"request_hash": "left"}), labels)
         _reparsed(spec, workspace)

@@ -1,0 +1,107 @@
+"""Two hosts, each with a mirror of its own, work on one lake in a store and share a database."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+from tests.mock_endpoint import running_mock
+from tests.object_storage import running_store
+from tests.runs import ask, stored_run
+
+pytestmark = pytest.mark.integration
+_ROOT = Path(__file__).resolve().parents[2]
+_QUESTIONS = 40
+_WORK = """
+import sys
+from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+materialize("answers", sys.argv[1], ["rakuda"], Workspace(Settings.from_environment(), environment={}))
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, database):
+    """This host's workspace."""
+    with running_store(tmp_path / "store") as store:
+        for name, value in store.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("SHABERI_WAREHOUSE", store.uri)
+        monkeypatch.setenv("SHABERI_DATABASE_URL", database)
+        monkeypatch.setenv("SHABERI_MIRRORS", str(tmp_path / "here"))
+        yield Workspace(Settings.from_environment(), environment={})
+
+
+def _at_work_there(run_id, tmp_path):
+    environment = os.environ | {"SHABERI_MIRRORS": str(tmp_path / "there"), "PYTHONPATH": str(_ROOT)}
+    return subprocess.Popen([sys.executable, "-c", _WORK, run_id], cwd=_ROOT, env=environment)
+
+
+def _request(mock, folder, **values):
+    lines = (f'{{"question": "question {number}", "category": "a"}}\n' for number in range(_QUESTIONS))
+    folder.mkdir(exist_ok=True)
+    (folder / "rakuda.jsonl").write_text("".join(lines))
+    return ask(mock, benchmarks=["rakuda"], questions=str(folder), **values)
+
+
+def _wait_until(condition, process):
+    until = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, "the process ended too early"
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_run_that_was_killed_on_one_host_goes_on_on_another_and_repeats_only_its_last_calls(here, tmp_path):
+    with running_mock(latency=1.0) as mock:
+        mock.options.capacity = 8
+        spec = stored_run(here, _request(mock, tmp_path / "own"))
+        process = _at_work_there(spec.run_id, tmp_path)
+        _wait_until(lambda: mock.stats()["answered"] >= 16, process)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        _wait_until_idle(mock)
+        before = mock.stats()
+        mock.options.latency = 0.0
+        kept = here.journals.finished_calls(spec.run_id, "answers").keys()
+        assert len(kept) >= 8, "those that were answered more than half a second before"
+
+        materialize("answers", spec.run_id, ["rakuda"], here)
+
+        after = mock.stats()
+    assert after["repeated"] == before["answered"] - len(kept) <= 2 * 8
+    rows, calls = here.lake.read("answers"), here.lake.read("calls", {"status": "ok"})
+    assert (rows.height, rows["question_id"].n_unique()) == (_QUESTIONS, _QUESTIONS)
+    assert (calls.height, calls["request_hash"].n_unique()) == (_QUESTIONS, _QUESTIONS)
+    assert kept <= set(calls["request_hash"])
+    assert here.journals.unfinished() == []
+
+
+def test_two_hosts_with_the_same_requests_at_the_same_time_make_each_once(here, tmp_path):
+    with running_mock(latency=0.2) as mock:
+        first, second = (stored_run(here, _request(mock, tmp_path / "own", tag=tag)) for tag in ("a", "b"))
+        process = _at_work_there(first.run_id, tmp_path)
+        _wait_until(lambda: mock.stats()["requests"] >= 8, process)
+
+        materialize("answers", second.run_id, ["rakuda"], here)
+
+        assert process.wait() == 0
+        assert mock.stats()["answered"] == _QUESTIONS
+    here.lake.refresh()
+    rows = here.lake.read("answers").group_by("run_id").len()
+    assert sorted(rows.rows()) == [(first.run_id, _QUESTIONS), (second.run_id, _QUESTIONS)]
+
+
+def _wait_until_idle(mock):
+    until = time.monotonic() + 30
+    while mock.stats()["in_flight"]:
+        assert time.monotonic() < until
+        time.sleep(0.01)
