@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from shaberi_dagster.errors import ConfigurationError
 
@@ -20,6 +21,24 @@ def project_folder(name: str) -> Path:
     """A folder of the project (`prompts`, `sql`): beside the package in a checkout, inside it in a wheel."""
     packaged = Path(__file__).resolve().parent / "_project" / name
     return packaged if packaged.is_dir() else _CHECKOUT / name
+
+
+def database_url(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The PostgreSQL database that several hosts share (`SHABERI_DATABASE_URL`); None: journals and locks are files.
+
+    It has a password in it: show `database_label`.
+    """
+    return environment.get("SHABERI_DATABASE_URL") or None
+
+
+def database_label(url: str) -> str:
+    """A database's URL without user and password, to be shown."""
+    try:
+        parts = urlsplit(url)
+        place = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return "unreadable"
+    return f"{parts.scheme}://{place}{parts.path}" if parts.scheme and place else "unreadable"
 
 
 def plugin_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:

@@ -17,6 +17,7 @@ from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.migrations import read_migrations_once
 from tests.mock_endpoint import MockEndpoint, running_mock
+from tests.postgres import database, postgres  # noqa: F401  (fixtures)
 
 read_migrations_once()
 
@@ -53,7 +54,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test touches the developer's lake, instance or keys."""
     monkeypatch.setenv("SHABERI_WAREHOUSE", str(tmp_path / "warehouse"))
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    for name in ("DATASETS", "RUN_SPECS", "PROMPTS", "PRICES", "RESULTS", "API_KEY", "USER", "PLUGINS"):
+    for name in ("DATASETS", "RUN_SPECS", "PROMPTS", "PRICES", "RESULTS", "API_KEY", "USER", "PLUGINS", "DATABASE_URL"):
         monkeypatch.delenv(f"SHABERI_{name}", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
