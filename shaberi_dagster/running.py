@@ -3,16 +3,17 @@
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import polars as pl
 
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError, EndpointError
-from shaberi_dagster.evaluation import CALLING_STAGES, check_endpoints, is_up_to_date
+from shaberi_dagster.evaluation import CALLING_STAGES, check_endpoints, is_up_to_date, stored_spec
 from shaberi_dagster.forecast import Estimate, forecast
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
@@ -30,6 +31,9 @@ from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.stages.result import STAGES
 
+if TYPE_CHECKING:
+    from dagster import DagsterInstance
+
 
 class Evaluation:
     """The runs that some requests stand for; progress goes to stderr.
@@ -40,10 +44,14 @@ class Evaluation:
         rejudge: Judge the stored answers anew instead of bringing everything up to date.
         reprocess: Read the stored outputs again instead, and call nobody.
         command: By whose name Dagster knows it.
+        submit: Let the workers of a cluster do it, and look on.
         stages: Only these; None means all that the options leave.
 
     Attributes:
         calls_made: Calls that `run` made, by stage.
+
+    Raises:
+        ConfigurationError: It cannot be planned as asked, or there is no cluster to submit it to.
     """
 
     def __init__(
@@ -54,14 +62,19 @@ class Evaluation:
         rejudge: bool = False,
         reprocess: bool = False,
         command: str = "run-evals",
+        submit: bool = False,
         stages: Sequence[str] | None = None,
     ) -> None:
+        if submit:
+            from shaberi_dagster.defs.submission import check_cluster  # noqa: PLC0415
+
+            check_cluster()
         self.calls_made: dict[str, int] = {}
         self._refusals: list[str] = []
         self._workspace = Workspace(Settings.from_environment(), options=options)
         self._command, self._command_id = command, uuid.uuid4().hex
         self._only = stages
-        self._rejudge, self._reprocess = rejudge, reprocess
+        self._rejudge, self._reprocess, self._submit = rejudge, reprocess, submit
         self._pipeline = ",".join(requests[0].passes or []) or BASELINE
         self._judges_asked = named_judges(requests[0], self._workspace)
         self._benchmarks = self._asked_benchmarks(requests[0])
@@ -114,7 +127,7 @@ class Evaluation:
 
         workspace = self._workspace
         workspace.lake.check_writable()
-        if not self._reprocess and any(not self._is_complete(spec) for spec in self._specs):
+        if not (self._reprocess or self._submit) and any(not self._is_complete(spec) for spec in self._specs):
             stages = self._stages()
             answers = self._benchmarks if "answers" in stages and not self._samples_are_there() else []
             graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
@@ -122,20 +135,26 @@ class Evaluation:
         self._announce(reporter.note)
         instance = open_instance(workspace.settings.dagster_home)
         close_dead_runs(instance)
-        materialize = partial(
-            run_in_process,
-            benchmarks=self._benchmarks,
-            instance=instance,
-            judges=self._judges(),
-            reprocess=self._reprocess,
-            reexamine=self._reprocess and self._pipeline == BASELINE,
-            options=workspace.options,
-            tags={"shaberi/command": self._command, COMMAND_TAG: self._command_id},
-        )
-        reporter.expect(sum(map(self._n_items, self._specs)))
+        how: dict[str, Any] = {
+            "benchmarks": self._benchmarks,
+            "instance": instance,
+            "judges": self._judges(),
+            "reprocess": self._reprocess,
+            "reexamine": self._reprocess and self._pipeline == BASELINE,
+            "options": workspace.options,
+            "tags": {"shaberi/command": self._command, COMMAND_TAG: self._command_id},
+        }
+        materialize: Callable[..., None] = partial(run_in_process, **how)
+        if self._submit:
+            materialize = by_workers = _ByWorkers(workspace, **how)
+            for spec in self._specs:  # which are then made side by side
+                by_workers.begin(spec, self._stages())
+        else:
+            reporter.expect(sum(map(self._n_items, self._specs)))
         for spec in self._specs:
-            store_run(spec, workspace)
-            add_partition(spec, instance)
+            if not self._submit:
+                store_run(spec, workspace)
+                add_partition(spec, instance)
             try:
                 materialize(spec.run_id, stages=self._stages())
             except EndpointError as error:
@@ -306,3 +325,81 @@ def answers_missing(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspa
     """
     estimates = forecast([spec], benchmarks, ["answers"], workspace, now=datetime.now(UTC))
     return sum(one.calls for one in estimates)
+
+
+class _ByWorkers:
+    """In the place of `run_in_process`: the workers of a cluster make the runs, and this process looks on.
+
+    Args:
+        workspace: Where the lake is.
+        benchmarks: Which benchmarks.
+        instance: Where the queue is.
+        tags: Tags for the Dagster runs.
+        how: The other options of `submit_evaluation`.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        benchmarks: Sequence[str],
+        instance: "DagsterInstance",
+        tags: Mapping[str, str],
+        **how: Any,
+    ) -> None:
+        self._workspace, self._benchmarks, self._instance = workspace, benchmarks, instance
+        self._tags, self._how = tags, how
+        self._at_work: dict[str, list[str]] = {}
+
+    def begin(self, spec: RunSpec, stages: Sequence[str]) -> None:
+        """Give a run to the workers; one that they have already is looked on at."""
+        from shaberi_dagster.defs.partitions import add_partition  # noqa: PLC0415
+        from shaberi_dagster.defs.submission import submitted  # noqa: PLC0415
+
+        self._at_work[spec.run_id] = submitted(spec.run_id, self._instance)
+        if not self._at_work[spec.run_id]:
+            store_run(spec, self._workspace)
+            add_partition(spec, self._instance)
+            self._submit(spec, stages)
+
+    def _submit(self, spec: RunSpec, stages: Sequence[str]) -> None:
+        from shaberi_dagster.defs.jobs import submit_evaluation  # noqa: PLC0415
+        from shaberi_dagster.defs.submission import content_tag  # noqa: PLC0415
+
+        content = content_tag(spec, self._benchmarks, self._workspace)
+        self._at_work[spec.run_id] = [
+            submit_evaluation(
+                spec.run_id,
+                self._benchmarks,
+                self._instance,
+                stages=stages,
+                tags={**self._tags, **content},
+                **self._how,
+            )
+        ]
+
+    def __call__(self, run_id: str, stages: Sequence[str]) -> None:
+        """Look on until the stages of a run are made; they are submitted unless the run is at work.
+
+        Raises:
+            ShaberiError: As for `follow`.
+            KeyboardInterrupt: Nobody looks on any more; the run goes on.
+        """
+        from shaberi_dagster.defs.submission import follow  # noqa: PLC0415
+
+        reporter = self._workspace.reporter
+        if not self._at_work.get(run_id):
+            self._submit(stored_spec(run_id, self._workspace), stages)
+        try:
+            for dagster_run_id in self._at_work.pop(run_id):
+                follow(dagster_run_id, self._instance, reporter.note)
+        except KeyboardInterrupt:
+            reporter.note("the cluster goes on with what was submitted; the same command looks on again")
+            raise
+        except ConfigurationError as error:
+            self._workspace.lake.refresh()
+            if not isinstance(error, EndpointError):
+                set_status(stored_spec(run_id, self._workspace), self._workspace, error=str(error))
+            raise
+        finally:
+            self._workspace.lake.refresh()
+            changed(run_id, self._workspace)

@@ -41,6 +41,14 @@ def database_label(url: str) -> str:
     return f"{parts.scheme}://{place}{parts.path}" if parts.scheme and place else "unreadable"
 
 
+def broker_url(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The Redis through which the workers of a cluster get their runs (`SHABERI_BROKER_URL`); None: no cluster.
+
+    It may have a password in it: show `database_label`.
+    """
+    return environment.get("SHABERI_BROKER_URL") or None
+
+
 def plugin_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
     """Where plugins are: the folders of `SHABERI_PLUGINS`, or `plugins/` in the working directory, then installed ones.
 

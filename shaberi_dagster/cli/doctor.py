@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.cli.doctor_cluster import examine_database, examine_store, examine_workers
 from shaberi_dagster.consensus.registry import STRATEGIES
 from shaberi_dagster.defs.execution import close_dead_runs, open_instance
 from shaberi_dagster.defs.partitions import add_missing_partitions
@@ -44,6 +45,9 @@ def examine(settings: Settings) -> list[Finding]:
     """Look at everything; close Dagster runs of dead processes, register runs that the instance lacks."""
     return [
         *_folders(settings),
+        *(Finding(*found) for found in examine_database()),
+        *(Finding(*found) for found in examine_store(settings.warehouse)),
+        *(Finding(*found) for found in examine_workers()),
         _embedded_model(),
         *_plugins(settings),
         *_lake(settings),
@@ -142,9 +146,14 @@ def _keys() -> Iterator[Finding]:
 
 
 def _instance(settings: Settings) -> Finding:
-    with open_instance(settings.dagster_home) as instance:
+    try:
+        opened = open_instance(settings.dagster_home)
+    except ConfigurationError as error:
+        return Finding("Dagster instance", fine=False, detail=str(error))
+    with opened as instance:
         closed = close_dead_runs(instance)
-        detail = f"{settings.dagster_home}, {len(closed)} dead runs closed"
+        storage = type(instance.run_storage).__name__.removesuffix("RunStorage")
+        detail = f"{settings.dagster_home} ({storage}), {len(closed)} dead runs closed"
         with suppress(ShaberiError):  # which the lake's own findings tell
             registered = add_missing_partitions(Lake(settings.warehouse), instance)
             detail += f", {registered} runs of the lake registered"

@@ -24,6 +24,13 @@ _METAVARS = {int: "N", float: "X", str: "NAME", Path: "FILE"}
 _HELP_ALL = "shaberi.help_all"
 
 
+Submit = Annotated[
+    bool,
+    Field(description="Let the workers of a cluster do it, and look on; Ctrl-C only ends looking on"),
+    Option("advanced"),
+]
+
+
 class CommandOptions(BaseModel):
     """Base of what a command can be told beside what it is to make."""
 

@@ -16,7 +16,7 @@ from shaberi_dagster.cli.command import (
     run_command,
     with_plugins,
 )
-from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, takes_models
+from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, Submit, takes_models
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.presets import QuickRequest
@@ -68,6 +68,7 @@ class QuickEval(CommandOptions):
     significance: Annotated[float, Field(description="Level of the gate, above 0 and below 1"), Option("advanced")] = (
         0.10
     )
+    submit: Submit = False
     dry_run: Annotated[bool, Field(description="Show the calls that are needed; make none"), Option("budget")] = False
     as_json: Annotated[bool, Field(description="One JSON document on stdout"), Option("how", ("--json",))] = False
     output: Annotated[Path | None, Field(description="Also write the JSON document here"), Option("how")] = None
@@ -81,7 +82,7 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
     from shaberi_dagster.cli.evaluation import say_what_failed, show_plan  # noqa: PLC0415
     from shaberi_dagster.running import Evaluation  # noqa: PLC0415
 
-    evaluation = Evaluation([asked], calls, command="quick-eval")
+    evaluation = Evaluation([asked], calls, command="quick-eval", submit=how.submit)
     gate.find_baseline(evaluation.workspace.settings.warehouse)
     if how.dry_run:
         show_plan(evaluation, as_json=how.as_json)

@@ -12,7 +12,7 @@ import typer
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, run_command, with_plugins
-from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, takes_models
+from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, Submit, takes_models
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.request_file import as_yaml, read_values
@@ -38,6 +38,7 @@ More examples:
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --dry-run
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --print-config > july.yaml
   run-evals --config july.yaml --tag august
+  run-evals --model my-model --tag july --runs 8 --submit
 
 Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed parts, 130 interrupted."""
 
@@ -54,6 +55,7 @@ class RunEvals(CommandOptions):
     print_config: Annotated[bool, Field(description="Print the request in YAML; do nothing else"), Option("how")] = (
         False
     )
+    submit: Submit = False
     dry_run: Annotated[bool, Field(description="Show the plan and the calls it needs; make none"), Option("budget")] = (
         False
     )
@@ -79,7 +81,11 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
 
     tags = [request.tag] if how.runs == 1 else [f"{request.tag}-run{number}" for number in range(1, how.runs + 1)]
     evaluation = Evaluation(
-        [request.model_copy(update={"tag": tag}) for tag in tags], calls, rejudge=how.rejudge, reprocess=how.reprocess
+        [request.model_copy(update={"tag": tag}) for tag in tags],
+        calls,
+        rejudge=how.rejudge,
+        reprocess=how.reprocess,
+        submit=how.submit,
     )
     if how.dry_run:
         show_plan(evaluation, as_json=how.as_json)

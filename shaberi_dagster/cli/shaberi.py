@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from shaberi_dagster.cli.baseline import baseline_app
+from shaberi_dagster.cli.cluster import EPILOG as CLUSTER_EPILOG
+from shaberi_dagster.cli.cluster import cluster
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, run_command
 from shaberi_dagster.cli.compare import COMPARE_EPILOG, compare
 from shaberi_dagster.cli.completion import completer
@@ -270,6 +272,7 @@ app.add_typer(baseline_app, name="baseline")
 app.command(epilog=REPORT_EPILOG)(report)
 app.command(epilog=COPY_LAKE_EPILOG)(copy_lake)
 app.command(epilog=VIEW_EPILOG)(view)
+app.command(epilog=CLUSTER_EPILOG)(cluster)
 
 
 @app.command()

@@ -14,6 +14,7 @@ from shaberi_dagster.defs.options import config_class, part_of
 from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.pools import endpoint_slots
 from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
+from shaberi_dagster.defs.submission import refuse_other_content
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.legacy.reprocess import imported_among, reprocess_imported
@@ -118,6 +119,7 @@ def _bring_up_to_date(
     with canceled_when_interrupted(context):
         # An imported run is judged like any other; whatever takes no call is done for many of them at once.
         for run_id in (one for one in context.partition_keys if stage == "judgements" or one not in imported):
+            refuse_other_content(context.run, run_id, workspace)
             if asked.passes:
                 add_pipeline(run_id, asked.passes, asked.pass_options, workspace)
             with endpoint_slots(stage, run_id, workspace, context, judging.judges):

@@ -4,26 +4,58 @@ import fcntl
 import os
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from shaberi_dagster.database import connect, locked
 from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS
-from shaberi_dagster.settings import check_writable
+from shaberi_dagster.defs.leases import is_leased, leased
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.settings import broker_url, check_writable, database_url
 
-_INSTANCE_CONFIG = """\
+_HEAD = """\
 # Written once by shaberi; change it as you like.
 telemetry: {enabled: false}
 nux: {enabled: false}
 # A worker that died frees its pool slots and its run is closed (needs the daemon, as in `shaberi ui`).
-run_monitoring: {enabled: true, poll_interval_seconds: 10, free_slots_after_run_end_seconds: 10}
+"""
+_MONITORING = "run_monitoring: {enabled: true, poll_interval_seconds: 10, free_slots_after_run_end_seconds: 10}\n"
+_POOLS = """\
 # How many runs, of all processes, may call one endpoint at the same time.
 concurrency: {pools: {default_limit: 4}}
 """
-_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+_DATABASE = """\
+storage: {postgres: {postgres_url: {env: SHABERI_DATABASE_URL}}}
+"""
+# A run may wait a day for a worker; one whose worker is gone goes on on another.
+_CLUSTER = """\
+run_monitoring:
+  enabled: true
+  poll_interval_seconds: 5
+  start_timeout_seconds: 86400
+  max_resume_run_attempts: 20
+  free_slots_after_run_end_seconds: 10
+run_launcher:
+  module: shaberi_dagster.defs.launcher
+  class: ClusterRunLauncher
+  config: {broker: {env: SHABERI_BROKER_URL}, backend: {env: SHABERI_BROKER_URL}}
+# How many runs, of all processes, may call one endpoint at the same time; how many are at work is for the workers.
+concurrency: {pools: {default_limit: 4}, runs: {max_concurrent_runs: -1}}
+"""
+_INSTANCE_CONFIGS = {
+    "embedded": _HEAD + _MONITORING + _POOLS,
+    "database": _HEAD + _MONITORING + _POOLS + _DATABASE,
+    "cluster": _HEAD + _CLUSTER + _DATABASE,
+}
+"""What is written as `dagster.yaml`; a password is only in the environment."""
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 PROCESS_TAG = "shaberi/process"
+LEASE_TAG = "shaberi/lease"
+"""Instead of `PROCESS_TAG` where there is a database: the run is at work as long as its process has the lease."""
 _UNFINISHED = [
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
@@ -33,27 +65,65 @@ _UNFINISHED = [
 
 
 def open_instance(home: Path) -> dg.DagsterInstance:
-    """The persistent instance, made at first use; of several processes one makes it and the others wait."""
+    """The persistent instance, made at first use; of several processes one makes it and the others wait.
+
+    It is in SQLite files below the folder, or in the database of `SHABERI_DATABASE_URL`, unless the folder has a
+    `dagster.yaml` of the user's own.
+
+    Args:
+        home: The folder.
+
+    Raises:
+        ConfigurationError: The folder cannot be written, or the database cannot be reached.
+    """
     prepare_home(home)
     os.environ["DAGSTER_HOME"] = str(home)
-    with (home / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(home, "instance"):
         instance = dg.DagsterInstance.get()
         for storage in ("run_storage", "event_log_storage", "schedule_storage"):
-            getattr(instance, storage)  # makes its database
+            getattr(instance, storage)  # makes its tables
+        if database_url():  # else each event would take a connection of its own
+            instance.optimize_for_webserver(statement_timeout=0, pool_recycle=3600, max_overflow=20)
         return instance
 
 
+@contextmanager
+def alone(home: Path, name: str) -> Iterator[None]:
+    """Within this context no other process is at the same time, of any host where there is a database.
+
+    Args:
+        home: The instance's folder.
+        name: Of what is done.
+    """
+    if url := database_url():
+        with closing(connect(url)) as connection, locked(connection, name):
+            yield
+    else:
+        with (home / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
 def prepare_home(home: Path) -> None:
-    """Make the folder and its `dagster.yaml` unless they are there.
+    """Make the folder and its `dagster.yaml`, unless it has one that was changed.
 
     Raises:
-        ConfigurationError: It cannot be written.
+        ConfigurationError: It cannot be written, or there is a broker and no database.
     """
     check_writable(home, "Dagster keeps its runs there; DAGSTER_HOME names another folder")
     home.mkdir(parents=True, exist_ok=True)
-    if not (home / "dagster.yaml").exists():
-        (home / "dagster.yaml").write_text(_INSTANCE_CONFIG, encoding="utf-8")
+    config, path = _INSTANCE_CONFIGS[_kind_of_instance()], home / "dagster.yaml"
+    written = path.read_text(encoding="utf-8") if path.exists() else None
+    if written != config and (written is None or written in _INSTANCE_CONFIGS.values()):
+        path.write_text(config, encoding="utf-8")
+
+
+def _kind_of_instance() -> str:
+    if database_url():
+        return "cluster" if broker_url() else "database"
+    if broker_url():
+        raise ConfigurationError("SHABERI_BROKER_URL is of a cluster, which needs SHABERI_DATABASE_URL as well")
+    return "embedded"
 
 
 def execute(
@@ -80,20 +150,32 @@ def execute(
     """
     dagster_run_id = str(uuid.uuid4())
     try:
-        return job.execute_in_process(
-            run_config=_QUIET | {"ops": ops},
-            instance=instance,
-            partition_key=partition_key,
-            asset_selection=asset_selection,
-            tags={PROCESS_TAG: process_name(os.getpid()), **(tags or {})},
-            run_id=dagster_run_id,
-        )
+        with _at_work(dagster_run_id) as own:
+            return job.execute_in_process(
+                run_config=QUIET | {"ops": ops},
+                instance=instance,
+                partition_key=partition_key,
+                asset_selection=asset_selection,
+                tags={**own, **(tags or {})},
+                run_id=dagster_run_id,
+            )
     except INTERRUPTS:
         # Outside of asset bodies: before the first step, or between two events.
         run = instance.get_run_by_id(dagster_run_id)
         if run and run.status != dg.DagsterRunStatus.CANCELED:
             instance.report_run_canceled(run, CANCELED)
         raise KeyboardInterrupt from None
+
+
+@contextmanager
+def _at_work(dagster_run_id: str) -> Iterator[Mapping[str, str]]:
+    """Within this context a run of this process can be told from that of a dead one, by the tags that this yields."""
+    process = process_name(os.getpid())
+    if url := database_url():
+        with leased(dagster_run_id, url):
+            yield {LEASE_TAG: process}
+    else:
+        yield {PROCESS_TAG: process}
 
 
 def process_name(pid: int) -> str:
@@ -116,7 +198,7 @@ def process_name(pid: int) -> str:
 
 
 def close_dead_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Close the runs of command-line processes of this host that no longer live.
+    """Close the runs of command-line processes that no longer live, of this host or, with a database, of any.
 
     A process killed with -9 cannot say that it ended; its run would look started for ever and keep its pool slots.
 
@@ -125,10 +207,18 @@ def close_dead_runs(instance: dg.DagsterInstance) -> list[str]:
     """
     closed = []
     for run in instance.get_runs(dg.RunsFilter(statuses=_UNFINISHED)):
-        process = run.tags.get(PROCESS_TAG, "::")
-        host, pid, _ = process.split(":")
-        if host == socket.gethostname() and process != process_name(int(pid)):
+        if _is_dead(run):
             instance.report_run_canceled(run, "its process ended without a word; finished calls are in the journal")
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
             closed.append(run.run_id)
     return closed
+
+
+def _is_dead(run: dg.DagsterRun) -> bool:
+    """Whether the process of a run is known to live no longer."""
+    if LEASE_TAG in run.tags:
+        url = database_url()
+        return url is not None and not is_leased(run.run_id, url)
+    process = run.tags.get(PROCESS_TAG, "::")
+    host, pid, _ = process.split(":")
+    return host == socket.gethostname() and process != process_name(int(pid))

@@ -13,6 +13,7 @@ from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.options import config_class, part_of, stage_config
 from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
+from shaberi_dagster.defs.submission import submit
 from shaberi_dagster.runs.planning import plan_run, store_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -44,10 +45,40 @@ def _evaluating_definitions() -> dg.Definitions:
     )
 
 
-def run_in_process(
+def run_in_process(run_id: str, benchmarks: Sequence[str], instance: dg.DagsterInstance, **options: Any) -> None:
+    """Materialize stages of one registered run here and now.
+
+    Args:
+        run_id: Its partition key.
+        benchmarks: Which benchmarks.
+        instance: Where Dagster records it.
+        options: As for `_evaluation`.
+
+    Raises:
+        KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
+    """
+    execute(_evaluating_definitions().resolve_job_def(EVALUATE), instance, **_evaluation(run_id, benchmarks, **options))
+
+
+def submit_evaluation(run_id: str, benchmarks: Sequence[str], instance: dg.DagsterInstance, **options: Any) -> str:
+    """Let a worker of the cluster materialize stages of one registered run.
+
+    Args:
+        run_id: Its partition key.
+        benchmarks: Which benchmarks.
+        instance: Where the queue is.
+        options: As for `_evaluation`.
+
+    Returns:
+        The Dagster run id.
+    """
+    job = _evaluating_definitions().resolve_job_def(EVALUATE)
+    return submit(job, instance, **_evaluation(run_id, benchmarks, **options))
+
+
+def _evaluation(
     run_id: str,
     benchmarks: Sequence[str],
-    instance: dg.DagsterInstance,
     *,
     stages: Sequence[str] = STAGES,
     judges: Sequence[str] = (),
@@ -55,33 +86,27 @@ def run_in_process(
     reexamine: bool = False,
     options: CallOptions | None = None,
     tags: Mapping[str, str] | None = None,
-) -> None:
-    """Materialize stages of one registered run here and now.
+) -> dict[str, Any]:
+    """What `execute` and `submit` take to materialize stages of one registered run.
 
     Args:
         run_id: Its partition key.
         benchmarks: Which benchmarks.
-        instance: Where Dagster records it.
         stages: Which stages, any order.
         judges: Only these of the run's judges; none named means all.
         reprocess: Read the judges' stored outputs again instead of calling judges.
         reexamine: Let today's versions of passes look at what earlier ones have seen.
         options: How calls are made.
         tags: More tags for the Dagster run.
-
-    Raises:
-        KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
     """
     keys = asset_keys(benchmarks, stages)
     chosen = {key.path[0] for key in keys}
-    execute(
-        _evaluating_definitions().resolve_job_def(EVALUATE),
-        instance,
-        ops=stage_config(options or CallOptions(), chosen, judges, reprocess=reprocess, reexamine=reexamine),
-        tags=tags,
-        partition_key=run_id,
-        asset_selection=keys,
-    )
+    return {
+        "ops": stage_config(options or CallOptions(), chosen, judges, reprocess=reprocess, reexamine=reexamine),
+        "tags": tags or {},
+        "partition_key": run_id,
+        "asset_selection": keys,
+    }
 
 
 RunRequestConfig = config_class("RunRequestConfig", "What to evaluate, and how to make calls.", RunRequest, CallOptions)

@@ -8,6 +8,7 @@ import orjson
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.metadata import question_set_metadata
+from shaberi_dagster.defs.pools import add_pools
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.spec import RunSpec, is_cache
 
@@ -18,8 +19,9 @@ _NOT_ASKED = "No run asks them yet; they are read when one does."
 
 
 def add_partition(spec: RunSpec, instance: dg.DagsterInstance) -> None:
-    """Make a run a partition, once, and its question sets known to Dagster."""
+    """Make a run a partition, once, its question sets known to Dagster, and the pools of its endpoints."""
     add_partitions({spec.run_id: spec.model_dump()}, instance)
+    add_pools(spec, instance)
 
 
 def add_partitions(specs: Mapping[str, Mapping[str, Any]], instance: dg.DagsterInstance) -> int:

@@ -4,7 +4,6 @@ A stage is one op for all judges, so only the op at work knows its endpoints: it
 from Dagster's own storage, where the UI and `dagster instance concurrency` see it.
 """
 
-import fcntl
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,8 +12,9 @@ from pathlib import Path
 
 import dagster as dg
 from dagster._core.storage.event_log import SqlEventLogStorage
+from dagster._utils.concurrency import ConcurrencyKeyInfo
 
-from shaberi_dagster.defs.execution import close_dead_runs
+from shaberi_dagster.defs.execution import alone, close_dead_runs
 from shaberi_dagster.evaluation import stored_spec
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL
 from shaberi_dagster.runs.spec import RunSpec
@@ -85,12 +85,18 @@ def endpoint_slots(
         storage.free_concurrency_slot_for_step(dagster_run_id, stage)
 
 
+def add_pools(spec: RunSpec, instance: dg.DagsterInstance) -> None:
+    """Make the pools of all endpoints that a run calls, so that its stages find them."""
+    if instance.event_log_storage.supports_global_concurrency_limits:
+        for pool in {pool for stage in _CALLING for pool in pools_of(stage, spec)}:
+            _limit(pool, instance)
+
+
 def try_claim(pool: str, dagster_run_id: str, step: str, instance: dg.DagsterInstance) -> bool:
     """Claim a slot of a pool with a limit, or stay in its queue."""
     storage = instance.event_log_storage
-    # On SQLite two processes that claim at the same moment would both get the last slot.
-    with (Path(instance.root_directory) / "pools.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    # Two processes that claim at the same moment would both get the last slot.
+    with alone(Path(instance.root_directory), "pools"):
         claim = storage.claim_concurrency_slot(pool, dagster_run_id, step)
         # A slot that came free between Dagster's look at the slots and our entry in the queue is given to nobody.
         if isinstance(storage, SqlEventLogStorage) and not claim.is_assigned and storage.has_unassigned_slots(pool):
@@ -113,11 +119,16 @@ def _wait_for_slot(
 
 def _limit(pool: str, instance: dg.DagsterInstance) -> int | None:
     """The pool's limit, which may be changed at any time; without one of its own it is given the default limit."""
-    info = instance.event_log_storage.get_concurrency_info(pool)
-    default = instance.global_op_concurrency_default_limit
-    if info.using_default_limit and info.slot_count != (default or 0):
-        instance.event_log_storage.initialize_concurrency_limit_to_default(pool)
-        return default
+    storage, default = instance.event_log_storage, instance.global_op_concurrency_default_limit
+
+    def is_outdated(info: ConcurrencyKeyInfo) -> bool:
+        return info.using_default_limit and info.slot_count != (default or 0)
+
+    if is_outdated(info := storage.get_concurrency_info(pool)):
+        with alone(Path(instance.root_directory), "pools"):  # two that make a pool at the same moment collide
+            if is_outdated(info := storage.get_concurrency_info(pool)):
+                storage.initialize_concurrency_limit_to_default(pool)
+                return default
     return info.limit
 
 

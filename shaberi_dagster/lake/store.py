@@ -111,6 +111,11 @@ class Lake:
         self._opened: dict[str, DeltaTable] = {}
         self._in_store: dict[str, DeltaTable] = {}
 
+    def refresh(self) -> None:
+        """Bring a mirror up to date with what other machines have committed; a lake in a folder always is."""
+        if self._mirror:
+            self._mirror.pull()
+
     def path(self, table: str) -> Path:
         """The folder of a table."""
         return self.folder / TABLES[table].name

@@ -1,0 +1,50 @@
+"""Runs on the workers of a cluster: one whole run in one process of one worker.
+
+`dagster.yaml` names the launcher, which gives runs to Celery. Workers are started with
+`celery --app shaberi_dagster.defs.worker worker`, as `shaberi cluster worker` does.
+"""
+
+from typing import Any
+
+import dagster as dg
+from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
+from dagster_celery.launcher import CeleryRunLauncher
+from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
+
+from shaberi_dagster.defs.leases import is_leased
+from shaberi_dagster.settings import database_url
+
+# A run that a worker took, and was killed before Dagster knew that it began, is given to another one after so long. So
+# is each longer one, once, which the lease of the first one then refuses.
+_REDELIVERED_SECONDS = 60
+CELERY_SETTINGS: dict[str, Any] = {
+    "broker_transport_options": {"visibility_timeout": _REDELIVERED_SECONDS},
+    "broker_connection_retry_on_startup": True,
+    "worker_disable_prefetch": True,  # a run waits where the next free worker finds it, not behind another run
+    "task_acks_late": True,
+    "task_reject_on_worker_lost": True,
+    "worker_concurrency": 1,
+    "worker_max_tasks_per_child": 1,  # memory, caches and the call engine end with the run
+    "worker_send_task_events": False,
+}
+"""What launcher and workers agree on."""
+
+
+class ClusterRunLauncher(CeleryRunLauncher):
+    """Dagster's launcher for Celery, to which a run is alive as long as its process has the lease of it.
+
+    Celery itself does not notice when a worker is killed, or its host is gone: its task looks started for ever.
+    """
+
+    def __init__(self, config_source: dict[str, Any] | None = None, **settings: Any) -> None:
+        super().__init__(config_source=CELERY_SETTINGS | (config_source or {}), **settings)
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """What the daemon asks of each run at work; one that has failed is resumed by another worker."""
+        task = run.tags.get(DAGSTER_CELERY_TASK_ID_TAG)
+        url = database_url()
+        if task is None or url is None or is_leased(run.run_id, url):  # without a task it is of a command line
+            return CheckRunHealthResult(WorkerStatus.RUNNING)
+        if self.celery.AsyncResult(task).state == "PENDING":  # resumed, and waiting for a worker
+            return CheckRunHealthResult(WorkerStatus.RUNNING)
+        return CheckRunHealthResult(WorkerStatus.FAILED, "the worker is gone")

@@ -1,0 +1,54 @@
+"""The Celery application of the workers: what `celery --app shaberi_dagster.defs.worker worker` runs."""
+
+import os
+from typing import Any
+
+from celery import Task  # type: ignore[import-untyped]
+from celery.signals import worker_init  # type: ignore[import-untyped]
+from dagster._serdes import unpack_value
+from dagster_celery.make_app import make_app
+from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
+
+import shaberi_dagster.definitions  # noqa: F401  (a process forked for a run has its imports behind it)
+from shaberi_dagster.defs.execution import prepare_home
+from shaberi_dagster.defs.launcher import CELERY_SETTINGS
+from shaberi_dagster.defs.leases import leased
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.settings import Settings, broker_url, database_url
+
+
+class LeasedTask(Task):  # type: ignore[misc]
+    """A run that is worked on under its lease; one that another worker has is left to that one."""
+
+    def __call__(self, execute_job_args_packed: Any) -> int:
+        """Work on the run.
+
+        Returns:
+            0, or 1 when the run failed.
+        """
+        asked: Any = unpack_value(execute_job_args_packed)
+        with leased(asked.run_id, _database()) as is_ours:
+            return int(super().__call__(execute_job_args_packed)) if is_ours else 0
+
+
+def _database() -> str:
+    url = database_url()
+    if url is None:
+        raise ConfigurationError("a worker of a cluster needs SHABERI_DATABASE_URL")
+    return url
+
+
+_make_app: Any = make_app
+app = _make_app({"broker": broker_url(), "backend": broker_url(), "config_source": CELERY_SETTINGS})
+_options: dict[str, Any] = {"base": LeasedTask}
+create_execute_job_task(app, **_options)
+create_resume_job_task(app, **_options)
+
+
+@worker_init.connect  # type: ignore[untyped-decorator]
+def prepare_instance(**_: object) -> None:
+    """Let the runs of this worker find Dagster's instance."""
+    _database()
+    home = Settings.from_environment().dagster_home
+    prepare_home(home)
+    os.environ["DAGSTER_HOME"] = str(home)
