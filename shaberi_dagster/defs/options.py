@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
-from types import NoneType
+from types import GenericAlias, NoneType
 from typing import Any, Literal, get_args, get_origin
 
 import dagster as dg
@@ -85,11 +85,15 @@ def stage_config(
 
 def _type_of(name: str, field: FieldInfo) -> Any:
     """The type of a field as Dagster knows it: it takes enumerations where there may be none of it, but no literals."""
-    kinds = [one for one in get_args(field.annotation) or (field.annotation,) if one is not NoneType]
-    literals = field.annotation if get_origin(field.annotation) is Literal else kinds[0]
-    if get_origin(literals) is Literal:
-        return StrEnum(name, list(get_args(literals))) | None
+    is_optional = NoneType in get_args(field.annotation)
+    kind = next(one for one in get_args(field.annotation) if one is not NoneType) if is_optional else field.annotation
+    if get_origin(kind) is Literal:
+        return _words(name, get_args(kind)) | None
     known = next((one.known for one in field.metadata if isinstance(one, Option)), None)
-    if known in _CHOICES and kinds == [list[str]]:
-        return list[StrEnum(name, _CHOICES[known]())] | None
+    if kind == list[str] and known and known in _CHOICES:
+        return GenericAlias(list, _words(name, _CHOICES[known]())) | None
     return field.annotation
+
+
+def _words(name: str, words: Sequence[str]) -> Any:
+    return StrEnum(name, list(words))

@@ -6,6 +6,7 @@ from the text that Dagster's databases keep, and put into place by what `dagster
 """
 
 import json
+from typing import Any
 
 import dagster as dg
 
@@ -34,7 +35,7 @@ def complete_record(run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
         instance.add_run_tags(run.run_id, tags)
     stored = instance.get_run_by_id(run.run_id)
     if stored and not stored.remote_job_origin:
-        instance.run_storage.replace_job_origin(stored, dg.deserialize_value(_origin(run.job_name, location)))
+        instance.run_storage.replace_job_origin(stored, _origin(run.job_name, location))
 
 
 def _location(run: dg.DagsterRun, instance: dg.DagsterInstance) -> str:
@@ -44,14 +45,13 @@ def _location(run: dg.DagsterRun, instance: dg.DagsterInstance) -> str:
     return parent.remote_job_origin.location_name if parent and parent.remote_job_origin else LOCATION
 
 
-def _origin(job: str, location: str) -> str:
-    """The job of a code location as Dagster's databases have it."""
+def _origin(job: str, location: str) -> Any:
+    """The job of a code location, from its text in Dagster's databases."""
     place = {"__class__": "RegisteredRepositoryLocationOrigin", "location_name": location}
     repository = {
         "__class__": "ExternalRepositoryOrigin",
         "repository_location_origin": place,
         "repository_name": _REPOSITORY,
     }
-    return json.dumps(
-        {"__class__": "ExternalPipelineOrigin", "external_repository_origin": repository, "pipeline_name": job}
-    )
+    origin = {"__class__": "ExternalPipelineOrigin", "external_repository_origin": repository, "pipeline_name": job}
+    return dg.deserialize_value(json.dumps(origin))

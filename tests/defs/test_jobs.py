@@ -208,7 +208,7 @@ def test_the_launchpad_of_a_new_run_opens_with_an_example_that_can_be_launched()
     ],
 )
 def test_a_wrong_value_of_a_new_run_is_told_in_one_line(
-    instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint, wrong: dict[str, object], said: str
+    instance: dg.DagsterInstance, mock: MockEndpoint, wrong: dict[str, object], said: str
 ) -> None:
     config = {"model": "fresh", "benchmarks": ["elyza"], "judge_models": ["judge"], "base_url": mock.base_url} | wrong
 
