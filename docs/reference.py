@@ -50,8 +50,7 @@ _STORE_VARIABLES = {
 _TEST_VARIABLES = {
     "SHABERI_CORPUS": "Tests: folder of real data for the tests marked `corpus`, which are left out without it",
     "SHABERI_BROWSER": "Tests: a Chromium for the tests marked `browser`; default: the one on the PATH",
-    "SHABERI_SCREENSHOT": "Tests: file for a new screenshot of the asset graph",
-    "SHABERI_SCREENSHOTS": "Tests: folder for new screenshots of the viewer",
+    "SHABERI_SCREENSHOTS": "Tests: folder for new pictures of the documentation",
     "SHABERI_UPDATE_SNAPSHOTS": "Tests: set to write snapshots anew instead of comparing with them",
     "SHABERI_ACCEPTANCE": "Tests: 1 for their full sizes, as `make acceptance` has them",
     "CI": "Tests: `true` refuses to leave any test out",

@@ -5,6 +5,7 @@ import re
 import string
 import unicodedata
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 
@@ -55,6 +56,16 @@ def safe_name(name: str) -> str:
 def run_id_of(model: str, run_tag: str) -> str:
     """The identity of a run, which is also its Dagster partition key."""
     return f"{safe_name(model)}@@{run_tag}"
+
+
+def names_of(run_id: str) -> tuple[str, str]:
+    """The model and the run tag of an identity.
+
+    >>> names_of("meta-llama__Llama%5F%5F3@@july")
+    ('meta-llama/Llama__3', 'july')
+    """
+    model, _, run_tag = run_id.partition("@@")
+    return unquote(model.replace("__", "/")), run_tag
 
 
 def check_model_name(name: str, what: str = "model") -> str:

@@ -8,6 +8,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import (
     check_model_name,
     check_run_tag,
+    names_of,
     run_id_of,
     safe_name,
     sha256_json,
@@ -52,6 +53,13 @@ def test_usual_names_stay_readable() -> None:
 @given(_NAMES, _NAMES)
 def test_runs_of_different_models_never_share_an_identity(one: str, other: str) -> None:
     assert (run_id_of(one, "t") == run_id_of(other, "t")) == (one == other)
+
+
+@given(_NAMES)
+@example("a_/b")
+@example("a%5F")
+def test_a_run_tells_its_model_and_tag(name: str) -> None:
+    assert names_of(run_id_of(name, "july-run1")) == (name, "july-run1")
 
 
 @pytest.mark.parametrize(

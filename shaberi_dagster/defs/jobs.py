@@ -1,8 +1,9 @@
 """Jobs: evaluate a registered run, start a new one from the launchpad, compact the lake."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
+from urllib.parse import urlencode
 
 import dagster as dg
 
@@ -10,11 +11,14 @@ from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.assets import ASSETS
 from shaberi_dagster.defs.execution import execute
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
-from shaberi_dagster.defs.options import config_class, part_of, stage_config
+from shaberi_dagster.defs.options import config_class, given, stage_config
 from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
+from shaberi_dagster.defs.run_records import STARTED_BY_TAG
 from shaberi_dagster.defs.submission import submit
+from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.runs.planning import plan_run, store_run
+from shaberi_dagster.runs.request_file import request_from
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.result import STAGES
@@ -109,7 +113,21 @@ def _evaluation(
     }
 
 
-RunRequestConfig = config_class("RunRequestConfig", "What to evaluate, and how to make calls.", RunRequest, CallOptions)
+_LIMITER = ("limiter", "initial_concurrency", "min_concurrency", "max_concurrency", "limiter_cooldown")
+"""Settings of commands: the launchpad has `concurrency`."""
+RunRequestConfig = config_class(
+    "RunRequestConfig", "What to evaluate, and how to make calls.", RunRequest, CallOptions, without=_LIMITER
+)
+_NEW_RUN = "evaluate_new_run"
+_EXAMPLE = {
+    "model": "my-model",
+    "base_url": "http://localhost:8000/v1",
+    "judge_models": ["gpt-5.1"],
+    "judge_base_url": "https://api.openai.com/v1",
+    "benchmarks": ["elyza", "tengu"],
+    "tag": "default",
+    "limit": 10,
+}
 
 
 def register(request: RunRequest, workspace: Workspace, instance: dg.DagsterInstance) -> RunSpec:
@@ -120,24 +138,39 @@ def register(request: RunRequest, workspace: Workspace, instance: dg.DagsterInst
     return spec
 
 
-@dg.op
+@dg.op(name=_NEW_RUN, out=dg.Out(str, description="The partition: known before anything is asked."))
 def evaluate_new_run(
     context: dg.OpExecutionContext,
     config: RunRequestConfig,  # type: ignore[valid-type]
     workspace: WorkspaceResource,
-) -> str:
+) -> Iterator[dg.Output[str]]:
     """Store the RunSpec, register its partition, and materialize it."""
     place = workspace.workspace(context.log)
-    spec = register(RunRequest(**part_of(config, RunRequest)), place, context.instance)
-    options = CallOptions(**part_of(config, CallOptions))
-    context.log.info("registered partition %s", spec.run_id)
-    tags = {"shaberi/started_by": context.run_id}
-    with canceled_when_interrupted(context):
-        run_in_process(spec.run_id, list(spec.benchmarks), context.instance, options=options, tags=tags)
-    return spec.run_id
+    try:
+        request, options = request_from(given(config))
+        spec = register(request, place, context.instance)
+        yield dg.Output(spec.run_id, metadata=_links(spec, context.run_id))
+        with canceled_when_interrupted(context):
+            tags = {STARTED_BY_TAG: context.run_id}
+            run_in_process(spec.run_id, list(spec.benchmarks), context.instance, options=options, tags=tags)
+    except ShaberiError as error:
+        raise dg.Failure(str(error)) from None  # one line, not where it was raised
 
 
-@dg.job(description="Start a new run: fill in model, tag, benchmarks and judges in the launchpad.")
+def _links(spec: RunSpec, dagster_run_id: str) -> dict[str, dg.MetadataValue[Any]]:
+    """Where the UI shows what a new run becomes."""
+    evaluation = urlencode({"q[0]": f"tag:{STARTED_BY_TAG}={dagster_run_id}"})
+    place = urlencode({"view": "partitions", "partition": spec.run_id})
+    return {
+        "evaluation": dg.MetadataValue.url(f"/runs?{evaluation}"),
+        **{f"scores of {name}": dg.MetadataValue.url(f"/assets/metrics/{name}?{place}") for name in spec.benchmarks},
+    }
+
+
+@dg.job(
+    config={"ops": {_NEW_RUN: {"config": _EXAMPLE}}},
+    description="Start a new run: write your model, judges and their addresses over the example in the launchpad.",
+)
 def new_run() -> None:
     """Register and materialize a run that does not exist yet."""
     evaluate_new_run()

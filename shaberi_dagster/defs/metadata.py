@@ -1,18 +1,23 @@
 """How outcomes and tables look in the Dagster UI."""
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 import polars as pl
 
-from shaberi_dagster.defs.plot import score_distribution
+from shaberi_dagster.defs.plot import score_distribution, score_histograms
+from shaberi_dagster.identity import names_of
 from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.stages.result import GRADED_CHECKS, StageResult
 
 _PREVIEW_CHARACTERS = 120
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")  # of sha256 the first 12 digits tell rows apart
+_DECIMALS = 3
 _NOT_IN_RUN = "not one of this run's benchmarks"
 
 
@@ -34,6 +39,23 @@ def column_schema(table: str) -> dg.TableSchema:
 def question_set_metadata(name: str, sha256: str, questions: int, source: str) -> dict[str, Any]:
     """What there is to know about a question set."""
     return {"dagster/row_count": questions, "question_set": name, "sha256": sha256, "source": source}
+
+
+def with_questions(outcome: StageResult, lake: Lake) -> StageResult:
+    """The outcome with the questions' texts, as far as they are in the lake, where its preview has their hashes."""
+    preview = outcome.preview
+    if "question_id" not in preview.columns or preview.is_empty():
+        return outcome
+    keys = {"benchmark": outcome.benchmark, "question_id": preview["question_id"].unique().to_list()}
+    texts = lake.read("questions", keys, ["question_id", "question"]).unique("question_id")
+    named = preview.join(texts, on="question_id", how="left", maintain_order="left")
+    question = pl.coalesce("question", "question_id").alias("question_id")
+    return replace(
+        outcome,
+        preview=named.select(question if name == "question_id" else name for name in preview.columns).rename(
+            {"question_id": "question"}
+        ),
+    )
 
 
 def materialize_result(
@@ -67,13 +89,29 @@ def _metadata(outcomes: Sequence[StageResult]) -> Mapping[str, Any]:
             "facts by run": dg.MetadataValue.md(markdown_table(facts)),
         }
     (outcome,) = outcomes
-    known = {name: value for name, value in outcome.facts.items() if value is not None and name != "rows"}
-    metadata: dict[str, Any] = {"dagster/row_count": rows, "run": outcome.run_id} | known
+    known = {name: _rounded(value) for name, value in outcome.facts.items() if value is not None and name != "rows"}
+    model, run_tag = names_of(outcome.run_id)
+    metadata: dict[str, Any] = {"dagster/row_count": rows, "run": outcome.run_id, "model": model, "tag": run_tag}
+    metadata |= known | {f"scores of {judge}": text for judge, text in score_histograms(outcome).items()}
+    if outcome.stage == "metrics":
+        metadata["read the answers"] = _inspecting(model, run_tag, outcome.benchmark)
     if outcome.preview.columns:
         metadata["preview"] = dg.MetadataValue.md(markdown_table(outcome.preview))
     if any(outcome.scores.values()):
         metadata["score distribution"] = dg.MetadataValue.md(score_distribution(outcome))
     return metadata
+
+
+def _rounded(value: Any) -> Any:
+    """A number, or numbers by name, as people read them."""
+    if isinstance(value, float):
+        return round(value, _DECIMALS)
+    return {name: _rounded(one) for name, one in value.items()} if isinstance(value, Mapping) else value
+
+
+def _inspecting(model: str, run_tag: str, benchmark: str) -> str:
+    """The command that shows the answers of a run to a benchmark."""
+    return shlex.join(["inspect-output", "--model", model, "--tag", run_tag, "--benchmark", benchmark])
 
 
 def _check(key: dg.AssetKey, name: str, outcomes: Sequence[StageResult]) -> dg.AssetCheckResult:

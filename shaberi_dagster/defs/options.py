@@ -1,11 +1,18 @@
 """What the launchpad asks for: pydantic models as Dagster config, and back."""
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import StrEnum
+from types import GenericAlias, NoneType
+from typing import Any, Literal, get_args, get_origin
 
 import dagster as dg
 import pydantic
+from pydantic.fields import FieldInfo
 
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.consensus.registry import STRATEGIES
+from shaberi_dagster.passes.registry import PASSES
+from shaberi_dagster.runs.option import Known, Option
 from shaberi_dagster.runs.spec import CallOptions
 
 IMPORT, IMPORT_JOB = "legacy_import", "import_legacy"
@@ -16,19 +23,45 @@ ENSEMBLE_REPORT = "report"
 """Metadata of `ensemble_import` with the counts of every file, which the command shows."""
 
 
-def config_class(name: str, doc: str, *models: type[pydantic.BaseModel]) -> type[dg.Config]:
-    """A config class with the fields of the models: the launchpad takes what the command line takes."""
+_CHOICES: Mapping[Known, Callable[[], Sequence[str]]] = {
+    "benchmarks": lambda: ["all", *ALL_BENCHMARKS],
+    "strategies": lambda: list(STRATEGIES),
+    "passes": lambda: list(PASSES),
+}
+"""Names that are known when definitions are loaded."""
+
+
+def config_class(
+    name: str, doc: str, *models: type[pydantic.BaseModel], without: Collection[str] = ()
+) -> type[dg.Config]:
+    """A config class with the fields of the models: the launchpad takes what the command line takes.
+
+    It offers the words of a field that has only some, and refuses others before anything is launched. Ranges are for
+    the models to check, who say in one line what is wrong.
+
+    Args:
+        name: Its name.
+        doc: What it is.
+        models: Whose fields it has, in this order.
+        without: Fields that it lacks.
+    """
     fields: dict[str, Any] = {
-        field_name: (_plain(field.annotation), field)
+        field_name: (_type_of(field_name, field), FieldInfo(default=field.default, description=field.description))
         for model in models
         for field_name, field in model.model_fields.items()
+        if field_name not in without
     }
     return pydantic.create_model(name, __base__=dg.Config, __doc__=doc, **fields)
 
 
+def given(config: dg.Config) -> dict[str, Any]:
+    """The values of the config as plain JSON; what was left out is left out."""
+    return config.model_dump(mode="json", exclude_none=True, warnings=False)  # defaults are words, not enumerations
+
+
 def part_of(config: dg.Config, model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """The values of the config that belong to the model; what was left out is left out."""
-    return {name: value for name, value in config.model_dump(exclude_none=True).items() if name in model.model_fields}
+    """The given values that belong to the model."""
+    return {name: value for name, value in given(config).items() if name in model.model_fields}
 
 
 def stage_config(
@@ -50,9 +83,17 @@ def stage_config(
     return {stage: config for stage, config in ops.items() if stage in stages}
 
 
-def _plain(annotation: Any) -> Any:
-    """The type as Dagster knows it: it has no literals."""
-    text = str(annotation)
-    if "Literal" not in text:
-        return annotation
-    return str | None if "None" in text else str
+def _type_of(name: str, field: FieldInfo) -> Any:
+    """The type of a field as Dagster knows it: it takes enumerations where there may be none of it, but no literals."""
+    is_optional = NoneType in get_args(field.annotation)
+    kind = next(one for one in get_args(field.annotation) if one is not NoneType) if is_optional else field.annotation
+    if get_origin(kind) is Literal:
+        return _words(name, get_args(kind)) | None
+    known = next((one.known for one in field.metadata if isinstance(one, Option)), None)
+    if kind == list[str] and known and known in _CHOICES:
+        return GenericAlias(list, _words(name, _CHOICES[known]())) | None
+    return field.annotation
+
+
+def _words(name: str, words: Sequence[str]) -> Any:
+    return StrEnum(name, list(words))

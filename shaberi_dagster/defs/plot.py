@@ -1,16 +1,43 @@
-"""The plot of a score distribution as an inline picture, small enough to be stored with every event."""
+"""Score distributions: a line of text for each judge, and an inline picture small enough to be stored with an event."""
 
 import base64
 import math
 from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean
 from xml.sax.saxutils import escape
 
+from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.stages.result import StageResult
 
 _WIDTH, _HEIGHT = 360, 140  # of the area with the bars, in pixels
 _LEFT, _TOP, _BELOW, _LINE = 50, 30, 40, 16
 _MOST_TICKS = 5
+_BARS, _MOST_BARS = "▁▂▃▄▅▆▇█", 11
 _COLORS = ("#4c78a8", "#f58518", "#e45756", "#72b7b2", "#54a24b", "#eeca3b", "#b279a2", "#ff9da6", "#9d755d", "#bab0ac")
+
+
+def score_histograms(outcome: StageResult) -> dict[str, str]:
+    """By judge a bar for each score from the least to the greatest of the scale, in one line of text; `·` is nobody.
+
+    A longer scale than from 0 to 10 has a bar for a tenth of it.
+    """
+    benchmark = get_benchmark(outcome.benchmark)
+    given = [score for scores in outcome.scores.values() for score in scores]
+    low, high = min([benchmark.scale_minimum, *given]), max([benchmark.scale_maximum, *given])
+    places = min(math.ceil(high - low) + 1, _MOST_BARS)
+    return {
+        judge: f"{low:g} {_bars(scores, low, high, places)} {high:g}, mean {fmean(scores):.2f} of {len(scores)}"
+        for judge, scores in outcome.scores.items()
+        if scores
+    }
+
+
+def _bars(scores: Sequence[float], low: float, high: float, places: int) -> str:
+    counts = Counter(round((score - low) / (high - low) * (places - 1)) for score in scores)
+    most = max(counts.values())
+    heights = (math.ceil(counts[place] / most * len(_BARS)) for place in range(places))
+    return "".join(_BARS[height - 1] if height else "·" for height in heights)
 
 
 def score_distribution(outcome: StageResult) -> str:

@@ -11,6 +11,7 @@ from shaberi_dagster.defs.jobs import run_in_process
 from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME, add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
+from shaberi_dagster.defs.run_records import STARTED_BY_TAG
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import stored_spec
 from shaberi_dagster.lake.store import Lake
@@ -91,7 +92,7 @@ def reprocess_runs(
                 reprocess=True,
                 reexamine=not config.passes,
                 options=_NO_CALL,
-                tags={"shaberi/started_by": context.run_id},
+                tags={STARTED_BY_TAG: context.run_id},
             )
     return {"runs": len(chosen), "imported": len(imported)}
 

@@ -3,6 +3,7 @@
 import dagster as dg
 from pydantic import PrivateAttr
 
+from shaberi_dagster.defs.run_records import complete_record
 from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.publishing import publish
 from shaberi_dagster.runs.spec import CallOptions
@@ -39,6 +40,11 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             spender=spender,
             unpublished=self._unpublished,
         )
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Let the Dagster run stand with its job and with readable names; sensors have no run."""
+        if context.run is not None and context.instance is not None:
+            complete_record(context.run, context.instance)
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Publish what the Dagster run changed; sensors have no run and leave that to those they ask for."""

@@ -25,7 +25,7 @@ def read_request(path: Path) -> tuple[RunRequest, CallOptions]:
     Raises:
         ConfigurationError: It is not one; the message names the field.
     """
-    return _request_from(_read(path))
+    return request_from(_read(path))
 
 
 def read_values(path: Path) -> dict[str, Any]:
@@ -36,12 +36,28 @@ def read_values(path: Path) -> dict[str, Any]:
     """
     try:
         values = _read(path)
-        _request_from({"model": _ANY_MODEL} | values)
+        request_from({"model": _ANY_MODEL} | values)
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from error
     except ConfigurationError as error:
         raise ConfigurationError(f"{path}: {error}") from error
     return values
+
+
+def request_from(values: Mapping[str, Any]) -> tuple[RunRequest, CallOptions]:
+    """The request that named values make, and how its calls are to be made.
+
+    Raises:
+        ConfigurationError: They are none of a request; the message names the first field at fault.
+    """
+    calls = {name: value for name, value in values.items() if name in CallOptions.model_fields}
+    asked = {name: value for name, value in values.items() if name not in calls}
+    try:
+        return RunRequest.model_validate(asked), CallOptions.model_validate(calls)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the whole file"
+        raise ConfigurationError(f"{where}: {first['msg']}") from error
 
 
 def as_yaml(request: RunRequest, calls: CallOptions) -> str:
@@ -72,14 +88,3 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(asked, dict):
         raise ConfigurationError("the whole file: it must name fields of a request, such as `model: gpt-5.1`")
     return asked
-
-
-def _request_from(values: Mapping[str, Any]) -> tuple[RunRequest, CallOptions]:
-    calls = {name: value for name, value in values.items() if name in CallOptions.model_fields}
-    asked = {name: value for name, value in values.items() if name not in calls}
-    try:
-        return RunRequest.model_validate(asked), CallOptions.model_validate(calls)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the whole file"
-        raise ConfigurationError(f"{where}: {first['msg']}") from error

@@ -10,7 +10,6 @@ from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, BENCHMARKS
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs.jobs import EVALUATE, RunRequestConfig, asset_keys
 from shaberi_dagster.defs.partitions import RUNS_NAME
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.result import STAGES
@@ -162,6 +161,10 @@ def test_new_run_registers_the_partition_and_materializes_it(
     ]
     started = instance.get_runs(dg.RunsFilter(tags={"shaberi/started_by": result.run_id}))
     assert [run.tags["dagster/partition"] for run in started] == [run_id]
+    (links,) = (event for event in result.all_events if event.event_type_value == "STEP_OUTPUT")
+    metadata = links.step_output_data.metadata
+    assert result.run_id in metadata["evaluation"].value
+    assert "/assets/metrics/elyza?" in metadata["scores of elyza"].value
 
 
 def test_new_run_with_a_wrong_name_fails_with_the_reason_before_anything_is_registered(
@@ -169,7 +172,7 @@ def test_new_run_with_a_wrong_name_fails_with_the_reason_before_anything_is_regi
 ) -> None:
     config = {"model": "fresh", "benchmarks": ["ghost"], "base_url": mock.base_url}
 
-    with pytest.raises(ConfigurationError, match="ghost"):
+    with pytest.raises(dg.DagsterInvalidConfigError, match="not in enum type benchmarks got ghost"):
         defs.resolve_job_def("new_run").execute_in_process(
             instance=instance, run_config={"ops": {"evaluate_new_run": {"config": config}}}
         )
@@ -181,8 +184,43 @@ def test_new_run_with_a_wrong_name_fails_with_the_reason_before_anything_is_regi
 def test_the_launchpad_takes_what_the_command_line_takes() -> None:
     fields = RunRequestConfig.model_fields
 
-    assert set(fields) == set(RunRequest.model_fields) | set(CallOptions.model_fields)
+    of_limiter = {"limiter", "initial_concurrency", "min_concurrency", "max_concurrency", "limiter_cooldown"}
+    assert set(fields) == set(RunRequest.model_fields) | set(CallOptions.model_fields) - of_limiter
     assert all(field.description for field in fields.values())
+
+
+def test_the_launchpad_of_a_new_run_opens_with_an_example_that_can_be_launched() -> None:
+    job = defs.resolve_job_def("new_run")
+
+    example = job.run_config["ops"]["evaluate_new_run"]["config"]
+
+    assert list(example)[:2] == ["model", "base_url"]
+    RunRequest.model_validate(example)
+    dg.validate_run_config(job, job.run_config)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"temperature": 3}, "temperature: Input should be less than or equal to 2"),
+        ({"tag": "no spaces"}, "run tag 'no spaces' must be 1 to 100 characters"),
+        ({"judge_models": ["nobody"]}, "no known endpoint serves model 'nobody'"),
+    ],
+)
+def test_a_wrong_value_of_a_new_run_is_told_in_one_line(
+    instance: dg.DagsterInstance, mock: MockEndpoint, wrong: dict[str, object], said: str
+) -> None:
+    config = {"model": "fresh", "benchmarks": ["elyza"], "judge_models": ["judge"], "base_url": mock.base_url} | wrong
+
+    with pytest.raises(dg.Failure) as failure:
+        defs.resolve_job_def("new_run").execute_in_process(
+            instance=instance, run_config={"ops": {"evaluate_new_run": {"config": config}}}
+        )
+
+    assert said in failure.value.description
+    assert "\n" not in failure.value.description
+    assert failure.value.__cause__ is None
+    assert mock.stats()["requests"] == 0
 
 
 def test_compact_merges_files_and_keeps_all_rows(

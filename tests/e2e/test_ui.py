@@ -1,6 +1,6 @@
 """`shaberi ui` in a real browser: the graph, launching from the UI alone, and seeing what was started elsewhere.
 
-With SHABERI_SCREENSHOT=docs/images/asset-graph.png the picture of the documentation is taken anew.
+With SHABERI_SCREENSHOTS=docs/images the pictures of the documentation are taken anew.
 """
 
 import json
@@ -216,8 +216,8 @@ def test_the_graph_shows_every_stage_and_benchmark(ui: Ui, command_line_run: str
     with ui.page("/asset-groups") as page:
         for group in ["questions", *STAGES]:
             expect(page.locator("svg foreignObject").get_by_text(group, exact=True).first).to_be_visible()
-        if picture := os.environ.get("SHABERI_SCREENSHOT"):
-            _take_picture(page, Path(picture))
+        if folder := os.environ.get("SHABERI_SCREENSHOTS"):
+            _take_picture(page, Path(folder) / "asset-graph.png")
     with ui.page(f"/locations/{_LOCATION}/asset-groups/consensus/list") as page:
         for name in ENSEMBLE_BENCHMARKS:
             expect(page.get_by_text(name).first).to_be_visible()
@@ -228,7 +228,7 @@ def test_the_graph_shows_every_stage_and_benchmark(ui: Ui, command_line_run: str
 
 
 def test_a_registered_run_is_materialized_by_clicking_and_shows_its_metadata(ui: Ui) -> None:
-    run_id = ui.register(tag="clicked")
+    run_id = ui.register(model="org/model", tag="clicked")
 
     with ui.page(f"/locations/{_LOCATION}/jobs/evaluate") as page:
         page.get_by_role("button", name="Materialize all").click()
@@ -245,10 +245,17 @@ def test_a_registered_run_is_materialized_by_clicking_and_shows_its_metadata(ui:
         for name in ("dagster/row_count", "planned", "failures_by_class", "completion_tokens", "score_sources"):
             expect(metadata.get_by_text(name, exact=True)).to_be_visible()
         expect(page.get_by_text("FINAL SCORE").first).to_be_visible()  # the preview
+        expect(metadata.get_by_role("columnheader", name="question", exact=True)).to_be_visible()
+        expect(metadata.get_by_text("mean_score", exact=True)).to_be_visible()
+        expect(metadata.get_by_text(re.compile(r"^1 [▁-█·]{5} 5, mean [\d.]+ of 2$"))).to_be_visible()
+        _take_part(metadata, "ui-judgements.png")
         metadata.get_by_text("Show Markdown").click()
         picture = page.get_by_role("img", name="score distribution")
         expect(picture).to_be_visible()
         assert picture.evaluate("image => image.naturalWidth") > 300
+    with ui.page(f"/assets/metrics/elyza?{urlencode({'view': 'partitions', 'partition': run_id})}") as page:
+        command = "inspect-output --model org/model --tag clicked --benchmark elyza"
+        expect(page.get_by_text(command)).to_be_visible()
     with ui.page("/assets/judgements/elyza") as page:
         expect(page.get_by_text("Row count").first).to_be_visible()
         expect(page.get_by_text("The score as given, never clamped").first).to_be_visible()  # a column's meaning
@@ -263,9 +270,20 @@ def test_a_new_run_is_started_from_the_launchpad_alone(ui: Ui) -> None:
     with ui.page(f"/locations/{_LOCATION}/jobs/new_run/playground") as page:
         # A search field is a CodeMirror too.
         editor = page.locator(".CodeMirror").filter(has_text="evaluate_new_run")
+        for example in ("model: my-model", "base_url: http://localhost:8000/v1", "gpt-5.1"):
+            expect(editor).to_contain_text(example)
+        expect(page.get_by_text("No errors")).to_be_visible()
+        _take_part(page, "ui-new-run.png")
+        _enter_config(editor, "evaluate_new_run", asked | {"benchmarks": ["elyzza"]})
+        expect(page.get_by_text(re.compile("not in enum type benchmarks got elyzza"))).to_be_visible()
+        expect(page.get_by_role("button", name="Launch Run")).to_be_disabled()
         _enter_config(editor, "evaluate_new_run", asked)
         page.get_by_role("button", name="Launch Run").click()
+        page.get_by_role("link", name=re.compile("/assets/metrics/rakuda")).wait_for()
         ui.wait_for_status("SUCCESS", dagster__partition="launched@@july")
+        with page.context.expect_page() as opened:
+            page.get_by_role("link", name=re.compile("started_by")).first.click()
+        expect(opened.value.get_by_text("shaberi/model: launched")).to_be_visible()
 
     judged = {(row["benchmark"], row["judge"]) for row in ui.rows("judgements", "launched@@july")}
     assert judged == {(name, judge) for name in ("elyza", "rakuda") for judge in ("judge", "second")}
@@ -282,6 +300,16 @@ def test_a_run_started_in_the_command_line_is_on_the_runs_page(ui: Ui, command_l
         expect(row).to_contain_text("evaluate")
         expect(row).to_contain_text("Success")
         expect(row).to_contain_text(command_line_run)
+
+
+def test_a_run_started_in_the_command_line_is_on_the_timeline_and_the_jobs_page(ui: Ui, command_line_run: str) -> None:
+    run = ui.wait_for_status("SUCCESS", shaberi__command="run-evals", dagster__partition=command_line_run)
+
+    with ui.page("/timeline") as page:
+        expect(page.get_by_role("link", name="evaluate", exact=True)).to_be_visible()
+        expect(page.locator(f'a[href$="/runs/{run["runId"]}"]').first).to_be_attached()
+    with ui.page(f"/locations/{_LOCATION}/jobs/evaluate/runs") as page:
+        expect(page.get_by_text(run["runId"][:8])).to_be_visible()
 
 
 def test_a_file_in_the_folder_of_run_specs_is_evaluated_without_a_click(ui: Ui) -> None:
@@ -367,6 +395,12 @@ def _enter_config(editor: Locator, op: str, config: dict[str, Any]) -> None:
     editor.page.keyboard.press("Control+A")
     editor.page.keyboard.insert_text(text)
     expect(editor).to_contain_text(text.splitlines()[-1].strip())
+
+
+def _take_part(part: Page | Locator, name: str) -> None:
+    """A picture of the documentation, if it is wanted."""
+    if folder := os.environ.get("SHABERI_SCREENSHOTS"):
+        part.screenshot(path=Path(folder) / name)
 
 
 def _take_picture(page: Page, path: Path) -> None:

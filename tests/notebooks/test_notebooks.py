@@ -118,7 +118,7 @@ def test_it_is_an_app_in_a_browser(name: str, small: Path, tmp_path: Path) -> No
         expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible(timeout=_LOADED_MILLISECONDS)
         expect(page.get_by_text(words).first).to_be_visible(timeout=_LOADED_MILLISECONDS)
         expect(page.locator("marimo-vega, .vega-embed").first).to_be_visible(timeout=_LOADED_MILLISECONDS)
-        if folder := os.environ.get("SHABERI_SCREENSHOT"):
+        if folder := os.environ.get("SHABERI_SCREENSHOTS"):
             page.wait_for_timeout(2000)
             page.screenshot(path=Path(folder) / f"notebook-{name}.png", full_page=True)
         browser.close()
