@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import combinations
 from math import ceil
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -12,7 +13,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.rendering.comparison import ComparisonDocument
 from shaberi_dagster.rendering.document import Sentences
 from shaberi_dagster.rendering.ensemble import EnsembleDocument
-from shaberi_dagster.reports.comparison import ComparisonRequest
+from shaberi_dagster.reports.comparison import ComparisonReport, ComparisonRequest
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.ensemble import read_stored_report
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
@@ -120,12 +121,14 @@ def compare(source: Source, ask: Ask) -> Shown:
     models = ask.many("m")
     if len(models) < 2:  # noqa: PLR2004
         raise ConfigurationError("choose two models or more to compare")
-    pairs = [
-        (a, b, list(ComparisonDocument(read_comparison(source.catalog, _comparison(a, b, ask))).blocks(None)))
-        for place, a in enumerate(models)
-        for b in models[place + 1 :]
-    ]
-    return Shown("compare.html", "Comparison", {"pairs": pairs})
+    pairs = {(a, b): read_comparison(source.catalog, _comparison(a, b, ask)) for a, b in combinations(models, 2)}
+    return comparison_page(pairs)
+
+
+def comparison_page(pairs: Mapping[tuple[str, str], ComparisonReport]) -> Shown:
+    """Comparisons by what their two sides are asked for."""
+    shown = [(a, b, list(ComparisonDocument(report).blocks(None))) for (a, b), report in pairs.items()]
+    return Shown("compare.html", "Comparison", {"pairs": shown})
 
 
 def model(source: Source, ask: Ask) -> Shown:
@@ -183,6 +186,12 @@ def ensemble(source: Source, ask: Ask) -> Shown:
     except ConfigurationError as error:
         blocks = [Sentences([str(error)], "warning")]
     return Shown("ensemble.html", "Ensembles", {"runs": found, "run_id": run_id, "blocks": blocks})
+
+
+def ensemble_page(document: EnsembleDocument) -> Shown:
+    """What one run says of its ensemble, and a gate of it."""
+    values = {"runs": [], "run_id": document.report.spec.run_id, "blocks": list(document.blocks(None))}
+    return Shown("ensemble.html", "Ensemble", values)
 
 
 def cost(source: Source, ask: Ask) -> Shown:
@@ -275,6 +284,7 @@ def _grid_request(ask: Ask) -> GridRequest:
     return GridRequest(
         models=ask.many("m"),
         judges=ask.many("judge"),
+        benchmarks=ask.many("benchmark"),
         question_sets=ask.many("set"),
         categories=ask.many("category"),
         pipeline=ask.one("passes", BASELINE),
