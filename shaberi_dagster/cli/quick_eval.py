@@ -83,7 +83,7 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
     gate = _Gate(how)
     asked = request.to_request()
     # Polars and Dagster only when they are needed.
-    from shaberi_dagster.cli.evaluation import say_what_failed, show_plan  # noqa: PLC0415
+    from shaberi_dagster.cli.evaluation import say_what_failed, say_where_to_look, show_plan  # noqa: PLC0415
     from shaberi_dagster.running import Evaluation  # noqa: PLC0415
 
     evaluation = Evaluation([asked], calls, command="quick-eval")
@@ -93,6 +93,7 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
         return FINE
     status = evaluation.run()
     verdict = _show(evaluation, asked, status, gate, how)
+    say_where_to_look(evaluation, "/ensemble", "run", evaluation.spec.run_id)
     if status != "complete":
         say_what_failed(evaluation)
     of_run = FINE if status == "complete" else FAILED_PARTS

@@ -5,11 +5,13 @@ from typing import Annotated
 import typer
 
 from shaberi_dagster.cli.command import FINE, Debug
+from shaberi_dagster.viewer.web.ask import DEFAULT_PORT
 
 EPILOG = """Examples:
 
 \b
   shaberi view                          opens the leaderboard in a browser
+  shaberi view '/run?run=my-model@@july'    opens the page of a run, which is followed while it works
   shaberi view --port 8080 --no-open
   shaberi view --host 0.0.0.0           for other machines too: the printed address has a token
 
@@ -17,11 +19,14 @@ The pages only read, and load nothing from elsewhere."""
 
 
 def view(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any that is free.")] = 8321,
+    page: Annotated[str, typer.Argument(help="The page to open, as its address has it from the / on.")] = "/",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any that is free.")
+    ] = DEFAULT_PORT,
     host: Annotated[
         str, typer.Option(help="Address to listen on; one that other machines reach needs a token, which is printed.")
     ] = "127.0.0.1",
-    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the first page in a browser.")] = True,
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     debug: Debug = False,
 ) -> int:
     """Look at scores, questions and answers in a browser (Ctrl-C stops)."""
@@ -29,5 +34,5 @@ def view(
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
     from shaberi_dagster.viewer.web.server import serve  # noqa: PLC0415  (starlette, uvicorn and jinja2)
 
-    serve(Settings.from_environment().warehouse, host, port, open_browser=open_browser)
+    serve(Settings.from_environment().warehouse, host, port, page, open_browser=open_browser)
     return FINE

@@ -10,6 +10,7 @@ import polars as pl
 from shaberi_dagster.defs.plot import score_distribution
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.stages.result import GRADED_CHECKS, StageResult
+from shaberi_dagster.viewer.web.ask import DEFAULT_PORT, address, command_for
 
 _PREVIEW_CHARACTERS = 120
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")  # of sha256 the first 12 digits tell rows apart
@@ -69,11 +70,19 @@ def _metadata(outcomes: Sequence[StageResult]) -> Mapping[str, Any]:
     (outcome,) = outcomes
     known = {name: value for name, value in outcome.facts.items() if value is not None and name != "rows"}
     metadata: dict[str, Any] = {"dagster/row_count": rows, "run": outcome.run_id} | known
+    if outcome.stage == "metrics":
+        metadata["in a browser"] = dg.MetadataValue.md(_page(outcome))
     if outcome.preview.columns:
         metadata["preview"] = dg.MetadataValue.md(markdown_table(outcome.preview))
     if any(outcome.scores.values()):
         metadata["score distribution"] = dg.MetadataValue.md(score_distribution(outcome))
     return metadata
+
+
+def _page(outcome: StageResult) -> str:
+    """The viewer's page of the questions of a run's benchmark, and the command that opens it."""
+    page = address("/questions", [("m", outcome.run_id), ("benchmark", outcome.benchmark)])
+    return f"`{command_for(page)}`, or while it runs [its questions](http://127.0.0.1:{DEFAULT_PORT}{page})"
 
 
 def _check(key: dg.AssetKey, name: str, outcomes: Sequence[StageResult]) -> dg.AssetCheckResult:

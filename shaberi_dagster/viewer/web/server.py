@@ -19,6 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
+from shaberi_dagster.reports.reading import check_choice
 from shaberi_dagster.viewer.web.access import Access, Guard, hosts_of, is_loopback
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import LIVE, PAGES, Page, Source, whole_text
@@ -44,23 +45,27 @@ def build_app(warehouse: Path, access: Access) -> Starlette:
     return Starlette(routes=routes, middleware=[Middleware(Guard, access=access)])
 
 
-def serve(warehouse: Path, host: str, port: int, *, open_browser: bool) -> None:
+def serve(warehouse: Path, host: str, port: int, page: str = "/", *, open_browser: bool) -> None:
     """Serve the pages until Ctrl-C.
 
     Args:
         warehouse: The lake.
         host: Address to listen on; one that other machines reach asks for a token, which is printed.
         port: Port; 0: any that is free.
-        open_browser: Whether to open the first page.
+        page: The page to begin with, as its address has it from the / on.
+        open_browser: Whether to open it.
 
     Raises:
-        ConfigurationError: There is no lake, or the port is taken.
+        ConfigurationError: There is no lake or no such page, or the port is taken.
     """
+    check_choice("PAGE", page.partition("?")[0], tuple(PAGES))
     open_catalog(warehouse).close()
     listening = _listen(host, port)
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    url = f"http://{shown}:{listening.getsockname()[1]}{page}"
+    if token:
+        url += f"{'&' if '?' in page else '?'}token={token}"
     print(f"{url}  (Ctrl-C stops)", file=sys.stderr, flush=True)  # noqa: T201
     if open_browser:
         threading.Thread(target=webbrowser.open, args=[url], daemon=True).start()
