@@ -36,12 +36,14 @@ def test_it_says_where_it_is_serves_and_ends_with_ctrl_c(workspace: Workspace, t
             server.kill()
 
 
-def test_without_a_lake_or_such_a_page_or_on_a_port_that_is_taken_it_says_so(workspace: Workspace, tmp_path: Path) -> None:
+def test_without_a_lake_or_such_a_page_or_on_a_port_that_is_taken_it_says_so(
+    workspace: Workspace, tmp_path: Path
+) -> None:
     warehouse = workspace.settings.warehouse
     with pytest.raises(ConfigurationError, match="no lake in"):
         serve(warehouse, "127.0.0.1", 0, open_browser=False)
     make_lake(workspace, tmp_path / "tree")
-    with pytest.raises(ConfigurationError, match="PAGE must be one of /, /questions, .*, not '/nothing'"):
+    with pytest.raises(ConfigurationError, match=r"PAGE must be one of /, /questions, .*, not '/nothing'"):
         serve(warehouse, "127.0.0.1", 0, "/nothing?x=1", open_browser=False)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

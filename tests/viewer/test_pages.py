@@ -286,3 +286,10 @@ def test_the_pages_do_not_load_dagster():
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
     assert done.stdout == "[]\n"
+
+
+def test_without_decisions_it_is_said_how_to_make_one(site):
+    missing = site.get("/decision?decision=none")
+
+    assert "No decision yet: shaberi decide" in site.get("/decisions").text
+    assert (missing.status, "no decision none" in missing.text) == (404, True)

@@ -11,10 +11,12 @@ import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.rendering.comparison import ComparisonDocument
+from shaberi_dagster.rendering.decision import DecisionDocument
 from shaberi_dagster.rendering.document import Sentences
 from shaberi_dagster.rendering.ensemble import EnsembleDocument
 from shaberi_dagster.reports.comparison import ComparisonReport, ComparisonRequest
 from shaberi_dagster.reports.comparison import compare as read_comparison
+from shaberi_dagster.reports.decision import DecisionReport, read_decision
 from shaberi_dagster.reports.ensemble import read_stored_report
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
 from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch
@@ -194,6 +196,29 @@ def ensemble_page(document: EnsembleDocument) -> Shown:
     return Shown("ensemble.html", "Ensemble", values)
 
 
+def decisions(source: Source, ask: Ask) -> Shown:
+    """All decisions between models, the one that changed last first."""
+    found = [DecisionReport(row, (), ()) for row in fetch(source.catalog, "decision_list")]
+    page, n_pages, shown = _paged(found, ask)
+    return Shown("decisions.html", "Decisions", {"decisions": shown, "page": page, "n_pages": n_pages})
+
+
+def decision(source: Source, ask: Ask) -> Shown:
+    """A decision with the curve of each pair, live while it is made."""
+    report = read_decision(source.catalog, ask.one("decision"))
+    live = report.decision["state"] == "running"
+    return Shown(
+        "decision.html",
+        report.verdict,
+        {
+            "report": report,
+            "curves": grouped(report.curve, lambda look: (look.a, look.b)),
+            "blocks": [] if live else list(DecisionDocument(report).blocks(None)),
+            "live": live,
+        },
+    )
+
+
 def cost(source: Source, ask: Ask) -> Shown:
     """What runs cost, stage by stage."""
     rows = fetch(source.catalog, "cost", models=ask.many("model") or None, tags=ask.many("tag") or None)
@@ -250,6 +275,8 @@ PAGES: Mapping[str, Page] = {
     "/run": run,
     "/judges": judges,
     "/ensemble": ensemble,
+    "/decisions": decisions,
+    "/decision": decision,
     "/cost": cost,
     "/search": search,
     "/call": call,
