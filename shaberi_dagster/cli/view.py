@@ -1,11 +1,17 @@
 """`shaberi view`: the lake as web pages on this machine."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from shaberi_dagster.cli.command import FINE, Debug
 from shaberi_dagster.viewer.web.ask import DEFAULT_PORT
+
+if TYPE_CHECKING:  # what only a run at work needs
+    from shaberi_dagster.llm.prices import PriceList
+    from shaberi_dagster.settings import Settings
 
 EPILOG = """Examples:
 
@@ -34,5 +40,19 @@ def view(
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
     from shaberi_dagster.viewer.web.server import serve  # noqa: PLC0415  (starlette, uvicorn and jinja2)
 
-    serve(Settings.from_environment().warehouse, host, port, page, open_browser=open_browser)
+    settings = Settings.from_environment()
+    serve(settings.warehouse, host, port, page, open_browser=open_browser, cost_of=partial(_cost, settings))
     return FINE
+
+
+def _cost(settings: "Settings", call: Mapping[str, Any]) -> float | None:
+    """What a call cost in US dollars, by today's prices; None is unknown."""
+    found = _prices(settings).cost(call)
+    return None if found is None else found.usd
+
+
+@cache
+def _prices(settings: "Settings") -> "PriceList":
+    from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415  (only while a run works)
+
+    return Workspace(settings).prices

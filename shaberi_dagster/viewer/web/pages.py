@@ -20,7 +20,7 @@ from shaberi_dagster.reports.decision import DecisionReport, read_decision
 from shaberi_dagster.reports.ensemble import read_stored_report
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
 from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch
-from shaberi_dagster.reports.run_progress import read_run
+from shaberi_dagster.reports.run_progress import CostOf, read_run
 from shaberi_dagster.reports.score_reading import Selection, read_rankings
 from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, Answer, read_side_by_side
@@ -36,10 +36,12 @@ class Source(NamedTuple):
     Attributes:
         catalog: The public views, as the lake is now.
         warehouse: The lake's folder.
+        cost_of: What calls cost that are in no lake yet.
     """
 
     catalog: duckdb.DuckDBPyConnection
     warehouse: Path
+    cost_of: CostOf = lambda _: None
 
 
 Page = Callable[[Source, Ask], Shown]
@@ -153,7 +155,7 @@ def runs(source: Source, ask: Ask) -> Shown:
 
 def run(source: Source, ask: Ask) -> Shown:
     """A run, live while it works."""
-    progress = read_run(source.catalog, source.warehouse, ask.one("run"), datetime.now(UTC))
+    progress = read_run(source.catalog, source.warehouse, ask.one("run"), datetime.now(UTC), source.cost_of)
     run_row = progress.run
     return Shown("run.html", f"{run_row['model']} {run_row['run_tag']}", {"progress": progress, "live": progress.live})
 
