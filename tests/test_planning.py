@@ -23,7 +23,7 @@ from shaberi_dagster.runs.planning import (
     store_run,
     stored_question_set,
 )
-from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint
 from tests.runs import ask, frozen, stored_run, write_questions
@@ -699,3 +699,15 @@ def test_a_run_is_of_whoever_stored_it_first(workspace: Workspace, mock: MockEnd
     assert stored_by("second", judge_models=["judge-b"]) == "first"
     assert stored_by("second", tag="own") == "second"
     assert stored_by(None, tag="nobodys") == "None"
+
+
+def test_what_may_be_spent_stands_with_the_run_and_changes_nothing_else(workspace: Workspace) -> None:
+    def stored(max_cost: float | None) -> dict[str, Any]:
+        own = replace(workspace, options=CallOptions(max_cost=max_cost))
+        spec = _stored(own)
+        return own.lake.read("runs", {"run_id": spec.run_id}).row(0, named=True)
+
+    rows = [stored(max_cost) for max_cost in (5.0, 7.5, None)]
+
+    assert [row.pop("max_cost_usd") for row in rows] == [5.0, 7.5, None]
+    assert rows[0] == rows[1] == rows[2]

@@ -1,5 +1,6 @@
 """`shaberi compare`: two models or runs over the questions that both were asked, judge by judge."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ COMPARE_EPILOG = """Examples:
   shaberi compare my-model my-model-v2 --tag july --judge gpt-5.1
   shaberi compare my-model@@july my-model@@august            two runs of one model
   shaberi compare my-model other-model --benchmark tengu,elyza --format md
+  shaberi compare my-model other-model --html compared.html   with questions and answers, to send
 
 Of a multi-run (tags TAG-run1, TAG-run2, ...) name TAG: the scores of a question are averaged over its runs first. The
 difference is A - B; its interval over questions and p are of the paired sign-flip test, Holm's adjustment is over the
@@ -53,6 +55,10 @@ def compare(  # noqa: PLR0917
         typer.Option(help="Up to which difference scores are equal; default: 0.2 of ten, 2 points of accuracy."),
     ] = None,
     output_format: Annotated[str, typer.Option("--format", help="table, json, csv or md.")] = "table",
+    html_file: Annotated[
+        Path | None,
+        typer.Option("--html", help="Also write it as one HTML file, with the questions and answers that differ most."),
+    ] = None,
     debug: Debug = False,
 ) -> int:
     """Compare two models or runs question by question: is one better, are they equal, or is no difference shown?"""
@@ -80,7 +86,13 @@ def compare(  # noqa: PLR0917
         over=over,
         margin=margin,
     )
-    with open_catalog(Settings.from_environment().warehouse) as catalog:
+    warehouse = Settings.from_environment().warehouse
+    with open_catalog(warehouse) as catalog:
         report = read_comparison(catalog, request)
     write(ComparisonDocument(report), output_format, Console())
+    if html_file is not None:
+        from shaberi_dagster.cli.html_file import write_file  # noqa: PLC0415  (Jinja and what only pages need)
+        from shaberi_dagster.viewer.html import about_comparison  # noqa: PLC0415
+
+        write_file(html_file, warehouse, lambda source: about_comparison(source, report))
     return FINE

@@ -72,6 +72,11 @@ class QuickEval(CommandOptions):
     dry_run: Annotated[bool, Field(description="Show the calls that are needed; make none"), Option("budget")] = False
     as_json: Annotated[bool, Field(description="One JSON document on stdout"), Option("how", ("--json",))] = False
     output: Annotated[Path | None, Field(description="Also write the JSON document here"), Option("how")] = None
+    html: Annotated[
+        Path | None,
+        Field(description="Also write report, gate, questions and some answers as one HTML file"),
+        Option("how"),
+    ] = None
 
 
 def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int:
@@ -79,7 +84,7 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
     gate = _Gate(how)
     asked = request.to_request()
     # Polars and Dagster only when they are needed.
-    from shaberi_dagster.cli.evaluation import say_what_failed, show_plan  # noqa: PLC0415
+    from shaberi_dagster.cli.evaluation import say_what_failed, say_where_to_look, show_plan  # noqa: PLC0415
     from shaberi_dagster.running import Evaluation  # noqa: PLC0415
 
     evaluation = Evaluation([asked], calls, command="quick-eval", submit=how.submit)
@@ -88,7 +93,8 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
         show_plan(evaluation, as_json=how.as_json)
         return FINE
     status = evaluation.run()
-    verdict = _show(evaluation, asked, status, gate, as_json=how.as_json, output=how.output)
+    verdict = _show(evaluation, asked, status, gate, how)
+    say_where_to_look(evaluation, "/ensemble", "run", evaluation.spec.run_id)
     if status != "complete":
         say_what_failed(evaluation)
     of_run = FINE if status == "complete" else FAILED_PARTS
@@ -146,7 +152,7 @@ class _Gate:
 
 
 def _show(
-    evaluation: "Evaluation", request: RunRequest, status: str, gate: _Gate, *, as_json: bool, output: Path | None
+    evaluation: "Evaluation", request: RunRequest, status: str, gate: _Gate, how: QuickEval
 ) -> "GateReport | None":
     """Print the report.
 
@@ -167,7 +173,8 @@ def _show(
     spec = evaluation.spec
     strategies = request.strategies or []
     verdict, objection = None, None
-    with open_catalog(evaluation.workspace.settings.warehouse) as catalog:
+    warehouse = evaluation.workspace.settings.warehouse
+    with open_catalog(warehouse) as catalog:
         report = read_report(
             catalog, spec, evaluation.benchmarks, strategies, status=status, calls_made=evaluation.calls_made
         )
@@ -176,10 +183,15 @@ def _show(
         except ConfigurationError as error:
             objection = error
     document = EnsembleDocument(report, verdict)
-    if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json_of(document.data()), encoding="utf-8")
-    write(document, "json" if as_json else "table", Console())
+    if how.output is not None:
+        how.output.parent.mkdir(parents=True, exist_ok=True)
+        how.output.write_text(json_of(document.data()), encoding="utf-8")
+    write(document, "json" if how.as_json else "table", Console())
+    if how.html is not None:
+        from shaberi_dagster.cli.html_file import write_file  # noqa: PLC0415  (Jinja and what only pages need)
+        from shaberi_dagster.viewer.html import about_ensemble  # noqa: PLC0415
+
+        write_file(how.html, warehouse, lambda source: about_ensemble(source, document))
     if objection:
         raise objection
     return verdict

@@ -1,8 +1,6 @@
 """`shaberi report`: what several `quick-eval` jobs found, as one Markdown document for a pull request."""
 
 import sys
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -56,7 +54,13 @@ def report(  # noqa: PLR0917
     """Combine the results of several quick-eval jobs in one Markdown document, or show the lake in one HTML file."""
     del debug
     if html_file is not None:
-        _write_html(html_file, model or (), tag or (), judge or (), passes, questions)
+        # DuckDB, Polars and Jinja, which Markdown does not need.
+        from shaberi_dagster.cli.html_file import write_file  # noqa: PLC0415
+        from shaberi_dagster.settings import Settings  # noqa: PLC0415
+        from shaberi_dagster.viewer.html import FileRequest, about_lake  # noqa: PLC0415
+
+        request = FileRequest(model or (), tag or (), judge or (), passes, questions)
+        write_file(html_file, Settings.from_environment().warehouse, lambda source: about_lake(source, request))
         return FINE
     if not file:
         raise ConfigurationError("name documents of quick-eval, or a file to write with --html")
@@ -74,25 +78,3 @@ def report(  # noqa: PLR0917
     if ci:
         codes += [GATE_FAILED for _ in found.gates("failed")] + [INCONCLUSIVE for _ in found.gates("inconclusive")]
     return exit_code(*codes)
-
-
-def _write_html(  # noqa: PLR0917
-    target: Path,
-    models: Sequence[str],
-    tags: Sequence[str],
-    judges: Sequence[str],
-    passes: str | None,
-    n_questions: int,
-) -> None:
-    # DuckDB, Polars and Jinja, which Markdown does not need.
-    from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
-    from shaberi_dagster.settings import Settings  # noqa: PLC0415
-    from shaberi_dagster.viewer.html import FileRequest, write_html  # noqa: PLC0415
-
-    warehouse = Settings.from_environment().warehouse
-    with open_catalog(warehouse) as catalog:
-        request = FileRequest(models, tags, judges, passes, n_questions)
-        text = write_html(catalog, warehouse, request, datetime.now(UTC))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
-    typer.echo(f"{target}: {len(text.encode()) / 1e6:.1f} MB", err=True)

@@ -73,7 +73,12 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
         calls = calls.model_copy(update={"max_tokens_total": 0})
     # Only now, so that --help and usage errors are quick. Imports leave no garbage, so none is looked for among them.
     gc.disable()
-    from shaberi_dagster.cli.evaluation import say_what_failed, show_plan, show_scores  # noqa: PLC0415
+    from shaberi_dagster.cli.evaluation import (  # noqa: PLC0415
+        say_what_failed,
+        say_where_to_look,
+        show_plan,
+        show_scores,
+    )
     from shaberi_dagster.running import Evaluation  # noqa: PLC0415
 
     gc.freeze()
@@ -92,6 +97,8 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
         return FINE
     status = evaluation.run()
     show_scores(evaluation, as_json=how.as_json)
+    about = ("/run", "run", evaluation.spec.run_id) if how.runs == 1 else ("/model", "model", evaluation.spec.model)
+    say_where_to_look(evaluation, *about)
     if status == "complete":
         return FINE
     say_what_failed(evaluation)

@@ -14,6 +14,7 @@ from shaberi_dagster.identity import names_of
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.stages.result import GRADED_CHECKS, StageResult
+from shaberi_dagster.viewer.web.ask import DEFAULT_PORT, address, command_for
 
 _PREVIEW_CHARACTERS = 120
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")  # of sha256 the first 12 digits tell rows apart
@@ -95,6 +96,7 @@ def _metadata(outcomes: Sequence[StageResult]) -> Mapping[str, Any]:
     metadata |= known | {f"scores of {judge}": text for judge, text in score_histograms(outcome).items()}
     if outcome.stage == "metrics":
         metadata["read the answers"] = _inspecting(model, run_tag, outcome.benchmark)
+        metadata["in a browser"] = dg.MetadataValue.md(_page(outcome))
     if outcome.preview.columns:
         metadata["preview"] = dg.MetadataValue.md(markdown_table(outcome.preview))
     if any(outcome.scores.values()):
@@ -112,6 +114,12 @@ def _rounded(value: Any) -> Any:
 def _inspecting(model: str, run_tag: str, benchmark: str) -> str:
     """The command that shows the answers of a run to a benchmark."""
     return shlex.join(["inspect-output", "--model", model, "--tag", run_tag, "--benchmark", benchmark])
+
+
+def _page(outcome: StageResult) -> str:
+    """The viewer's page of the questions of a run's benchmark, and the command that opens it."""
+    page = address("/questions", [("m", outcome.run_id), ("benchmark", outcome.benchmark)])
+    return f"`{command_for(page)}`, or while it runs [its questions](http://127.0.0.1:{DEFAULT_PORT}{page})"
 
 
 def _check(key: dg.AssetKey, name: str, outcomes: Sequence[StageResult]) -> dg.AssetCheckResult:

@@ -97,15 +97,7 @@ class LLMJudge(Judge):
         return self._parsed(case, call) is not None
 
     def _parsed(self, case: Case, call: Call) -> ParsedScore | None:
-        if call.content is None:
-            return None
-        return parse_score(
-            _said(call),
-            legacy_forms=self._benchmark.judging.legacy_score_forms,
-            answer=case.answer["answer"],
-            finish_reason=call.finish_reason,
-            rounding=self._spec.score_rounding,
-        )
+        return parsed_score(call.content, call.finish_reason, self._benchmark, self._spec, case.answer["answer"])
 
     def _chat(self, messages: tuple[Message, ...]) -> ChatRequest:
         score_line = ScoreLine("FINAL SCORE: ", self._benchmark.scale_minimum, self._benchmark.scale_maximum)
@@ -116,6 +108,29 @@ class LLMJudge(Judge):
             Sampling(self._spec.temperature, self._spec.max_tokens, last_line=score_line),
             replicate=f"round{self.round}" if self.round else "",
         )
+
+
+def parsed_score(
+    content: str | None, finish_reason: str | None, benchmark: Benchmark, judge: JudgeSpec, answer: str
+) -> ParsedScore | None:
+    """The score in what a judge replied; None without one.
+
+    Args:
+        content: The reply.
+        finish_reason: How it ended.
+        benchmark: What it judges.
+        judge: Its settings.
+        answer: What is judged.
+    """
+    if content is None:
+        return None
+    return parse_score(
+        split_thinking(content).answer,
+        legacy_forms=benchmark.judging.legacy_score_forms,
+        answer=answer,
+        finish_reason=finish_reason,
+        rounding=judge.score_rounding,
+    )
 
 
 def _said(call: Call) -> str:

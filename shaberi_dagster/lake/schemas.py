@@ -183,6 +183,13 @@ RUNS = Table(
             "Who first stored the spec, or imported the run; null is unknown",
             source="SHABERI_USER or login name",
         ),
+        Column(
+            "max_cost_usd",
+            _FLOAT,
+            "What the command that worked on it last may spend on all of its runs; null is no limit",
+            "US dollars",
+            "--max-cost",
+        ),
         Column("import_tag", _TEXT, "Tag under which the run was imported; null for one of our own", source="import"),
         Column("source", _TEXT, "Name of the tree that it was imported from", source="import"),
         Column(

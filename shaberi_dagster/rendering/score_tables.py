@@ -131,7 +131,8 @@ def statistics_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
 
 def judge_blocks(report: ScoreReport) -> Iterator[Block]:
     """Means over judges, and how far judges agree."""
-    place = {row.question_set: benchmark_order(row) for row in report.rows}
+    order = benchmark_order()
+    place = {row.question_set: order(row) for row in report.rows}
     groups = grouped(report.judge_means, lambda one: one.asked)
     for asked, means in groups:
         own = [one for one in means if one.benchmark != OVERALL]
@@ -204,7 +205,7 @@ def _against_best(mean: RunMean) -> Cell:
 
 
 def _in_order(rows: Sequence[RunStatistic]) -> list[RunStatistic]:
-    return [row for _, own in grouped(rows, lambda row: row.judge) for row in sorted(own, key=benchmark_order)]
+    return [row for _, own in grouped(rows, lambda row: row.judge) for row in sorted(own, key=benchmark_order())]
 
 
 def _statistics_table(

@@ -24,6 +24,7 @@ class GridRequest:
     Attributes:
         models: One to five, each a model, MODEL@@TAG or a run id; TAG can be the base tag of a multi-run.
         judges: Only these; none means all.
+        benchmarks: Only these; none means all.
         question_sets: Only these; none means all.
         categories: Only questions of these categories; none means all.
         pipeline: Passes in order, or baseline.
@@ -35,6 +36,7 @@ class GridRequest:
 
     models: Sequence[str]
     judges: Sequence[str] = ()
+    benchmarks: Sequence[str] = ()
     question_sets: Sequence[str] = ()
     categories: Sequence[str] = ()
     pipeline: str = BASELINE
@@ -117,7 +119,8 @@ def read_question_grid(catalog: duckdb.DuckDBPyConnection, request: GridRequest)
     check_choice("sort", request.sort, (*SORTS, *(side.name for side in sides)))
     for flag in request.flags:
         check_choice("flag", flag, FLAGS)
-    every = read_rows(catalog, sides, request)
+    read = read_rows(catalog, sides, request)
+    every = [row for row in read if not request.benchmarks or row.benchmark in request.benchmarks]
     in_sets = [row for row in every if not request.question_sets or row.question_set in request.question_sets]
     rows = [
         row

@@ -6,21 +6,29 @@ somebody else writes them, without their lock.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from math import floor
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journals import Journals, News, journals_of
 from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.reports.scores import grouped
+from shaberi_dagster.runs.spec import JudgeSpec
 
 _RECENT = timedelta(minutes=2)
+FinishedCall = Mapping[str, Any]
+"""A finished call as its journal has it."""
+CostOf = Callable[[FinishedCall], float | None]
+"""What a call cost in US dollars; None is unknown."""
 
 
 @dataclass
@@ -32,6 +40,10 @@ class JournalTally:
         calls: Calls with a reply, by benchmark and purpose.
         failures: Calls that failed, by class.
         tokens: Tokens of these calls, sent and received, as far as they are known.
+        cost_usd: What those of them cost whose price is known.
+        n_without_price: The others.
+        scores: How often which score (a whole number of the judge's scale) was read in these calls, by the model that
+            judged and the benchmark.
         limits: Calls at once that endpoints are asked for, as the number changed: when, address, number.
         last_call_at: When the last call ended.
     """
@@ -40,8 +52,12 @@ class JournalTally:
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
     tokens: int = 0
+    cost_usd: float = 0.0
+    n_without_price: int = 0
+    scores: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     limits: list[tuple[datetime, str, int]] = field(default_factory=list)
     recent: list[datetime] = field(default_factory=list)
+    _unread: list[FinishedCall] = field(default_factory=list)
     last_call_at: datetime | None = None
     _place: tuple[Any, ...] | None = None
 
@@ -73,6 +89,18 @@ class JournalTally:
             self.calls[record["benchmark"] or "", record["purpose"]] += 1
             self.recent = [*(at for at in self.recent if at > self.last_call_at - _RECENT), self.last_call_at]
             self.tokens += (record["prompt_tokens"] or 0) + (record["completion_tokens"] or 0)
+            self._unread.append(record)
+
+    def read_calls(self, cost_of: CostOf, score_of: Callable[[FinishedCall], int | None]) -> None:
+        """Count cost and scores of the calls that came since."""
+        for call in self._unread:
+            if (cost := cost_of(call)) is None:
+                self.n_without_price += 1
+            else:
+                self.cost_usd += cost
+            if (score := score_of(call)) is not None:
+                self.scores[call["model"], call["benchmark"], score] += 1
+        self._unread.clear()
 
 
 @dataclass(frozen=True)
@@ -114,12 +142,13 @@ class RunProgress:
         stages: Stages that have a journal, with the calls in it that have a reply.
         calls_per_minute: Of these, how many ended in the last two minutes, per minute; None when none did.
         tokens: Tokens of calls that are not committed yet.
-        cost_usd: Known cost of the calls that are; a price is looked up at the commit.
+        cost_usd: Known cost of all calls so far.
         calls_without_price: Those that are not in it.
         failures: What failed: rows with stage, benchmark, judge, status, error_class, n, message.
         failed_calls: Failed calls of the journals, by class.
         limits: Calls at once that each endpoint was asked for, as the number changed.
-        scores: How often each judge gave each score, by judge and benchmark.
+        scores: How often each judge gave each score, by judge and benchmark; also as it is read in calls that are not
+            committed yet.
     """
 
     run: Mapping[str, Any]
@@ -150,7 +179,13 @@ class RunProgress:
 _tallies: dict[tuple[Path, str, str], JournalTally] = {}
 
 
-def read_run(catalog: duckdb.DuckDBPyConnection, warehouse: Path, run_id: str, now: datetime) -> RunProgress:
+def read_run(
+    catalog: duckdb.DuckDBPyConnection,
+    warehouse: Path,
+    run_id: str,
+    now: datetime,
+    cost_of: CostOf = lambda _: None,
+) -> RunProgress:
     """A run as it is now.
 
     Args:
@@ -158,6 +193,7 @@ def read_run(catalog: duckdb.DuckDBPyConnection, warehouse: Path, run_id: str, n
         warehouse: The lake whose journals are read.
         run_id: The run.
         now: The time.
+        cost_of: What calls cost that are not committed yet.
 
     Raises:
         ConfigurationError: The lake has no such run.
@@ -185,28 +221,60 @@ def read_run(catalog: duckdb.DuckDBPyConnection, warehouse: Path, run_id: str, n
     committed = fetch(catalog, "run_limits", run_id=run_id)
     limits = [(row["created_at"].astimezone(UTC), row["base_url"], row["limit_after"]) for row in committed]
     limits += [one for tally in tallies for one in tally.limits]
-    scores = fetch(catalog, "run_scores", run_id=run_id)
+    spec = json.loads(run["spec"])
+    for tally in tallies:
+        tally.read_calls(cost_of, partial(_score_of, spec))
+    scores = _scores(fetch(catalog, "run_scores", run_id=run_id), tallies, spec)
     failed: Counter[str] = Counter()
     for tally in tallies:
         failed += tally.failures
     return RunProgress(
         run=run,
-        spec=json.loads(run["spec"]),
+        spec=spec,
         parts=parts,
         live=bool(tallies),
         stages={tally.stage: tally.calls.total() for tally in tallies},
         calls_per_minute=len(recent) / (_RECENT.total_seconds() / 60) if recent else None,
         tokens=sum(tally.tokens for tally in tallies),
-        cost_usd=sum(row["cost_usd"] or 0 for row in costs),
-        calls_without_price=sum(row["calls_without_price"] for row in costs),
+        cost_usd=sum(row["cost_usd"] or 0 for row in costs) + sum(tally.cost_usd for tally in tallies),
+        calls_without_price=sum(row["calls_without_price"] for row in costs)
+        + sum(tally.n_without_price for tally in tallies),
         failures=fetch(catalog, "run_failures", run_id=run_id),
         failed_calls=failed,
         limits={url: [one[2] for one in own] for url, own in grouped(sorted(limits), lambda one: one[1])},
-        scores={
-            key: {row["score"]: row["n"] for row in own}
-            for key, own in grouped(scores, lambda row: (row["judge"], row["benchmark"]))
-        },
+        scores=scores,
     )
+
+
+def _judges_by_model(spec: Mapping[str, Any]) -> Mapping[str, JudgeSpec]:
+    """The judges of a run's settings by the model that is asked; of several that differ in their prompt the last."""
+    return {one["model"]: JudgeSpec.model_validate(one) for one in spec.get("judges") or ()}
+
+
+def _score_of(spec: Mapping[str, Any], call: FinishedCall) -> int | None:
+    """The score in a judge's reply, before it is committed: without the answer, which may hold one itself."""
+    if call["purpose"] not in {"judge", "fallback"} or call["benchmark"] not in ALL_BENCHMARKS:
+        return None
+    from shaberi_dagster.judges.llm import parsed_score  # noqa: PLC0415  (only while a run works)
+
+    judge = _judges_by_model(spec).get(call["model"])
+    benchmark = ALL_BENCHMARKS[call["benchmark"]]
+    found = parsed_score(call["content"], call["finish_reason"], benchmark, judge, "") if judge else None
+    return floor(found.score) if found else None
+
+
+def _scores(
+    rows: Sequence[Mapping[str, Any]], tallies: Sequence[JournalTally], spec: Mapping[str, Any]
+) -> dict[tuple[str, str], dict[int, int]]:
+    """How often each judge gave each score: committed, and on its way."""
+    judges = _judges_by_model(spec)
+    counts = Counter({(row["judge"], row["benchmark"], row["score"]): row["n"] for row in rows})
+    for tally in tallies:
+        counts.update({(judges[model].name, name, score): n for (model, name, score), n in tally.scores.items()})
+    return {
+        key: {score: n for (_, _, score), n in own}
+        for key, own in grouped(sorted(counts.items()), lambda one: one[0][:2])
+    }
 
 
 def _follow_journals(warehouse: Path, run_id: str) -> list[JournalTally]:

@@ -437,7 +437,7 @@ class ScoreReport:
         Within a group the best is first, those without a score are last.
         """
         means = [
-            RunMean(*key, tuple(sorted(rows, key=benchmark_order)), self.ties.get(key))
+            RunMean(*key, tuple(sorted(rows, key=benchmark_order())), self.ties.get(key))
             for key, rows in grouped(self.rows, lambda row: (row.model, row.run_tag, row.judge))
         ]
         groups = [group for _, group in grouped(means, lambda mean: mean.asked)]
@@ -501,14 +501,10 @@ def mean_of(values: Sequence[float | None]) -> float | None:
     return fmean(known) if known and len(known) == len(values) else None
 
 
-def benchmark_order(row: ScoreRow | RunStatistic) -> tuple[bool, int, str]:
-    """Benchmarks in the registry's order, unknown ones after them, overall last."""
-    known = list(ALL_BENCHMARKS)
-    return (
-        row.benchmark == OVERALL,
-        known.index(row.benchmark) if row.benchmark in known else len(known),
-        row.benchmark,
-    )
+def benchmark_order() -> Callable[[ScoreRow | RunStatistic], tuple[bool, int, str]]:
+    """A key to sort by: benchmarks in the registry's order, unknown ones after them, overall last."""
+    places = {name: place for place, name in enumerate(ALL_BENCHMARKS)}
+    return lambda row: (row.benchmark == OVERALL, places.get(row.benchmark, len(places)), row.benchmark)
 
 
 def grouped(rows: Iterable[T], key: Callable[[T], K]) -> list[tuple[K, list[T]]]:

@@ -40,7 +40,7 @@ class Standing:
     @cached_property
     def by_benchmark(self) -> Mapping[str, float]:
         """The mean over runs and judges of each benchmark, by what was asked, in the benchmarks' order."""
-        return _means(sorted(self.rows, key=benchmark_order), lambda row: row.asked)
+        return _means(sorted(self.rows, key=benchmark_order()), lambda row: row.asked)
 
     @cached_property
     def by_judge(self) -> Mapping[str, float]:
@@ -302,4 +302,4 @@ def _means(rows: Iterable[ScoreRow], key: Callable[[ScoreRow], str]) -> dict[str
 
 
 def _in_order(rows: Iterable[ScoreRow]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(row.asked for row in sorted(rows, key=benchmark_order)))
+    return tuple(dict.fromkeys(row.asked for row in sorted(rows, key=benchmark_order())))

@@ -282,7 +282,7 @@ def read_judge_means(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow
 
 
 def _asked(rows: Sequence[ScoreRow]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(row.asked for row in sorted(rows, key=benchmark_order)))
+    return tuple(dict.fromkeys(row.asked for row in sorted(rows, key=benchmark_order())))
 
 
 def _without_mean(model: str, run_tag: str, rows: Sequence[ScoreRow], asked: tuple[str, ...]) -> JudgeMean:

@@ -354,7 +354,7 @@ def load_run(lake: Lake, run_id: str) -> RunSpec | None:
 
 
 def store_run(spec: RunSpec, workspace: Workspace) -> None:
-    """Store the spec and the question sets it names, and say which addresses changed.
+    """Store the spec, the question sets it names and what may be spent, and say which addresses changed.
 
     Nothing changes when they are already there.
     """
@@ -362,7 +362,11 @@ def store_run(spec: RunSpec, workspace: Workspace) -> None:
         store_question_set(workspace.lake, load_questions(spec, name, workspace))
     now = datetime.now(UTC)
     stored = workspace.lake.read("runs", {"run_id": spec.run_id})
+    max_cost = workspace.options.max_cost
     if len(stored) and RunSpec.read(stored["spec"][0]) == spec:
+        if stored["max_cost_usd"][0] != max_cost:
+            of_now = stored.with_columns(max_cost_usd=pl.lit(max_cost, pl.Float64))
+            workspace.lake.replace("runs", of_now, {"run_id": spec.run_id})
         return
     if before := load_run(workspace.lake, spec.run_id):
         if differences(before, spec) and not _has_begun(before, workspace):
@@ -383,6 +387,7 @@ def store_run(spec: RunSpec, workspace: Workspace) -> None:
         "created_at": stored["created_at"][0] if len(stored) else now,
         "created_by": stored["created_by"][0] if len(stored) else workspace.settings.user,
         "updated_at": now,
+        "max_cost_usd": max_cost,
         "package_version": __version__,
         "platform": f"Python {platform.python_version()} on {platform.platform()}",
         **code_version(),

@@ -8,27 +8,45 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
-import duckdb
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.rendering.ensemble import EnsembleDocument
+from shaberi_dagster.reports.comparison import ComparisonReport, Side, read_runs
 from shaberi_dagster.reports.question_grid import MOST_SIDES
 from shaberi_dagster.reports.reading import fetch_frame
 from shaberi_dagster.viewer.web.ask import Ask, address
-from shaberi_dagster.viewer.web.pages import PAGES, Source, best_models
+from shaberi_dagster.viewer.web.pages import PAGES, Source, best_models, comparison_page, ensemble_page
 from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
 
+N_QUESTIONS = 5
 _SCRIPTS = ("vendor/hyparquet.min.js", "viewer.js", "heatmap.js")
 _ADDRESS = re.compile(r' (href|action|formaction)="(/[^"]*)"')
 
 
 @dataclass(frozen=True)
+class Contents:
+    """What a file has.
+
+    Attributes:
+        pages: Its pages by their addresses.
+        n_questions: Of how many questions, those that come first on its page of questions, the answers follow.
+        tags: Scores of all runs with these tags are in it; none means all.
+        run_ids: Scores of these runs are in it; none means all.
+    """
+
+    pages: Mapping[Ask, Shown]
+    n_questions: int
+    tags: Sequence[str] = ()
+    run_ids: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class FileRequest:
-    """What the file is about.
+    """What a file about the whole lake is to have.
 
     Attributes:
         models: Two to five to compare question by question, each a model or MODEL@@TAG; none means the best two.
@@ -42,51 +60,82 @@ class FileRequest:
     tags: Sequence[str] = ()
     judges: Sequence[str] = ()
     pipeline: str | None = None
-    n_questions: int = 5
+    n_questions: int = N_QUESTIONS
 
 
-def write_html(catalog: duckdb.DuckDBPyConnection, warehouse: Path, request: FileRequest, now: datetime) -> str:
-    """The file: leaderboard, comparison, questions, the answers to some of them, and all scores as Parquet.
+def about_lake(source: Source, request: FileRequest) -> Contents:
+    """Leaderboard, questions and comparison of some models.
 
     Args:
-        catalog: The public views.
-        warehouse: The lake.
-        request: What it is about.
-        now: When it is made.
+        source: The lake.
+        request: What it is to have.
 
     Raises:
-        ConfigurationError: Nothing is selected, or there is no such model.
+        ConfigurationError: There is no such model; one cannot be compared, and more than five are not side by side.
     """
     if len(request.models) == 1 or len(request.models) > MOST_SIDES:
         raise ConfigurationError(f"name two to {MOST_SIDES} models to compare, or none for the best two")
-    source = Source(catalog, warehouse)
     common = [("judge", one) for one in request.judges] + [("passes", request.pipeline or "")]
-    asks = [Ask("/", (*common, *(("tag", one) for one in request.tags)))]
-    models = list(request.models) or best_models(source, asks[0])
-    shown = [PAGES["/"](source, asks[0])]
-    if models:
-        chosen = Ask("/questions", (*common, *(("m", one) for one in models)))
-        asks += [chosen, _asked(chosen.link("/compare", m=models))]
-        shown += [PAGES[ask.path](source, ask) for ask in asks[1:]]
-        grid = shown[1].values
-        asks += [_asked(grid["open"](row)) for row in grid["shown"][: request.n_questions]]
-        shown += [PAGES[ask.path](source, ask) for ask in asks[3:]]
-    return _file(catalog, asks, shown, request, now)
+    leaderboard = Ask("/", (*common, *(("tag", one) for one in request.tags)))
+    models = list(request.models) or best_models(source, leaderboard)
+    chosen = (*common, *(("m", one) for one in models))
+    asks = [leaderboard, *([Ask("/questions", chosen), Ask("/compare", chosen)] if models else [])]
+    return Contents({ask: PAGES[ask.path](source, ask) for ask in asks}, request.n_questions, tags=request.tags)
 
 
-def _file(
-    catalog: duckdb.DuckDBPyConnection,
-    asks: Sequence[Ask],
-    shown: Sequence[Shown],
-    request: FileRequest,
-    now: datetime,
-) -> str:
-    places = {_key(address(ask.path, ask.items)): f"page-{number}" for number, ask in enumerate(asks)}
+def about_comparison(source: Source, report: ComparisonReport) -> Contents:
+    """A comparison, and the questions of both.
+
+    Args:
+        source: The lake.
+        report: The comparison.
+    """
+    asked, sides = report.request, (report.a, report.b)
+    a, b = (_named(side, given, asked.tag) for side, given in zip(sides, (asked.a, asked.b), strict=True))
+    benchmarks = [] if asked.benchmarks == "all" else asked.benchmarks.split(",")
+    how = [("judge", one) for one in asked.judges] + [("benchmark", one.strip()) for one in benchmarks]
+    chosen = (("m", a), ("m", b), *how, ("passes", asked.pipeline))
+    grid = Ask("/questions", chosen)
+    pages = {Ask("/compare", chosen): comparison_page({(a, b): report}), grid: PAGES[grid.path](source, grid)}
+    return Contents(pages, N_QUESTIONS, run_ids=[run_id for side in sides for run_id in side.run_ids])
+
+
+def about_ensemble(source: Source, document: EnsembleDocument) -> Contents:
+    """What an ensemble adds, what the gate says if there is one, and the questions, beside those of the baseline.
+
+    Args:
+        source: The lake.
+        document: Report and gate.
+    """
+    gate, run_id = document.gate, document.report.spec.run_id
+    scored = {row["run_id"] for row in read_runs(source.catalog)}
+    run_ids = [one for one in dict.fromkeys([*([gate.baseline_run_id] if gate else []), run_id]) if one in scored]
+    pages = {Ask("/ensemble", (("run", run_id),)): ensemble_page(document)}
+    if run_ids:
+        grid = Ask("/questions", tuple(("m", one) for one in run_ids))
+        pages[grid] = PAGES[grid.path](source, grid)
+    return Contents(pages, N_QUESTIONS, run_ids=[*run_ids, run_id])
+
+
+def write_html(source: Source, contents: Contents, now: datetime) -> str:
+    """The file: its pages, the answers to some questions, and all scores as Parquet.
+
+    Args:
+        source: The lake.
+        contents: What it has.
+        now: When it is made.
+    """
+    pages = dict(contents.pages)
+    for grid in [page.values for ask, page in contents.pages.items() if ask.path == "/questions"]:
+        answers = [_asked(grid["open"](row)) for row in grid["shown"][: contents.n_questions]]
+        pages |= {ask: PAGES[ask.path](source, ask) for ask in answers}
+    places = {_key(address(ask.path, ask.items)): f"page-{number}" for number, ask in enumerate(pages)}
     sections = [
         _linked(render(page, ask, "section.html", place=place), places)
-        for page, ask, place in zip(shown, asks, places.values(), strict=True)
+        for (ask, page), place in zip(pages.items(), places.values(), strict=True)
     ]
-    scores = fetch_frame(catalog, "score_lists", tags=list(request.tags) or None).to_arrow()
+    chosen = {"tags": list(contents.tags) or None, "run_ids": list(contents.run_ids) or None}
+    scores = fetch_frame(source.catalog, "score_lists", **chosen).to_arrow()
     parquet = io.BytesIO()
     pq.write_table(scores, parquet, compression="snappy", write_statistics=False)
     style = (STATIC / "viewer.css").read_text(encoding="utf-8")
@@ -97,12 +146,12 @@ def _file(
         "style": Markup(style),  # noqa: S704  (our own)
         "scripts": [Markup(script) for script in scripts],  # noqa: S704
         "parquet": base64.b64encode(parquet.getvalue()).decode(),
-        "contents": [(place, page.title) for page, place in zip(shown, places.values(), strict=True)],
+        "contents": [(place, page.title) for page, place in zip(pages.values(), places.values(), strict=True)],
         "sections": [Markup(section) for section in sections],  # noqa: S704  (escaped by its template)
         "made": f"{now:%Y-%m-%d %H:%M} UTC",
         "n_runs": scores.group_by(["model", "run_tag"]).aggregate([]).num_rows,
     }
-    return render(Shown("file.html", "Shaberi report", values), asks[0])
+    return render(Shown("file.html", "Shaberi report", values), next(iter(pages)))
 
 
 def _linked(section: str, places: Mapping[tuple[str, tuple[tuple[str, str], ...]], str]) -> str:
@@ -116,14 +165,21 @@ def _linked(section: str, places: Mapping[tuple[str, tuple[tuple[str, str], ...]
 
 
 def _key(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """What an address asks for, in whatever order."""
+    """What an address asks for, in whatever order; of a comparison only whose: a file has one of the same models."""
     ask = _asked(text)
-    return ask.path, tuple(sorted(ask.items))
+    return ask.path, tuple(sorted(one for one in ask.items if ask.path != "/compare" or one[0] == "m"))
 
 
 def _asked(text: str) -> Ask:
     parts = urlsplit(text)
     return Ask(parts.path, tuple(parse_qsl(parts.query)))
+
+
+def _named(side: Side, given: str, tag: str | None) -> str:
+    """A side as pages are asked for it: a run, or what several runs were named by."""
+    if len(side.run_ids) == 1:
+        return side.run_ids[0]
+    return f"{given}@@{tag}" if tag and given == side.model else given
 
 
 def _hash(text: str) -> str:

@@ -7,7 +7,8 @@ with by_question as (
     where pipeline = 'baseline'
       and strategy is null
       and score is not null
-      and ($tags is null or run_tag in (select unnest($tags)))
+      and ($tags is null or list_contains($tags, run_tag))
+      and ($run_ids is null or list_contains($run_ids, run_id))
     group by all
 )
 select

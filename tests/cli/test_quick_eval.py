@@ -1,6 +1,7 @@
 """`quick-eval` and `generate-cache`: samples that are paid for once, a report with its numbers, and the gate."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -350,8 +351,14 @@ def test_the_gate_passes_an_equal_run_fails_a_worse_one_and_says_where_nothing_i
 
     mock.options.script = replies(lambda *_: False)
     for gate in ("paired", "fisher"):
-        worse = quick(mock, sums, *common, "--tag", "bad", "--fresh", "--baseline", "main", "--gate", gate)
+        file = tmp_path / "pages" / f"{gate}.html"
+        checked = ("--baseline", "main", "--gate", gate, "--html", str(file))
+        worse = quick(mock, sums, *common, "--tag", "bad", "--fresh", *checked)
         assert (worse.code, document_of(worse)["gate"]["passed"]) == (1, False)
+        report, questions, *answers = re.findall(r"<h1>(.*?)</h1>", page := file.read_text(encoding="utf-8"))
+        assert (report, questions) == ("Ensemble", f"Questions of {MODEL} · {MODEL}")
+        assert len(answers) == 5 + 1
+        assert f"Regression gate {gate}" in page
 
 
 def test_a_baseline_that_is_not_there_is_told_before_any_call(mock: MockEndpoint, sums: Path) -> None:

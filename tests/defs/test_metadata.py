@@ -123,3 +123,12 @@ def test_every_column_says_what_it_means(table: str) -> None:
     assert [column.name for column in schema.columns] == [column.name for column in TABLES[table].columns]
     assert all(column.description for column in schema.columns)
     assert all(re.fullmatch(r"[A-Z][A-Za-z0-9()]*", column.type) for column in schema.columns)
+
+
+def test_metrics_name_the_page_of_their_questions():
+    metadata = materialize_result(_KEY, [_outcome(run_id="org__m`x@@t", stage="metrics")], []).metadata
+
+    page = "/questions?m=org__m%60x@@t&benchmark=elyza"
+    assert f"`shaberi view '{page}'`" in metadata["in a browser"].value
+    assert f"(http://127.0.0.1:8321{page})" in metadata["in a browser"].value
+    assert "in a browser" not in materialize_result(_KEY, [_outcome()], []).metadata

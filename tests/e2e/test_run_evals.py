@@ -38,6 +38,7 @@ def test_two_judges_score_all_four_benchmarks(first_run: Evaluated) -> None:
     assert f"{_N_QUESTIONS}/{_N_QUESTIONS}" in finished.out
     assert "judgements rakuda (judge-b) 5/5" in finished.err
     assert "no call was made" not in finished.err
+    assert finished.err.splitlines()[-1] == "In a browser: shaberi view '/run?run=org__model@@default'"
 
 
 def test_the_same_command_again_makes_no_call_says_so_and_shows_the_same_scores(evaluated: Evaluated) -> None:

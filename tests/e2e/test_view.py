@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.viewer.html import FileRequest, write_html
+from shaberi_dagster.viewer.html import FileRequest, about_lake, write_html
+from shaberi_dagster.viewer.web.pages import Source
 from tests.conftest import BROWSER
 from tests.viewer.site import make_lake, served
 
@@ -196,8 +197,8 @@ def test_pictures_for_the_documentation(browser, site):
 
 def test_the_file_is_drawn_without_a_server_and_asks_nobody_for_anything(browser, site, tmp_path):
     with open_catalog(site.warehouse) as catalog:
-        request = FileRequest(models=["best", "hostile"], n_questions=5)
-        text = write_html(catalog, site.warehouse, request, datetime.now(UTC))
+        source = Source(catalog, site.warehouse)
+        text = write_html(source, about_lake(source, FileRequest(["best", "hostile"])), datetime.now(UTC))
     file = tmp_path / "report.html"
     file.write_text(text, encoding="utf-8")
 

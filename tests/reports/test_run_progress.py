@@ -79,6 +79,36 @@ def test_calls_are_counted_while_another_process_holds_the_journal(warehouse):
     assert not progress(warehouse).live
 
 
+def test_scores_and_cost_of_calls_that_are_on_their_way_count(warehouse):
+    path = warehouse / JOURNALS / f"{RUN}.judgements.jsonl"
+
+    def costing(one):
+        return 0.25 if one["prompt_tokens"] == 10 else None
+
+    def seen():
+        with open_catalog(warehouse) as catalog:
+            return read_run(catalog, warehouse, RUN, NOW, costing)
+
+    before = seen()
+    try:
+        with Journal.open(path, RUN, "judgements") as journal:
+            journal.append(call(1, model="judge-a", content="ok.\nFINAL SCORE: 4"), LABELS)
+            journal.append(call(2, model="judge-a", content="FINAL SCORE: 7.5"), LABELS)
+            journal.append(call(3, model="judge-a", content="hm", usage=Usage(None, None)), LABELS)
+            first = seen()
+            journal.append(call(4, model="judge-a", content="FINAL SCORE: 4"), LABELS | {"purpose": "fallback"})
+            journal.append(call(5, model="judge-a", content="FINAL SCORE: 4"), LABELS | {"purpose": "answer"})
+            second = seen()
+    finally:
+        path.unlink()
+
+    assert before.scores == {("judge-a", "rakuda"): {2: 1, 4: 2}}
+    assert first.scores == {("judge-a", "rakuda"): {2: 1, 4: 3, 7: 1}}
+    assert second.scores == {("judge-a", "rakuda"): {2: 1, 4: 4, 7: 1}}
+    assert (first.cost_usd - before.cost_usd, second.cost_usd - before.cost_usd) == (0.5, 1.0)
+    assert first.calls_without_price - before.calls_without_price == 1
+
+
 def test_a_journal_in_the_place_of_another_is_counted_from_its_beginning(warehouse):
     path = warehouse / JOURNAL_FOLDER / f"{RUN}.answers.jsonl"
     try:

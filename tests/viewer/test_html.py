@@ -15,7 +15,8 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.viewer.html import FileRequest, write_html
+from shaberi_dagster.viewer.html import FileRequest, about_lake, write_html
+from shaberi_dagster.viewer.web.pages import Source
 from shaberi_dagster.viewer.web.templates import STATIC
 from tests.viewer.site import make_lake
 
@@ -34,7 +35,13 @@ def warehouse(tmp_path_factory):
 
 def written(warehouse, **request):
     with open_catalog(warehouse) as catalog:
-        return write_html(catalog, warehouse, FileRequest(**request), NOW)
+        source = Source(catalog, warehouse)
+        return write_html(source, about_lake(source, FileRequest(**request)), NOW)
+
+
+def scores_in(text):
+    (encoded,) = re.findall(r'<script type="text/plain" id="parquet">([^<]*)</script>', text)
+    return pl.read_parquet(io.BytesIO(base64.b64decode(encoded)))
 
 
 def titles(text):
@@ -66,8 +73,7 @@ def test_links_lead_to_what_is_in_the_file_and_to_nothing_else(warehouse):
 def test_all_scores_are_in_it_as_parquet(warehouse):
     text = written(warehouse)
 
-    (encoded,) = re.findall(r'<script type="text/plain" id="parquet">([^<]*)</script>', text)
-    scores = pl.read_parquet(io.BytesIO(base64.b64decode(encoded)))
+    scores = scores_in(text)
     own = scores.filter(model="hostile", judge="judge-a")
     assert own["scores"].to_list() == [[1, 2, 3, 5]]
     assert own["positions"].to_list() == [[1, 2, 3, 5]]
@@ -96,6 +102,25 @@ def test_the_command_writes_the_file_and_says_what_it_cannot(warehouse, tmp_path
         written(warehouse, models=["best"])
     with pytest.raises(ConfigurationError, match="--html"):
         CliRunner().invoke(app, ["report"], catch_exceptions=False)
+
+
+def test_a_comparison_is_a_file_with_the_questions_and_answers_of_both(warehouse, tmp_path, monkeypatch):
+    monkeypatch.setenv("SHABERI_WAREHOUSE", str(warehouse))
+    target = tmp_path / "deep" / "compared.html"
+    arguments = ["compare", "best", "second", "--tag", "legacy", "--judge", "judge-b", "--null-policy", "zero"]
+
+    told = CliRunner().invoke(app, [*arguments, "--html", str(target)])
+
+    assert re.search(r"compared\.html: 0\.\d MB", told.stderr)
+    text = target.read_text(encoding="utf-8")
+    comparison, questions, *answers, scores = titles(text)
+    assert (comparison, questions, scores) == ("Comparison", "Questions of best · second", "All scores")
+    assert len(answers) == 5
+    assert "judge judge-b" in text
+    assert "Null policy zero" in text
+    assert set(scores_in(text)["model"]) == {"best", "second"}
+    links = re.findall(r'href="#([^"]*)"[^>]*>(questions where|is the difference real)', text)
+    assert set(links) == {("page-0", "is the difference real"), ("page-1", "questions where")}
 
 
 def test_vendored_scripts_are_what_their_list_says_and_small():

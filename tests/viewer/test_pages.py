@@ -170,7 +170,7 @@ def test_characters_that_hide_or_turn_a_text_around_are_visible(site):
     assert not set(text) & set("\u202e\u2066\u200b\x1b")
 
 
-@pytest.mark.parametrize("path", [path for path in PAGES if path not in {"/question", "/call", "/prompt"}])
+@pytest.mark.parametrize("path", [path for path in PAGES if path not in {"/question", "/decision", "/call", "/prompt"}])
 def test_each_page_opens(path, site):
     address = f"{path}?m=best&m=second&q=" + quote("回答")
     run_id = re.findall(r"run=([^\"&]*)", site.get("/runs").text)[0]
@@ -286,3 +286,10 @@ def test_the_pages_do_not_load_dagster():
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
     assert done.stdout == "[]\n"
+
+
+def test_without_decisions_it_is_said_how_to_make_one(site):
+    missing = site.get("/decision?decision=none")
+
+    assert "No decision yet: shaberi decide" in site.get("/decisions").text
+    assert (missing.status, "no decision none" in missing.text) == (404, True)

@@ -3,6 +3,7 @@
 import re
 import tarfile
 
+import polars as pl
 import pytest
 
 from tests.kept_lake.contents import ARCHIVE, workspace_of
@@ -78,3 +79,15 @@ def test_an_ensemble_is_reported_with_its_strategies(site):
     assert "single <b>" in page
     assert "elo" in page.split("<h2>", 1)[1]
     assert site.get("/ensemble").status == 200
+
+
+def test_a_run_at_work_shows_its_cost_against_what_may_be_spent(folder, site):
+    run_id = "kept-killed-answers@@default"
+    lake = workspace_of(folder).lake
+    row = lake.read("runs", {"run_id": run_id})
+    lake.replace("runs", row.with_columns(max_cost_usd=pl.lit(5.0)), {"run_id": run_id})
+
+    page = site.get(f"/run?run={run_id}").text
+
+    assert re.search(r"cost so far \$[\d.]+ of the \$5.00 that may be spent <progress max=\"5.0\"", page)
+    assert "may be spent" not in site.get("/run?run=kept-passes@@default").text

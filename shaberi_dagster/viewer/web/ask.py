@@ -1,5 +1,6 @@
 """What a page is asked for: all of it stands in its address."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
@@ -56,13 +57,20 @@ class Ask:
         return self.to(**{name: [one for one in values if one != value] if value in values else [*values, value]})
 
 
+DEFAULT_PORT = 8321
+"""Where `shaberi view` listens unless it is told otherwise."""
 _KEPT = ("judge", "passes")
 
 
 def address(path: str, items: Iterable[tuple[str, str]]) -> str:
     """A path with its parameters; parameters without a value are left out."""
-    query = urlencode([one for one in items if one[1]], quote_via=quote)
+    query = urlencode([one for one in items if one[1]], quote_via=quote, safe="@")
     return quote(path) + (f"?{query}" if query else "")
+
+
+def command_for(page: str) -> str:
+    """The command that opens a page in a browser."""
+    return shlex.join(["shaberi", "view", page])
 
 
 def _pairs(parameters: Iterable[tuple[str, str | int | Sequence[str] | None]]) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import combinations
 from math import ceil
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -10,14 +11,16 @@ import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.rendering.comparison import ComparisonDocument
+from shaberi_dagster.rendering.decision import DecisionDocument
 from shaberi_dagster.rendering.document import Sentences
 from shaberi_dagster.rendering.ensemble import EnsembleDocument
-from shaberi_dagster.reports.comparison import ComparisonRequest
+from shaberi_dagster.reports.comparison import ComparisonReport, ComparisonRequest
 from shaberi_dagster.reports.comparison import compare as read_comparison
+from shaberi_dagster.reports.decision import DecisionReport, read_decision
 from shaberi_dagster.reports.ensemble import read_stored_report
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
 from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch
-from shaberi_dagster.reports.run_progress import read_run
+from shaberi_dagster.reports.run_progress import CostOf, read_run
 from shaberi_dagster.reports.score_reading import Selection, read_rankings
 from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, Answer, read_side_by_side
@@ -33,10 +36,12 @@ class Source(NamedTuple):
     Attributes:
         catalog: The public views, as the lake is now.
         warehouse: The lake's folder.
+        cost_of: What calls cost that are in no lake yet.
     """
 
     catalog: duckdb.DuckDBPyConnection
     warehouse: Path
+    cost_of: CostOf = lambda _: None
 
 
 Page = Callable[[Source, Ask], Shown]
@@ -120,12 +125,14 @@ def compare(source: Source, ask: Ask) -> Shown:
     models = ask.many("m")
     if len(models) < 2:  # noqa: PLR2004
         raise ConfigurationError("choose two models or more to compare")
-    pairs = [
-        (a, b, list(ComparisonDocument(read_comparison(source.catalog, _comparison(a, b, ask))).blocks(None)))
-        for place, a in enumerate(models)
-        for b in models[place + 1 :]
-    ]
-    return Shown("compare.html", "Comparison", {"pairs": pairs})
+    pairs = {(a, b): read_comparison(source.catalog, _comparison(a, b, ask)) for a, b in combinations(models, 2)}
+    return comparison_page(pairs)
+
+
+def comparison_page(pairs: Mapping[tuple[str, str], ComparisonReport]) -> Shown:
+    """Comparisons by what their two sides are asked for."""
+    shown = [(a, b, list(ComparisonDocument(report).blocks(None))) for (a, b), report in pairs.items()]
+    return Shown("compare.html", "Comparison", {"pairs": shown})
 
 
 def model(source: Source, ask: Ask) -> Shown:
@@ -148,7 +155,7 @@ def runs(source: Source, ask: Ask) -> Shown:
 
 def run(source: Source, ask: Ask) -> Shown:
     """A run, live while it works."""
-    progress = read_run(source.catalog, source.warehouse, ask.one("run"), datetime.now(UTC))
+    progress = read_run(source.catalog, source.warehouse, ask.one("run"), datetime.now(UTC), source.cost_of)
     run_row = progress.run
     return Shown("run.html", f"{run_row['model']} {run_row['run_tag']}", {"progress": progress, "live": progress.live})
 
@@ -183,6 +190,35 @@ def ensemble(source: Source, ask: Ask) -> Shown:
     except ConfigurationError as error:
         blocks = [Sentences([str(error)], "warning")]
     return Shown("ensemble.html", "Ensembles", {"runs": found, "run_id": run_id, "blocks": blocks})
+
+
+def ensemble_page(document: EnsembleDocument) -> Shown:
+    """What one run says of its ensemble, and a gate of it."""
+    values = {"runs": [], "run_id": document.report.spec.run_id, "blocks": list(document.blocks(None))}
+    return Shown("ensemble.html", "Ensemble", values)
+
+
+def decisions(source: Source, ask: Ask) -> Shown:
+    """All decisions between models, the one that changed last first."""
+    found = [DecisionReport(row, (), ()) for row in fetch(source.catalog, "decision_list")]
+    page, n_pages, shown = _paged(found, ask)
+    return Shown("decisions.html", "Decisions", {"decisions": shown, "page": page, "n_pages": n_pages})
+
+
+def decision(source: Source, ask: Ask) -> Shown:
+    """A decision with the curve of each pair, live while it is made."""
+    report = read_decision(source.catalog, ask.one("decision"))
+    live = report.decision["state"] == "running"
+    return Shown(
+        "decision.html",
+        report.verdict,
+        {
+            "report": report,
+            "curves": grouped(report.curve, lambda look: (look.a, look.b)),
+            "blocks": [] if live else list(DecisionDocument(report).blocks(None)),
+            "live": live,
+        },
+    )
 
 
 def cost(source: Source, ask: Ask) -> Shown:
@@ -241,6 +277,8 @@ PAGES: Mapping[str, Page] = {
     "/run": run,
     "/judges": judges,
     "/ensemble": ensemble,
+    "/decisions": decisions,
+    "/decision": decision,
     "/cost": cost,
     "/search": search,
     "/call": call,
@@ -275,6 +313,7 @@ def _grid_request(ask: Ask) -> GridRequest:
     return GridRequest(
         models=ask.many("m"),
         judges=ask.many("judge"),
+        benchmarks=ask.many("benchmark"),
         question_sets=ask.many("set"),
         categories=ask.many("category"),
         pipeline=ask.one("passes", BASELINE),

@@ -19,6 +19,8 @@ from starlette.staticfiles import StaticFiles
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
+from shaberi_dagster.reports.reading import check_choice
+from shaberi_dagster.reports.run_progress import CostOf
 from shaberi_dagster.viewer.web.access import Access, Guard, hosts_of, is_loopback
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import LIVE, PAGES, Page, Source, whole_text
@@ -27,14 +29,15 @@ from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
 _MOST_KEPT = 64
 
 
-def build_app(warehouse: Path, access: Access) -> Starlette:
+def build_app(warehouse: Path, access: Access, cost_of: CostOf = lambda _: None) -> Starlette:
     """All pages over a lake.
 
     Args:
         warehouse: The lake.
         access: Who may read.
+        cost_of: What calls cost that are in no lake yet.
     """
-    pages = _Pages(warehouse)
+    pages = _Pages(warehouse, cost_of)
     routes: list[BaseRoute] = [Route(path, partial(pages.answer, page)) for path, page in PAGES.items()]
     routes += [
         Route("/text", partial(_whole_text, warehouse)),
@@ -44,27 +47,34 @@ def build_app(warehouse: Path, access: Access) -> Starlette:
     return Starlette(routes=routes, middleware=[Middleware(Guard, access=access)])
 
 
-def serve(warehouse: Path, host: str, port: int, *, open_browser: bool) -> None:
+def serve(
+    warehouse: Path, host: str, port: int, page: str = "/", *, open_browser: bool, cost_of: CostOf = lambda _: None
+) -> None:
     """Serve the pages until Ctrl-C.
 
     Args:
         warehouse: The lake.
         host: Address to listen on; one that other machines reach asks for a token, which is printed.
         port: Port; 0: any that is free.
-        open_browser: Whether to open the first page.
+        page: The page to begin with, as its address has it from the / on.
+        open_browser: Whether to open it.
+        cost_of: What calls cost that are in no lake yet.
 
     Raises:
-        ConfigurationError: There is no lake, or the port is taken.
+        ConfigurationError: There is no lake or no such page, or the port is taken.
     """
+    check_choice("PAGE", page.partition("?")[0], tuple(PAGES))
     open_catalog(warehouse).close()
     listening = _listen(host, port)
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    url = f"http://{shown}:{listening.getsockname()[1]}{page}"
+    if token:
+        url += f"{'&' if '?' in page else '?'}token={token}"
     print(f"{url}  (Ctrl-C stops)", file=sys.stderr, flush=True)  # noqa: T201
     if open_browser:
         threading.Thread(target=webbrowser.open, args=[url], daemon=True).start()
-    app = build_app(warehouse, Access(hosts_of(host), token))
+    app = build_app(warehouse, Access(hosts_of(host), token), cost_of)
     with suppress(KeyboardInterrupt):
         uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none")).run([listening])
 
@@ -81,10 +91,11 @@ class _Pages:
 
     Args:
         warehouse: The lake.
+        cost_of: What calls cost that are in no lake yet.
     """
 
-    def __init__(self, warehouse: Path) -> None:
-        self._warehouse = warehouse
+    def __init__(self, warehouse: Path, cost_of: CostOf) -> None:
+        self._warehouse, self._cost_of = warehouse, cost_of
         self._kept: dict[tuple[Ask, str], str] = {}
 
     def answer(self, page: Page, request: Request) -> Response:
@@ -103,7 +114,7 @@ class _Pages:
             key = ask, repr(logged_versions(self._warehouse))
             if (kept := self._kept.get(key)) and ask.path not in LIVE:
                 return kept
-            made = render(page(Source(catalog, self._warehouse), ask), ask)
+            made = render(page(Source(catalog, self._warehouse, self._cost_of), ask), ask)
         self._kept = dict([*self._kept.items(), (key, made)][-_MOST_KEPT:])
         return made
 
