@@ -67,7 +67,7 @@ def materialize(
     own = [name for name in spec.benchmarks if name in benchmarks]
     if not own or (spec.is_partial and stage in DERIVED):
         return []
-    if spec.origin == "imported" and stage != "judgements":
+    if spec.origin == "imported" and stage not in {"judgements", "pass_outputs"}:
         return reprocess_imported(stage, [run_id], own, workspace)
     begin(run_id, workspace)
     try:
@@ -148,7 +148,7 @@ def is_up_to_date(spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str
     if not rows or RunSpec.read(rows[0][0]) != spec:
         return False
     states = orjson.loads(rows[0][1] or "{}")
-    if "metrics" in stages and any(states.get(name) != "complete" for name in benchmarks):
+    if "metrics" in stages and any(states.get(name) != "complete" for name in benchmarks if spec.is_made_here(name)):
         return False
     if not is_exported(lake, spec.run_id, folder):
         return False

@@ -284,7 +284,8 @@ class Evaluation:
         """Of the benchmarks that this command is about; the run may have others."""
         (text,) = self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["status_by_benchmark"]).row(0)
         states: dict[str, str] = orjson.loads(text)
-        return next((states[name] for name in self._benchmarks if states[name] != "complete"), "complete")
+        made = (states[name] for name in self._benchmarks if spec.is_made_here(name))
+        return next((state for state in made if state != "complete"), "complete")
 
     def _announce(self, note: Callable[[str], object]) -> None:
         spec = self.spec

@@ -18,7 +18,7 @@ def reprocess_runs(
 
     Args:
         settings: Where the lake and the instance are.
-        passes: One more pipeline; none: those there are (an imported run gets those of all imported runs chosen).
+        passes: One more pipeline; none: those there are.
         options: Settings of the passes, `NAME.SETTING=VALUE`.
         models: Only these; none means all.
         tags: Only runs with these tags or base tags; none means all.

@@ -17,8 +17,7 @@ from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
 from shaberi_dagster.defs.submission import refuse_other_content
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.legacy.reprocess import imported_among, reprocess_imported
-from shaberi_dagster.passes.registry import make_pipeline
+from shaberi_dagster.legacy.reprocess import add_to_imported, made_together, reprocess_imported
 from shaberi_dagster.reports.gate import regression_checks
 from shaberi_dagster.runs.planning import add_pipeline, load_source, store_question_set
 from shaberi_dagster.runs.spec import CallOptions
@@ -114,20 +113,20 @@ def _bring_up_to_date(
     # Stages, and runs of one command, have one budget.
     workspace = resource.workspace(context.log, options, context.run.tags.get(COMMAND_TAG, context.run.run_id))
     names = [name for name in ALL_BENCHMARKS if dg.AssetKey([stage, name]) in context.selected_asset_keys]
-    imported = imported_among(context.partition_keys, workspace.lake)
+    together = made_together(stage, context.partition_keys, workspace.lake)
     outcomes = []
     with canceled_when_interrupted(context):
-        # An imported run is judged like any other; whatever takes no call is done for many of them at once.
-        for run_id in (one for one in context.partition_keys if stage == "judgements" or one not in imported):
+        for run_id in (one for one in context.partition_keys if one not in together):
             refuse_other_content(context.run, run_id, workspace)
             if asked.passes:
                 add_pipeline(run_id, asked.passes, asked.pass_options, workspace)
             with endpoint_slots(stage, run_id, workspace, context, judging.judges):
                 made = materialize(stage, run_id, names, workspace, judging.judges, reprocess=judging.reprocess)
             outcomes += _gated(made, gate.baseline, workspace.settings.warehouse)
-        if imported and stage != "judgements":
-            pipelines = [make_pipeline(asked.passes, asked.pass_options)] if asked.passes else []
-            outcomes += reprocess_imported(stage, imported, names, workspace, pipelines, anew=judging.reprocess)
+        if together:
+            if asked.passes:
+                add_to_imported(together, asked.passes, asked.pass_options, workspace)
+            outcomes += reprocess_imported(stage, together, names, workspace, anew=judging.reprocess)
     for name in names:
         own = [outcome for outcome in outcomes if outcome.benchmark == name]
         if len(own) == 1:  # of several no texts are shown

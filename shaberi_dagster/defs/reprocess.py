@@ -16,9 +16,8 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import stored_spec
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.reprocess import STAGES as IMPORTED_STAGES
-from shaberi_dagster.legacy.reprocess import imported_among, reprocess_imported
+from shaberi_dagster.legacy.reprocess import add_to_imported, imported_among, reprocess_imported
 from shaberi_dagster.names import check_known
-from shaberi_dagster.passes.registry import make_pipeline
 from shaberi_dagster.publishing import published_at_the_end
 from shaberi_dagster.runs.planning import add_pipeline
 from shaberi_dagster.runs.spec import CallOptions, is_cache
@@ -66,10 +65,11 @@ def reprocess_runs(
     place = workspace.workspace(context.log)
     chosen = chosen_runs(place.lake, config.models, config.tags)
     imported = imported_among(chosen, place.lake)
-    pipelines = [make_pipeline(config.passes, config.pass_options)] if config.passes else []
     with canceled_when_interrupted(context), published_at_the_end(place):
+        if imported and config.passes:
+            add_to_imported(imported, config.passes, config.pass_options, place)
         for stage in IMPORTED_STAGES if imported else ():
-            outcomes = reprocess_imported(stage, imported, list(BENCHMARKS), place, pipelines, anew=not pipelines)
+            outcomes = reprocess_imported(stage, imported, list(BENCHMARKS), place, anew=not config.passes)
             known = set(context.instance.get_dynamic_partitions(RUNS_NAME))
             for key in {dg.AssetKey([stage, one.benchmark]) for one in outcomes}:
                 # Dagster has an event for each partition of each asset and takes 8 ms for it: only the first one.

@@ -1,6 +1,8 @@
-"""Passes over imported runs: pass outputs, scores and metrics of many runs at once; no call is made."""
+"""What takes no call of imported runs: pass outputs, scores and metrics of many runs at once."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -11,11 +13,12 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.pipeline import BASELINE, Passes
-from shaberi_dagster.passes.registry import make_pass
+from shaberi_dagster.passes.registry import make_pass, make_pipeline
+from shaberi_dagster.runs.planning import with_pipeline
 from shaberi_dagster.runs.spec import LEGACY_KIND, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.metrics import measure_runs, set_status
-from shaberi_dagster.stages.pass_outputs import examine_imported
+from shaberi_dagster.stages.pass_outputs import examine_imported, passes_of
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.stages.scores import score_runs
 
@@ -31,29 +34,71 @@ def imported_among(run_ids: Sequence[str], lake: Lake) -> list[str]:
     return sorted(set(run_ids) & set(runs_of_trees(lake)["run_id"]))
 
 
+def made_together(stage: str, run_ids: Sequence[str], lake: Lake) -> list[str]:
+    """Those of the runs that `reprocess_imported` makes a stage of, all at once, since it takes no call.
+
+    Args:
+        stage: One of `stages.result.STAGES`.
+        run_ids: Any runs.
+        lake: Where they are.
+    """
+    imported = imported_among(run_ids, lake)
+    if stage == "pass_outputs":
+        return [run_id for run_id, spec in _specs(imported, lake).items() if not _asks(spec)]
+    return [] if stage == "judgements" else imported
+
+
 def runs_of_trees(lake: Lake) -> pl.DataFrame:
-    """run_id, model, run_tag, base_tag, run_number and spec of the runs that were imported from legacy trees."""
-    runs = lake.read("runs", columns=["run_id", "model", "run_tag", "base_tag", "run_number", "spec"])
-    return runs.filter(OF_TREE)
+    """The rows of `runs` that were imported from legacy trees."""
+    return lake.read("runs").filter(OF_TREE)
+
+
+def add_to_imported(
+    run_ids: Sequence[str], passes: Sequence[str], options: Sequence[str], workspace: Workspace
+) -> None:
+    """Give imported runs one more pipeline, all in one commit.
+
+    Args:
+        run_ids: The runs.
+        passes: Names of passes, in order.
+        options: Settings of these passes, `NAME.SETTING=VALUE`.
+        workspace: Where to read and write.
+
+    Raises:
+        ConfigurationError: There is no such pass or setting, or a pass asks a model.
+    """
+    if asking := [one.name for one in make_pipeline(passes, options) if one.asks]:
+        raise ConfigurationError(
+            f"pass {asking[0]} asks a model, which is paid for one imported run at a time: "
+            f"run-evals --model M --tag T --passes {','.join(passes)}"
+        )
+    before = _specs(run_ids, workspace.lake)
+    specs = {run_id: with_pipeline(spec, passes, options) for run_id, spec in before.items()}
+    changed = [spec for run_id, spec in specs.items() if spec != before[run_id]]
+    if not changed:
+        return
+    keys = {"run_id": [spec.run_id for spec in changed]}
+    now = pl.DataFrame(
+        [(spec.run_id, spec.model_dump_json(), spec.spec_hash) for spec in changed],
+        ["run_id", "spec", "spec_hash"],
+        orient="row",
+    )
+    rows = workspace.lake.read("runs", keys).update(now, on="run_id").with_columns(updated_at=datetime.now(UTC))
+    workspace.lake.replace("runs", rows, keys)
 
 
 def reprocess_imported(
-    stage: str,
-    run_ids: Sequence[str],
-    benchmarks: Sequence[str],
-    workspace: Workspace,
-    pipelines: Sequence[Passes] = (),
-    *,
-    anew: bool = False,
+    stage: str, run_ids: Sequence[str], benchmarks: Sequence[str], workspace: Workspace, *, anew: bool = False
 ) -> list[StageResult]:
     """Make a stage of imported runs anew.
+
+    Nobody is asked: what passes that ask a model have found stands.
 
     Args:
         stage: One of `STAGES`.
         run_ids: The runs; those that were not imported from legacy trees are left out.
         benchmarks: Which of their benchmarks.
         workspace: Where to read and write.
-        pipelines: Passes in order, beside those that the runs have already.
         anew: Let today's versions of the passes look at what earlier ones have seen.
 
     Returns:
@@ -66,23 +111,27 @@ def reprocess_imported(
         raise ConfigurationError(
             f"run {run_ids[0]} was imported and cannot be continued: only its {', '.join(STAGES)} can be made anew"
         )
-    runs = runs_of_trees(workspace.lake).filter(pl.col("run_id").is_in(list(run_ids)))
-    planned = _planned(runs, benchmarks, workspace.lake)
-    everything = _all_pipelines(workspace.lake, planned["run_id"].unique().to_list(), pipelines)
-    for name in planned["benchmark"].unique().sort():
-        own = planned.filter(benchmark=name)
-        judges = own.select("run_id", "benchmark", judge="judges").explode("judge")
-        if stage == "pass_outputs":
-            examine_imported(own["run_id"].to_list(), [name], everything, workspace, anew=anew)
-        if stage == "scores" or (stage == "pass_outputs" and pipelines):
-            # Only its scores remember an imported run's pipelines, so new ones are there from the first stage on.
-            score_runs(judges, everything, workspace)
-        if stage == "metrics":
-            measure_runs(own.drop("judges").with_columns(n_questions="n_planned"), workspace)
+    specs = _specs(run_ids, workspace.lake)
+    planned = _planned(specs.values(), benchmarks, workspace.lake)
+    names = planned["benchmark"].unique().sort()
     if stage == "metrics":
-        for spec in map(RunSpec.read, runs["spec"]):
+        for name in names:
+            of_benchmark = planned.filter(benchmark=name).drop("judges")
+            measure_runs(of_benchmark.with_columns(n_questions="n_planned"), workspace)
+        for spec in specs.values():
             if spec.judges:
                 set_status(spec, workspace)
+    else:
+        for some, pipelines in _by_pipelines(specs, workspace.lake):
+            for name in names:
+                own = planned.filter(pl.col("run_id").is_in(some), benchmark=name)
+                if own.is_empty():
+                    continue
+                if stage == "pass_outputs":
+                    examine_imported(own["run_id"].to_list(), [name], pipelines, workspace, anew=anew)
+                else:
+                    judges = own.select("run_id", "benchmark", judge="judges").explode("judge")
+                    score_runs(judges, pipelines, workspace)
     nothing = pl.DataFrame()
     return [
         StageResult(run_id, stage, name, {"rows": n_planned, "judges": judges}, nothing)
@@ -90,30 +139,40 @@ def reprocess_imported(
     ]
 
 
-def _planned(runs: pl.DataFrame, benchmarks: Sequence[str], lake: Lake) -> pl.DataFrame:
+def _specs(run_ids: Sequence[str], lake: Lake) -> dict[str, RunSpec]:
+    """Those of the imported ones of these runs."""
+    runs = runs_of_trees(lake).filter(pl.col("run_id").is_in(list(run_ids))).sort("run_id")
+    return {run_id: RunSpec.read(spec) for run_id, spec in runs.select("run_id", "spec").iter_rows()}
+
+
+def _asks(spec: RunSpec) -> bool:
+    """Whether a pass of the run asks a model."""
+    return any(one.endpoint for pipeline in spec.passes for one in pipeline)
+
+
+def _planned(specs: Iterable[RunSpec], benchmarks: Sequence[str], lake: Lake) -> pl.DataFrame:
     """run_id, base_tag, run_number, benchmark, n_planned and judges, where there is a judge.
 
     Those of the import count, and whoever has judged the run since.
     """
-    rows: list[dict[str, Any]] = []
-    for row in runs.iter_rows(named=True):
-        spec = RunSpec.read(row["spec"])
-        rows += [
-            {
-                "run_id": row["run_id"],
-                "base_tag": row["base_tag"],
-                "run_number": row["run_number"],
-                "benchmark": name,
-                "n_planned": spec.n_planned(name),
-            }
-            for name in spec.benchmarks
-            if name in benchmarks and name in BENCHMARKS
-        ]
+    rows = [
+        {
+            "run_id": spec.run_id,
+            "base_tag": spec.base_tag,
+            "run_number": spec.run_number,
+            "benchmark": name,
+            "n_planned": spec.n_planned(name),
+        }
+        for spec in specs
+        for name in spec.benchmarks
+        if name in benchmarks and name in BENCHMARKS
+    ]
     texts = dict.fromkeys(("run_id", "base_tag", "benchmark"), pl.String())
     numbers = dict.fromkeys(("run_number", "n_planned"), pl.Int64())
     planned = pl.DataFrame(rows, schema={**texts, **numbers})
+    run_ids = planned["run_id"].unique().to_list()
     judged = (
-        lake.scan("judgements", {"run_id": runs["run_id"].to_list()}, ["run_id", "benchmark", "judge", "superseded"])
+        lake.scan("judgements", {"run_id": run_ids}, ["run_id", "benchmark", "judge", "superseded"])
         .filter(~pl.col("superseded"))
         .group_by("run_id", "benchmark")
         .agg(judges=pl.col("judge").unique().sort())
@@ -122,28 +181,43 @@ def _planned(runs: pl.DataFrame, benchmarks: Sequence[str], lake: Lake) -> pl.Da
     return planned.join(judged, on=["run_id", "benchmark"], maintain_order="left")
 
 
-def _all_pipelines(lake: Lake, run_ids: Sequence[str], pipelines: Sequence[Passes]) -> list[Passes]:
-    """The longest pipelines that some of the runs have, with the settings that they have now, and these."""
-    if not run_ids:
-        return list(pipelines)
-    known = lake.read("scores", {"run_id": run_ids}, ["pipeline"])["pipeline"].unique().to_list()
-    longest = [name for name in known if not any(other.startswith(f"{name},") for other in known) and name != BASELINE]
+def _by_pipelines(specs: Mapping[str, RunSpec], lake: Lake) -> Iterator[tuple[list[str], list[Passes]]]:
+    """Runs that have the same pipelines, and these."""
+    remembered = _remembered(specs, lake)
+    alike: dict[tuple[bytes, tuple[str, ...]], list[str]] = defaultdict(list)
+    for run_id, spec in specs.items():
+        in_spec = orjson.dumps([[one.model_dump(mode="json") for one in pipeline] for pipeline in spec.passes])
+        alike[in_spec, remembered.get(run_id, ())].append(run_id)
+    for (_, names), run_ids in alike.items():
+        yield run_ids, [*_as_found(names, run_ids, lake), *passes_of(specs[run_ids[0]])]
+
+
+def _remembered(specs: Mapping[str, RunSpec], lake: Lake) -> dict[str, tuple[str, ...]]:
+    """By run, the longest pipelines of its scores that its spec has not: once only scores remembered them."""
+    rows = lake.read("scores", {"run_id": list(specs)}, ["run_id", "pipeline"]).unique() if specs else pl.DataFrame()
+    scored: dict[str, set[str]] = defaultdict(set)
+    for run_id, pipeline in rows.iter_rows():
+        scored[run_id].add(pipeline)
+    found = {}
+    for run_id, names in scored.items():
+        known = {",".join(one.name for one in pipeline) for pipeline in specs[run_id].passes}
+        every = names | known
+        longest = (one for one in every if one != BASELINE and not any(name.startswith(f"{one},") for name in every))
+        found[run_id] = tuple(sorted(set(longest) - known))
+    return found
+
+
+def _as_found(names: Sequence[str], run_ids: Sequence[str], lake: Lake) -> list[list[Pass[Any]]]:
+    """Pipelines by their names, with the settings that the passes had when they last found something in the runs."""
+    if not names:
+        return []
     columns = ["pass", "pass_config", "pass_version", "created_at"]
-    outputs = lake.read("pass_outputs", {"run_id": run_ids}, columns) if longest else pl.DataFrame()
-    latest = outputs.sort("created_at").unique("pass", keep="last") if longest else outputs
-    configs = {row["pass"]: (row["pass_config"], row["pass_version"]) for row in latest.iter_rows(named=True)}
-    asked = [[one.name for one in passes] for passes in pipelines]
-    stored = [name.split(",") for name in sorted(longest)]
-    return [
+    latest = lake.read("pass_outputs", {"run_id": run_ids}, columns).sort("created_at").unique("pass", keep="last")
+    settings = {row["pass"]: (row["pass_config"], row["pass_version"]) for row in latest.iter_rows(named=True)}
+
+    def made(name: str) -> Pass[Any]:
         # A pass without any finding (of answers without a text) has left no settings.
-        *(
-            [_stored_pass(one, *configs.get(one, ("{}", None))) for one in names]
-            for names in stored
-            if names not in asked
-        ),
-        *pipelines,
-    ]
+        config, version = settings.get(name, ("{}", None))
+        return make_pass(name, orjson.loads(config), version)
 
-
-def _stored_pass(name: str, config: str, version: str | None) -> Pass[Any]:
-    return make_pass(name, orjson.loads(config), version)
+    return [[made(one) for one in name.split(",")] for name in names]

@@ -116,32 +116,29 @@ def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = Tru
 
 
 def _judged_further(request: RunRequest, stored: RunSpec, workspace: Workspace) -> RunSpec:
-    """An imported run with more judges: its answers and questions stay what they are."""
+    """An imported run with more judges and passes: its answers and questions stay what they are."""
     if other := [name for name in _OF_ANSWERS if getattr(request, name) is not None]:
         raise ConfigurationError(
-            f"run {stored.run_id} was imported, so {' and '.join(other)} cannot be chosen: judges can be added to it; "
-            "its model is asked anew under another --tag"
-        )
-    if request.passes:
-        raise ConfigurationError(
-            f"run {stored.run_id} was imported: passes are applied to it by "
-            f"`shaberi reprocess --tag {stored.run_tag} --passes {','.join(request.passes)}`"
+            f"run {stored.run_id} was imported, so {' and '.join(other)} cannot be chosen: judges and passes can be "
+            "added to it; its model is asked anew under another --tag"
         )
     asked = {
         name: _asked_judges(request, stored, _entry(name, stored), workspace.prompts)
         for name in benchmarks_of(request, stored)
     }
-    if not any(asked.values()):
-        raise ConfigurationError(f"run {stored.run_id} was imported: name who is to judge it with --judge-model")
     judges = _judges(request, stored, asked, workspace.prompts)
+    passes = _passes(request, judges, stored)
+    if not (any(asked.values()) or passes or stored.passes):
+        raise ConfigurationError(
+            f"run {stored.run_id} was imported: name who is to judge it with --judge-model, or passes with --passes"
+        )
     benchmarks = {
         name: stored.benchmarks[name].model_copy(update={"judges": tuple(judge_names(name, list(models)))})
         for name, models in asked.items()
         if models
     }
-    return _with_plugins(
-        merged(stored, stored.model_copy(update={"benchmarks": benchmarks, "judges": judges})), benchmarks
-    )
+    added = {"benchmarks": benchmarks, "judges": judges, "passes": passes}
+    return _with_plugins(merged(stored, stored.model_copy(update=added)), asked)
 
 
 def _entry(name: str, stored: RunSpec | None) -> Benchmark:
@@ -333,9 +330,18 @@ def add_pipeline(run_id: str, passes: Sequence[str], options: Sequence[str], wor
     spec = load_run(workspace.lake, run_id)
     if spec is None:
         raise ConfigurationError(f"run {run_id} has no RunSpec: start it with run-evals or the job new_run")
+    store_run(with_pipeline(spec, passes, options), workspace)
+
+
+def with_pipeline(spec: RunSpec, passes: Sequence[str], options: Sequence[str]) -> RunSpec:
+    """A stored run's spec with one more pipeline.
+
+    Raises:
+        ConfigurationError: There is no such pass or setting.
+    """
     request = RunRequest(model=spec.model, passes=list(passes), pass_options=list(options))
     widened = merged(spec, spec.model_copy(update={"passes": _passes(request, spec.judges, spec)}))
-    store_run(_with_plugins(widened, [name for name in spec.benchmarks if name in ALL_BENCHMARKS]), workspace)
+    return _with_plugins(widened, [name for name in spec.benchmarks if name in ALL_BENCHMARKS])
 
 
 def load_run(lake: Lake, run_id: str) -> RunSpec | None:

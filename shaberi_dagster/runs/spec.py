@@ -578,6 +578,10 @@ class RunSpec(_Frozen):
         """Answers planned for a benchmark that are judged: its samples, and what each strategy makes of them."""
         return self.n_planned(benchmark) + self.n_questions(benchmark) * len(self.benchmarks[benchmark].strategies)
 
+    def is_made_here(self, benchmark: str) -> bool:
+        """Whether answers or judgements of a benchmark are made here, so that some can be missing."""
+        return self.origin == "own" or bool(self.benchmarks[benchmark].judges)
+
     def judge(self, name: str) -> JudgeSpec | None:
         """The settings of a judge; None of a rule alone."""
         model = _of_rule(name) if name.startswith(RULE) else name

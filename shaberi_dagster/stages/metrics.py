@@ -56,6 +56,8 @@ def measure_runs(planned: pl.DataFrame, workspace: Workspace) -> tuple[pl.DataFr
 def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *, changed: bool = False) -> str:
     """Store the state of the run: `complete` when each benchmark has every judge's metrics without failures.
 
+    An imported benchmark that nobody judges here stays in the state that its import left it in.
+
     Args:
         spec: The run.
         workspace: Where to read and write.
@@ -66,8 +68,9 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
         The run's state: `complete`, `partial`, `decision` (only what decisions asked) or `error`.
     """
     metrics = workspace.lake.read("metrics", {"run_id": spec.run_id, "null_policy": "legacy", "pipeline": BASELINE})
-    states: dict[str, str] = {}
-    for name in spec.benchmarks:
+    row = workspace.lake.read("runs", {"run_id": spec.run_id})
+    states: dict[str, str] = orjson.loads(row["status_by_benchmark"][0] or "{}")
+    for name in filter(spec.is_made_here, spec.benchmarks):
         judges, strategies = spec.benchmarks[name].judges, spec.benchmarks[name].strategies
         own = metrics.filter(benchmark=name, n_failed=0)
         found = set(own.select("judge", "strategy", "n_planned").iter_rows())
@@ -79,7 +82,6 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
     done = all(state == "complete" for state in states.values())
     status = "complete" if done else "error" if error else "decision" if spec.is_partial else "partial"
     by_benchmark = orjson.dumps(states).decode()
-    row = workspace.lake.read("runs", {"run_id": spec.run_id})
     if not changed and row.select("status", "status_by_benchmark").rows() == [(status, by_benchmark)]:
         return status
     now = datetime.now(UTC)

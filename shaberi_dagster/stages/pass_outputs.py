@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 import polars as pl
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
 from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling
 from shaberi_dagster.passes.base import Answer, Finding, Pass
@@ -249,7 +248,7 @@ def examine_imported(
     *,
     anew: bool = False,
 ) -> None:
-    """Examine the answers of many runs that have no RunSpec, by passes that ask no model.
+    """Examine the answers of many runs, by those of the passes that ask no model.
 
     Args:
         run_ids: Imported runs.
@@ -257,13 +256,8 @@ def examine_imported(
         pipelines: Passes in order.
         workspace: Where to read and write.
         anew: Let today's versions of the passes look at what earlier ones have seen.
-
-    Raises:
-        ConfigurationError: A pass asks a model: nothing says where, and for imported runs nothing may be paid.
     """
-    passes = distinct_passes(pipelines)
-    if asking := [one.name for one in passes if one.asks]:
-        raise ConfigurationError(f"pass {asking[0]} asks a model, which imported runs cannot: leave it out")
+    passes = [one for one in distinct_passes(pipelines) if one.asks is None]
     ordered = sorted(run_ids)
     for start in range(0, len(ordered), _RUNS_AT_ONCE):
         some = ordered[start : start + _RUNS_AT_ONCE]

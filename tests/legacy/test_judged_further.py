@@ -16,6 +16,7 @@ from tests.runs import asked_of, materialized, own_engine, stored_run
 pytestmark = pytest.mark.integration
 
 STAGES = ("judgements", "scores", "metrics")
+PASSED = ("judgements", "pass_outputs", "scores", "metrics")
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +49,10 @@ def scores(workspace) -> dict[str, tuple[int, int]]:
     return {
         judge: (scored, planned) for judge, scored, planned in metrics.select("judge", "n_scored", "n_planned").rows()
     }
+
+
+def scored(workspace) -> set[tuple[str, str]]:
+    return set(workspace.lake.read("metrics", {"null_policy": "legacy"}).select("judge", "pipeline").iter_rows())
 
 
 def test_a_new_judge_judges_what_was_imported_and_the_others_stand(imported, mock):
@@ -102,14 +107,36 @@ def test_judges_that_were_added_survive_an_import_of_more(imported, mock, tree):
     assert asked_of(mock, "judge-b") == 2
 
 
+def test_passes_of_an_imported_run_lower_all_its_scores_and_outlive_an_import(imported, mock, tree):
+    both = ask(mock, "judge-b", passes=["repetition", "lang_mixing"])
+    materialized(stored_run(imported, both), imported, *PASSED)
+    pipelines = {"baseline", "repetition", "repetition,lang_mixing"}
+    assert scored(imported) == {(judge, one) for judge in ("a", "judge-b") for one in pipelines}
+
+    tree.judgements("elyza", rows_of("elyza", ["一", "二"], [5, 5]), "c")
+    import_trees(ImportRequest({"tree": tree.root}), imported)
+
+    assert scored(imported) == {(judge, one) for judge in ("a", "c", "judge-b") for one in pipelines}
+
+
+def test_a_pass_of_an_imported_run_may_ask_a_model_where_the_judges_are(imported, mock):
+    mock.options.script = lambda _body, _number: "SAFETY: clear"
+    guarded = ask(mock, passes=["safety_check"], pass_options=["safety_check.model=guard"], judge_models=None)
+    materialized(stored_run(imported, guarded), imported, *PASSED)
+    assert asked_of(mock, "guard") == 2
+    materialized(stored_run(imported, guarded), imported, *PASSED)
+    assert asked_of(mock, "guard") == 2
+    assert scored(imported) == {("a", "baseline"), ("a", "safety_check")}
+
+
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
         ({"temperature": 0.5}, "so temperature cannot be chosen"),
         ({"limit": 1}, "so limit cannot be chosen"),
         ({"benchmarks": ["tengu"]}, "was imported without tengu: it has elyza"),
-        ({"judge_models": None}, "name who is to judge it with --judge-model"),
-        ({"passes": ["repetition"]}, "shaberi reprocess --tag legacy --passes repetition"),
+        ({"judge_models": None}, "name who is to judge it with --judge-model, or passes with --passes"),
+        ({"passes": ["telepathy"]}, "unknown pass 'telepathy'"),
     ],
 )
 def test_what_is_not_known_of_an_imported_run_cannot_be_chosen(imported, mock, values, complaint):
@@ -134,3 +161,15 @@ def test_run_evals_judges_an_imported_run_and_a_second_time_has_nothing_to_do(mo
     assert (again.code, asked_of(mock, "judge-b")) == (0, 4), again.err
     shown = command("view-scores", "--tag", "legacy")
     assert "judge-b" in shown.out
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("imported")
+def test_run_evals_applies_passes_to_an_imported_run_though_the_import_left_a_score_missing():
+    passed = ("run-evals", "--model", "org__model", "--tag", "legacy", "--passes", "repetition")
+    first = command(*passed)
+    assert first.code == 0, first.err
+    shown = command("view-scores", "--tag", "legacy", "--passes", "repetition", "--format", "csv")
+    assert "elyza" in shown.out
+    second = command(*passed)
+    assert (second.code, "nothing left to do" in second.err) == (0, True), second.err

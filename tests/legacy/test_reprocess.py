@@ -8,9 +8,9 @@ from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
-from shaberi_dagster.legacy.reprocess import STAGES, imported_among, reprocess_imported
+from shaberi_dagster.legacy.reprocess import STAGES, add_to_imported, imported_among, reprocess_imported
 from shaberi_dagster.passes.lang_mixing import LangMixing
-from shaberi_dagster.passes.registry import make_pipeline
+from shaberi_dagster.runs.planning import load_run, store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages import pass_outputs
 from shaberi_dagster.stages.result import StageResult
@@ -39,8 +39,9 @@ def imported(tree: LegacyTree, workspace: Workspace) -> list[str]:
 def _reprocess(
     workspace: Workspace, run_ids: list[str], *passes: str, options: tuple[str, ...] = ()
 ) -> list[StageResult]:
-    pipelines = [make_pipeline(passes, options)] if passes else []
-    made = [reprocess_imported(stage, run_ids, list(BENCHMARKS), workspace, pipelines) for stage in STAGES]
+    if passes:
+        add_to_imported(run_ids, passes, options, workspace)
+    made = [reprocess_imported(stage, run_ids, list(BENCHMARKS), workspace) for stage in STAGES]
     return [outcome for outcomes in made for outcome in outcomes]
 
 
@@ -68,7 +69,8 @@ def test_passes_lower_scores_beside_those_that_were_imported(workspace: Workspac
     }
     for then, now in zip(before, _baseline(workspace.lake), strict=True):
         assert_frame_equal(then, now, check_exact=True)
-    assert workspace.lake.read("runs").sort("run_id").equals(runs)
+    changed = ("spec", "spec_hash", "updated_at")
+    assert workspace.lake.read("runs").sort("run_id").drop(changed).equals(runs.drop(changed))
     # The scale of rakuda is 1 to 10: half of it is 4.5, and 1 is the least.
     assert _scores(workspace.lake, "lang_mixing") == [
         ("a", 7.0, 2.5),
@@ -133,7 +135,8 @@ def test_findings_of_an_earlier_version_stand_until_the_runs_are_made_anew(
 
 
 def test_a_pipeline_is_there_from_the_first_stage_on(workspace: Workspace, imported: list[str]) -> None:
-    reprocess_imported("pass_outputs", imported, ["rakuda"], workspace, [make_pipeline(["lang_mixing"])])
+    add_to_imported(imported, ["lang_mixing"], [], workspace)
+    reprocess_imported("pass_outputs", imported, ["rakuda"], workspace)
     reprocess_imported("scores", imported, ["rakuda"], workspace)
     reprocess_imported("metrics", imported, ["rakuda"], workspace)
     assert _pipelines(workspace.lake, "metrics") == {"baseline", "lang_mixing"}
@@ -169,8 +172,24 @@ def test_a_run_of_which_nothing_is_left_to_find_keeps_its_pipelines(workspace: W
     assert _pipelines(lake) == {"baseline", "lang_mixing"}
 
 
+def test_pipelines_that_only_scores_remember_stay_as_they_are(workspace: Workspace, imported: list[str]) -> None:
+    _reprocess(workspace, [FIRST], "lang_mixing", options=("lang_mixing.minimum_severity=0.5",))
+    before = _scores(workspace.lake, "lang_mixing")
+    spec = load_run(workspace.lake, FIRST)
+    assert spec is not None
+    store_run(spec.model_copy(update={"passes": ()}), workspace)  # as it was in lakes of before
+    _reprocess(workspace, imported, "repetition")
+    assert _scores(workspace.lake, "lang_mixing") == before
+    assert set(workspace.lake.read("scores", {"run_id": FIRST})["pipeline"]) == {
+        "baseline",
+        "lang_mixing",
+        "repetition",
+    }
+    assert set(workspace.lake.read("scores", {"run_id": SECOND})["pipeline"]) == {"baseline", "repetition"}
+
+
 def test_a_pass_that_asks_a_model_is_refused(workspace: Workspace, imported: list[str]) -> None:
-    with pytest.raises(ConfigurationError, match="pass safety_check asks a model, which imported runs cannot"):
+    with pytest.raises(ConfigurationError, match="pass safety_check asks a model, which is paid for one"):
         _reprocess(workspace, imported, "safety_check", options=("safety_check.model=guard",))
     assert workspace.lake.read("pass_outputs").is_empty()
 
