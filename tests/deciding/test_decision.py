@@ -165,7 +165,7 @@ def test_where_most_questions_fail_it_is_undecided_at_the_first_look(mock, works
 
     row, _ = decided(request(mock, tmp_path, "weak", "strong"), workspace)
 
-    assert (row["state"], row["n_asked"]) == ("undecided", 24)
+    assert (row["state"], row["n_asked"]) == ("undecided", 16)
     assert "only 0 have a score of both" in row["reason"]
 
 
