@@ -214,8 +214,9 @@ class History:
         """What is known of pairs after some questions of an order.
 
         A difference is taken for Gaussian with the covariance of the questions and a scale of the pair's own, which is
-        shrunk to that of unrelated models. In the order's Cholesky factor every score is what was predicted plus an innovation, so that the estimate after k
-        questions is a sum over k innovations and what is open is a sum over the others.
+        shrunk to that of unrelated models. In the order's Cholesky factor every score is what was predicted plus an
+        innovation, so that the estimate after k questions is a sum over k innovations and what is open is a sum over
+        the others.
 
         Args:
             scores_a: Shape (pairs, questions); NaN is no score.

@@ -5,7 +5,8 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from shaberi_dagster.deciding.decision import prepare
+from shaberi_dagster.deciding.candidates import Scores
+from shaberi_dagster.deciding.decision import decide, prepare
 from shaberi_dagster.deciding.expected import expected
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import materialize
@@ -106,6 +107,18 @@ def test_a_model_whose_scores_are_there_is_not_asked(mock, workspace, tmp_path):
     assert row["best"] == ["strong@@default"]
     assert asked_of(mock, "weak") == 60
     assert asked_of(mock, "judge-a") - before == asked_of(mock, "strong") == row["n_asked"] < 60
+
+
+def test_only_a_run_that_lacks_scores_is_to_be_evaluated_in_full(mock, workspace, tmp_path):
+    mock.options.script = judging({"strong": 2.0})
+    asked = request(mock, tmp_path, "weak", "strong")
+    evaluate(asked, "weak", workspace)
+    decision = prepare(asked, workspace)
+    decide(decision, workspace)
+
+    rest = Scores(decision.candidates, decision.pool, workspace).unevaluated()
+
+    assert [one.name for one in rest] == ["strong@@default"]
 
 
 def test_between_models_that_are_evaluated_nobody_is_asked(mock, workspace, tmp_path):
