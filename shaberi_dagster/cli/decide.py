@@ -14,7 +14,7 @@ from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import CallOptions
 
 if TYPE_CHECKING:  # what takes polars and NumPy, which other commands need not load
-    from shaberi_dagster.deciding.decision import Decision
+    from shaberi_dagster.deciding.candidates import Candidate, Pool
     from shaberi_dagster.runs.workspace import Workspace
 
 DECIDE_EPILOG = """Examples:
@@ -32,6 +32,9 @@ leaderboard; a full evaluation with the same settings pays only for the rest.
 
 Exit codes: 0 decided, 2 usage or configuration error, 4 not decidable with these questions, 130 interrupted (the same
 command goes on)."""
+
+_SAME_OPTIONS = ("samples", "questions", "base_url", "judge_base_url", "api_key_variable", "judge_api_key_variable")
+"""What of a request `run-evals` is told in the same words."""
 
 
 class Decide(CommandOptions):
@@ -78,6 +81,7 @@ def _decide(request: DecisionRequest, options: CallOptions, output_format: str) 
     """Decide on the instance that the UI shows, and print what came of it."""
     from rich.console import Console  # noqa: PLC0415
 
+    from shaberi_dagster.deciding.candidates import Scores  # noqa: PLC0415
     from shaberi_dagster.deciding.decision import prepare  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
     from shaberi_dagster.publishing import published_at_the_end  # noqa: PLC0415
@@ -95,7 +99,8 @@ def _decide(request: DecisionRequest, options: CallOptions, output_format: str) 
             _run(request, options, workspace)
     with open_catalog(workspace.settings.warehouse) as catalog:
         report = read_decision(catalog, decision.decision_id)
-    write(DecisionDocument(report, _full_evaluations(decision, request)), output_format, Console())
+    rest = Scores(decision.candidates, decision.pool, workspace).unevaluated()
+    write(DecisionDocument(report, _full_evaluations(rest, decision.pool, request)), output_format, Console())
     return FINE if report.decision["state"] == "decided" else INCONCLUSIVE
 
 
@@ -111,19 +116,19 @@ def _run(request: DecisionRequest, options: CallOptions, workspace: "Workspace")
     run_job(DECISION_JOB, instance, ops={DECISION: {"config": config}}, tags={"shaberi/command": "decide"})
 
 
-def _full_evaluations(decision: "Decision", request: DecisionRequest) -> tuple[str, ...]:
-    """For each model that was asked the command that asks it the rest."""
-    specs = {one.spec.run_id: one.spec for one in decision.candidates if one.can_be_asked}
+def _full_evaluations(rest: Sequence["Candidate"], pool: "Pool", request: DecisionRequest) -> tuple[str, ...]:
+    """For each run that lacks scores the command that asks for the rest."""
+    specs = {one.spec.run_id: one.spec for one in rest}
     return tuple(
         shlex.join(
             [
                 *("run-evals", "--model", spec.model, "--tag", spec.run_tag),
-                *("--benchmark", ",".join(decision.pool.names)),
+                *("--benchmark", ",".join(pool.names)),
                 *_options("--judge-model", request.judge_models or []),
                 *_options("--strategy", [",".join(request.strategies)] if request.strategies else []),
                 *(
                     part
-                    for name in ("samples", "questions", "base_url", "judge_base_url")
+                    for name in _SAME_OPTIONS
                     if (value := getattr(request, name)) is not None
                     for part in (f"--{name.replace('_', '-')}", str(value))
                 ),

@@ -1,5 +1,6 @@
 """What is decided between: models and strategies, the questions they share, and what is known of their scores."""
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.publishing import changed
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import load_run, plan_run, store_run
-from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.spec import RunSpec, judge_names
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.statistics.sequential import Floats, question_weights
@@ -190,16 +191,30 @@ def _full_spec(name: str, request: DecisionRequest, workspace: Workspace) -> Run
     names = [one for one in request.benchmarks or ["all"] if one != "all"] or list(stored.benchmarks)
     if lacking := [one for one in names if one not in stored.benchmarks]:
         raise ConfigurationError(f"run {stored.run_id} was imported without {lacking[0]}")
-    asked = set(request.judge_models or ())
-    return stored.model_copy(
-        update={
-            "benchmarks": {
-                one: own.model_copy(update={"judges": tuple(j for j in own.all_judges if not asked or j in asked)})
-                for one, own in stored.benchmarks.items()
-                if one in names
-            }
-        }
-    )
+    benchmarks = {
+        one: stored.benchmarks[one].model_copy(update={"judges": _judges_of_imported(stored, one, request)})
+        for one in names
+    }
+    return stored.model_copy(update={"benchmarks": benchmarks})
+
+
+def _judges_of_imported(stored: RunSpec, benchmark: str, request: DecisionRequest) -> tuple[str, ...]:
+    """Who judges a benchmark of an imported run: those that are asked for, else all that did.
+
+    Raises:
+        ConfigurationError: One of them never judged it.
+    """
+    present = stored.benchmarks[benchmark].all_judges
+    asked = judge_names(benchmark, request.judge_models) if request.judge_models else present
+    if lacking := [judge for judge in asked if judge not in present]:
+        command = ["run-evals", "--model", stored.model, "--tag", stored.run_tag, "--benchmark", benchmark]
+        command += [part for judge in request.judge_models or () for part in ("--judge-model", judge)]
+        others = f"give --judge {' or '.join(present)}, or " if present else ""
+        raise ConfigurationError(
+            f"run {stored.model}@@{stored.run_tag} was imported, and {', '.join(lacking)} never judged its {benchmark}: "
+            f"{others}have it judged first: {shlex.join(command)}"
+        )
+    return tuple(asked)
 
 
 def _only_tag(model: str, lake: Lake) -> str | None:
@@ -283,6 +298,11 @@ class Scores:
                 own = missing.setdefault(one.partial_run_id, {})
                 own |= dict.fromkeys(self._pool.questions[i] for i in wanted if np.isnan(known[row, i]))
         return {run_id: list(own) for run_id, own in missing.items() if own}
+
+    def unevaluated(self) -> list[Candidate]:
+        """Those that can be asked, and that no evaluation has scored on all of the questions."""
+        lacking = np.isnan(self._evaluated).any(axis=1)
+        return [one for one, lacks in zip(self._candidates, lacking, strict=True) if lacks and one.can_be_asked]
 
     def ask(self, questions: Iterable[int], rows: Iterable[int]) -> None:
         """Have these questions answered and judged, for those candidates that no evaluation has scored on them.

@@ -14,7 +14,14 @@ from shaberi_dagster.lake.schemas import DECISION_CALIBRATIONS
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.statistics.calibration import CLASSES, Calibration, ClassResult, calibrate, family_of
+from shaberi_dagster.statistics.calibration import (
+    CLASSES,
+    METHOD,
+    Calibration,
+    ClassResult,
+    calibrate,
+    family_of,
+)
 from shaberi_dagster.statistics.sequential import Floats
 
 _MOST_MISSING = 0.125
@@ -43,8 +50,8 @@ class Past:
 
     @property
     def sha256(self) -> str:
-        """Identity of the scores and their models' names."""
-        content = hashlib.sha256("\n".join(self.models).encode())
+        """Identity of the scores, their models' names, and the method by which they are replayed."""
+        content = hashlib.sha256("\n".join([f"method {METHOD}", *self.models]).encode())
         content.update(np.ascontiguousarray(self.scores).tobytes())
         return content.hexdigest()
 

@@ -720,7 +720,9 @@ DECISION_CALIBRATIONS = Table(
     (
         Column("judges", pl.List(_TEXT), "Whose scores; their mean where they are several", source="scores"),
         Column("question_sets", pl.List(_TEXT), "The questions", source="questions"),
-        Column("history_sha256", _TEXT, "sha256 of the scores that were replayed", source="scores", required=True),
+        Column(
+            "history_sha256", _TEXT, "sha256 of the scores and of the replay's method", source="scores", required=True
+        ),
         Column("n_models", _INT, "Past models", "models", "scores", required=True),
         Column("n_families", _INT, "Their families, by the first word of their names", "families", "scores"),
         Column("margin", _FLOAT, "Differences up to it are practically equal", "reported scale", "request"),

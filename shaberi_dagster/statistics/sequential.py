@@ -17,8 +17,12 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 
-LEAST_ASKED = 24
+LEAST_ASKED = 16
 """Questions before the first look: with fewer the scale of a pair's differences is a guess."""
+_USUAL_SCALE = 2.0
+"""Variance of the difference of two models that have nothing to do with each other, in units of the history's."""
+_USUAL_COUNTS = 8
+"""As many questions of a pair does that count as: from few of them its own scale may look much too small."""
 AUDIT_SHARE = 0.1
 """How many of the questions are drawn at random, whatever the history finds telling."""
 _FAVOURED = 0.5
@@ -52,8 +56,8 @@ def question_weights(benchmarks: Sequence[str]) -> Floats:
 
 
 def looks(n_questions: int) -> list[int]:
-    """After how many questions one looks: each 8 until 64, each 16 until 128, each 32 after, and after the last one."""
-    steps = [*range(LEAST_ASKED, 64, 8), *range(64, 128, 16), *range(128, n_questions, 32)]
+    """After how many questions one looks: each 8 until 128, each 16 after, and after the last one."""
+    steps = [*range(LEAST_ASKED, 128, 8), *range(128, n_questions, 16)]
     return [step for step in steps if step < n_questions] + [n_questions]
 
 
@@ -209,9 +213,10 @@ class History:
     def curve(self, scores_a: Floats, scores_b: Floats, order: Order, at: Sequence[int]) -> Curve:
         """What is known of pairs after some questions of an order.
 
-        A difference is taken for Gaussian with the covariance of the questions and a scale of the pair's own. In the
-        order's Cholesky factor every score is what was predicted plus an innovation, so that the estimate after k
-        questions is a sum over k innovations and what is open is a sum over the others.
+        A difference is taken for Gaussian with the covariance of the questions and a scale of the pair's own, which is
+        shrunk to that of unrelated models. In the order's Cholesky factor every score is what was predicted plus an
+        innovation, so that the estimate after k questions is a sum over k innovations and what is open is a sum over
+        the others.
 
         Args:
             scores_a: Shape (pairs, questions); NaN is no score.
@@ -232,13 +237,14 @@ class History:
         vain = np.cumsum(np.where(shared, 0.0, weights), axis=1)[:, steps]
         known = np.cumsum(innovations * loadings - np.where(shared, 0.0, weights * predicted), axis=1)[:, steps]
         estimates = known / np.maximum(1.0 - vain, _TINY)
-        scales = np.cumsum(innovations**2, axis=1)[:, steps] / np.maximum(asked, 1)
+        squares = np.cumsum(innovations**2, axis=1)[:, steps]
+        scales = (squares + _USUAL_COUNTS * _USUAL_SCALE) / (asked + _USUAL_COUNTS)
         left = np.concatenate([np.cumsum(loadings[::-1] ** 2)[::-1], [0.0]])[steps + 1]
         spreads = np.sqrt(scales * left)
         drawn = order.audit & shared
         n_drawn = np.cumsum(drawn, axis=1)[:, steps]
         residuals = np.cumsum(np.where(drawn, innovations, 0.0), axis=1)[:, steps]
-        against = -np.sign(estimates) * residuals / np.sqrt(np.maximum(n_drawn * scales, _TINY))
+        against = -np.sign(estimates) * residuals / np.sqrt(np.maximum(n_drawn, 1) * scales)
         whole = steps == len(by_place) - 1
         if whole.any():
             estimates[:, whole] = mean_differences(scores_a, scores_b, self.weights)[:, None]

@@ -5,7 +5,8 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from shaberi_dagster.deciding.decision import prepare
+from shaberi_dagster.deciding.candidates import Scores
+from shaberi_dagster.deciding.decision import decide, prepare
 from shaberi_dagster.deciding.expected import expected
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import materialize
@@ -108,6 +109,18 @@ def test_a_model_whose_scores_are_there_is_not_asked(mock, workspace, tmp_path):
     assert asked_of(mock, "judge-a") - before == asked_of(mock, "strong") == row["n_asked"] < 60
 
 
+def test_only_a_run_that_lacks_scores_is_to_be_evaluated_in_full(mock, workspace, tmp_path):
+    mock.options.script = judging({"strong": 2.0})
+    asked = request(mock, tmp_path, "weak", "strong")
+    evaluate(asked, "weak", workspace)
+    decision = prepare(asked, workspace)
+    decide(decision, workspace)
+
+    rest = Scores(decision.candidates, decision.pool, workspace).unevaluated()
+
+    assert [one.name for one in rest] == ["strong@@default"]
+
+
 def test_between_models_that_are_evaluated_nobody_is_asked(mock, workspace, tmp_path):
     mock.options.script = judging({"strong": 0.3})
     asked = request(mock, tmp_path, "weak", "strong")
@@ -165,7 +178,7 @@ def test_where_most_questions_fail_it_is_undecided_at_the_first_look(mock, works
 
     row, _ = decided(request(mock, tmp_path, "weak", "strong"), workspace)
 
-    assert (row["state"], row["n_asked"]) == ("undecided", 24)
+    assert (row["state"], row["n_asked"]) == ("undecided", 16)
     assert "only 0 have a score of both" in row["reason"]
 
 

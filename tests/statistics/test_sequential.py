@@ -47,9 +47,9 @@ def test_a_mean_difference_is_over_the_questions_that_both_have():
     assert mean_differences(a, b, np.array([0.25, 0.25, 0.5])) == pytest.approx([(0.25 * -1 + 0.5 * 4) / 0.75])
 
 
-def test_the_first_look_is_after_24_questions_and_the_last_after_all():
-    assert looks(320) == [24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 288, 320]
-    assert looks(24) == [24]
+def test_the_first_look_is_after_16_questions_and_the_last_after_all():
+    assert looks(320) == [*range(16, 128, 8), *range(128, 320, 16), 320]
+    assert looks(16) == [16]
     assert looks(10) == [10]
 
 
@@ -64,12 +64,25 @@ def test_an_estimate_is_the_gaussian_conditional_mean_with_the_pairs_own_scale(h
     predicted = across @ inverse @ differences[asked]
     weights = history.weights
     rest = history.covariance[np.ix_(left, left)] - across @ inverse @ across.T
-    scale = differences[asked] @ inverse @ differences[asked] / n
+    scale = (differences[asked] @ inverse @ differences[asked] + 8 * 2) / (n + 8)
 
     curve = history.curve(a, b, order, [n])
 
     assert curve.estimates[0, 0] == pytest.approx(weights[asked] @ differences[asked] + weights[left] @ predicted)
     assert curve.spreads[0, 0] == pytest.approx(np.sqrt(scale * weights[left] @ rest @ weights[left]))
+
+
+def test_a_pair_that_agrees_on_the_first_questions_is_not_taken_to_agree_on_all(history):
+    order = history.order(np.random.default_rng(1))
+    b = models(1, seed=3)
+    a = b.copy()
+    a[:, order.questions[:16]] += 0.01
+    a[:, order.questions[16:]] -= 1.0
+
+    early = history.curve(a, b, order, [16])
+
+    assert early.estimates[0, 0] > 0
+    assert not any(flags[0, 0] for flags in early.decided(3.0, 0.2))
 
 
 def test_after_all_questions_the_estimate_is_the_difference_itself(history):
@@ -90,7 +103,7 @@ def test_a_clear_pair_stops_early_and_an_equal_one_is_called_equal(history):
     strong = models(1, seed=9)
     stops = history.curve(np.vstack([strong, strong]), np.vstack([strong - 3, strong]), order, at).stops(3.0, 0.2)
 
-    assert stops.looks.tolist() == [0, 0]
+    assert [at[look] for look in stops.looks] == [16, 48]
     assert stops.signs.tolist() == [1, 0]
 
 
