@@ -111,11 +111,6 @@ class Lake:
         self._opened: dict[str, DeltaTable] = {}
         self._in_store: dict[str, DeltaTable] = {}
 
-    def refresh(self) -> None:
-        """Bring a mirror up to date with what other machines have committed; a lake in a folder always is."""
-        if self._mirror:
-            self._mirror.pull()
-
     def path(self, table: str) -> Path:
         """The folder of a table."""
         return self.folder / TABLES[table].name
@@ -177,7 +172,7 @@ class Lake:
             raise ShaberiError(f"the lake in {self.folder} cannot be written: {error.strerror or error}") from error
 
     def refresh(self) -> None:
-        """See what other hosts have committed until now.
+        """See what other hosts have committed until now; a lake in a folder always does.
 
         Raises:
             ShaberiError: The store cannot be reached.

@@ -80,7 +80,7 @@ def test_calls_are_counted_while_another_process_holds_the_journal(warehouse):
 
 
 def test_scores_and_cost_of_calls_that_are_on_their_way_count(warehouse):
-    path = warehouse / JOURNALS / f"{RUN}.judgements.jsonl"
+    path = warehouse / JOURNAL_FOLDER / f"{RUN}.judgements.jsonl"
 
     def costing(one):
         return 0.25 if one["prompt_tokens"] == 10 else None
@@ -91,7 +91,7 @@ def test_scores_and_cost_of_calls_that_are_on_their_way_count(warehouse):
 
     before = seen()
     try:
-        with Journal.open(path, RUN, "judgements") as journal:
+        with FileJournal.open(path, RUN, "judgements") as journal:
             journal.append(call(1, model="judge-a", content="ok.\nFINAL SCORE: 4"), LABELS)
             journal.append(call(2, model="judge-a", content="FINAL SCORE: 7.5"), LABELS)
             journal.append(call(3, model="judge-a", content="hm", usage=Usage(None, None)), LABELS)
