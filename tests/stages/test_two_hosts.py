@@ -1,17 +1,21 @@
 """Two hosts, each with a mirror of its own, work on one lake in a store and share a database."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.evaluation import materialize, stage_of
+from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.stages.paid import PaidCalls
 from tests.mock_endpoint import running_mock
 from tests.object_storage import running_store
 from tests.runs import ask, stored_run
@@ -98,6 +102,24 @@ def test_two_hosts_with_the_same_requests_at_the_same_time_make_each_once(here, 
     here.lake.refresh()
     rows = here.lake.read("answers").group_by("run_id").len()
     assert sorted(rows.rows()) == [(first.run_id, _QUESTIONS), (second.run_id, _QUESTIONS)]
+
+
+def test_a_call_that_another_host_paid_for_and_committed_meanwhile_is_found(here, tmp_path):
+    with running_mock() as mock:
+        first, second = (stored_run(here, _request(mock, tmp_path / "own", tag=tag)) for tag in ("a", "b"))
+        stage = stage_of("answers", RunPlan(second, ["rakuda"], here))
+        survey = stage.survey()
+        wanted = [item.request.request_hash for item in stage.items(survey.pending)]
+        paid = PaidCalls(stage, survey.stored)
+        assert paid.find(wanted) == paid.news(wanted[:1]) == {}
+
+        there = Workspace(replace(here.settings, warehouse=tmp_path / "there"), environment={})
+        shutil.copytree(here.settings.warehouse, there.settings.warehouse)
+        materialize("answers", first.run_id, ["rakuda"], there)
+
+        assert not here.lake.has_version("calls", 0)
+        assert paid.news(wanted[:1]).keys() == {wanted[0]}
+        assert paid.news(wanted[1:]).keys() == set(wanted[1:])
 
 
 def _wait_until_idle(mock):
