@@ -1,5 +1,6 @@
 """What a journal in a database does when its connection or the server fails it."""
 
+import subprocess
 import time
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from shaberi_dagster.database import connect, query
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.llm.journal_database import DatabaseJournals
-from tests.postgres import PASSWORD
+from tests.postgres import PASSWORD, POSTGRES
 
 pytestmark = pytest.mark.integration
 
@@ -89,6 +90,32 @@ def test_who_looks_for_calls_is_told_that_a_journal_has_ended(journals):
         journal.remove()
     others.find([])
     assert others.ended != before
+
+
+def test_a_restored_database_has_all_that_was_written_under_another_lake_s_name_too(
+    tmp_path, postgres, database, journals, finished
+):
+    with journals.open("m@@t", "answers") as journal:
+        journal.append(finished("a"), {})
+        journal.check()
+        dumped = [POSTGRES / "pg_dump", "--format=custom", f"--file={tmp_path / 'dump'}", database]
+        subprocess.run(dumped, check=True)
+    control = connect(postgres)
+    query(control, "create database restored")
+    url = postgres.replace("/postgres", "/restored")
+    try:
+        subprocess.run([POSTGRES / "pg_restore", "--no-owner", f"--dbname={url}", tmp_path / "dump"], check=True)
+        restored = connect(url)
+        query(restored, "update shaberi_journals set lake = 's3://bucket/restored' where lake = 's3://bucket/lake'")
+        restored.close()
+        with DatabaseJournals(url, "s3://bucket/restored").open("m@@t", "answers") as again:
+            assert dict(again.calls) == {"a": finished("a")}
+            again.append(finished("b"), {})
+            again.check()
+            assert [record["request_hash"] for record in again.records] == ["a", "b"]
+    finally:
+        query(control, "drop database restored with (force)")
+        control.close()
 
 
 def _end_other_connections(database):
