@@ -84,6 +84,12 @@ def running_postgres() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def end_other_connections(url: str) -> None:
+    """Let the server close all connections to a database."""
+    others = "datname = current_database() and pid <> pg_backend_pid()"
+    _execute(url, f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where {others}")
+
+
 def _wait_for(url: str, log: Path) -> None:
     until = time.monotonic() + _START_SECONDS
     while True:

@@ -8,7 +8,7 @@ import pytest
 from shaberi_dagster.database import connect, query
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.llm.journal_database import DatabaseJournals
-from tests.postgres import PASSWORD, POSTGRES
+from tests.postgres import PASSWORD, POSTGRES, end_other_connections
 
 pytestmark = pytest.mark.integration
 
@@ -43,7 +43,7 @@ def test_who_has_lost_the_connection_writes_no_more_and_says_so(database, journa
     journal = journals.open("m@@t", "answers")
     journal.append(finished("a"), {})
     journal.check()
-    _end_other_connections(database)
+    end_other_connections(database)
     with pytest.raises(ShaberiError, match="run the same command again, finished calls are kept") as error:
         journal.check()
     assert PASSWORD not in str(error.value)
@@ -56,7 +56,7 @@ def test_who_has_lost_the_connection_writes_no_more_and_says_so(database, journa
 
 def test_the_writer_notices_a_lost_connection_by_itself(database, journals, finished):
     journal = journals.open("m@@t", "answers")
-    _end_other_connections(database)
+    end_other_connections(database)
     journal.append(finished("a"), {})
     _wait_until(lambda: journal.trouble is not None)
     with pytest.raises(ShaberiError, match="cannot be written"):
@@ -76,7 +76,7 @@ def test_what_a_full_server_refused_is_written_when_there_is_room_again(database
 
 def test_a_reader_connects_again(database, journals):
     assert journals.unfinished() == []
-    _end_other_connections(database)
+    end_other_connections(database)
     assert journals.unfinished() == []
 
 
@@ -116,16 +116,6 @@ def test_a_restored_database_has_all_that_was_written_under_another_lake_s_name_
     finally:
         query(control, "drop database restored with (force)")
         control.close()
-
-
-def _end_other_connections(database):
-    control = connect(database)
-    query(
-        control,
-        "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
-        " where datname = current_database() and pid <> pg_backend_pid()",
-    )
-    control.close()
 
 
 def _wait_until(condition):

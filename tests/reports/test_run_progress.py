@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.journals import journals_of
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER, FileJournal
 from shaberi_dagster.llm.limiter import LimitChange
@@ -76,6 +77,21 @@ def test_calls_are_counted_while_another_process_holds_the_journal(warehouse):
     assert (first.live, first.stages, first.tokens, first.calls_per_minute) == (True, {"judgements": 4}, 48, 2.0)
     assert first.limits["http://127.0.0.1/v1"][-1] == 16
     assert (second.stages, second.failed_calls, second.calls_per_minute) == ({"judgements": 5}, {"transient": 1}, 2.5)
+    assert not progress(warehouse).live
+
+
+def test_calls_of_another_host_are_counted(warehouse, database, monkeypatch):
+    monkeypatch.setenv("SHABERI_DATABASE_URL", database)
+    with journals_of(warehouse).open(RUN, "judgements") as journal:
+        for number in range(4):
+            journal.append(call(number, NOW - timedelta(seconds=10)), LABELS)
+        journal.check()
+        first = progress(warehouse)
+        journal.append(call(9), LABELS)
+        journal.check()
+        second = progress(warehouse)
+        journal.remove()
+    assert (first.live, first.stages, second.stages) == (True, {"judgements": 4}, {"judgements": 5})
     assert not progress(warehouse).live
 
 

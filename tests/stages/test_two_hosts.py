@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.evaluation import materialize, stage_of
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.paid import PaidCalls
-from tests.mock_endpoint import running_mock
+from tests.mock_endpoint import content_for, running_mock
 from tests.object_storage import running_store
+from tests.postgres import end_other_connections
 from tests.runs import ask, stored_run
 
 pytestmark = pytest.mark.integration
@@ -120,6 +122,33 @@ def test_a_call_that_another_host_paid_for_and_committed_meanwhile_is_found(here
         assert not here.lake.has_version("calls", 0)
         assert paid.news(wanted[:1]).keys() == {wanted[0]}
         assert paid.news(wanted[1:]).keys() == set(wanted[1:])
+
+
+def test_a_stage_that_has_lost_the_database_stops_in_one_line_and_goes_on_later(
+    workspace, tmp_path, database, monkeypatch
+):
+    monkeypatch.setenv("SHABERI_DATABASE_URL", database)
+    with running_mock() as mock:
+        spec = stored_run(workspace, _request(mock, tmp_path / "own"))
+        mock.options.script = lambda body, _: _then(mock, database, body)
+        with pytest.raises(ShaberiError) as error:
+            materialize("answers", spec.run_id, ["rakuda"], workspace)
+        assert "\n" not in str(error.value)
+        assert "connection to the database lost" in str(error.value)
+        assert "run the same command again, finished calls are kept" in str(error.value)
+        assert workspace.lake.read("answers").is_empty()
+
+        mock.options.script = None
+        materialize("answers", spec.run_id, ["rakuda"], workspace)
+
+    assert workspace.lake.read("answers")["status"].to_list() == ["ok"] * _QUESTIONS
+
+
+def _then(mock, database, body):
+    """An answer, after the server has closed all connections."""
+    if mock.stats()["answered"] == _QUESTIONS // 2:
+        end_other_connections(database)
+    return content_for(body)
 
 
 def _wait_until_idle(mock):
