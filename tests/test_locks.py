@@ -9,6 +9,7 @@ from shaberi_dagster.errors import PartitionBusyError, ShaberiError
 from shaberi_dagster.export.folder import opened_folder
 from shaberi_dagster.locks import alone
 from shaberi_dagster.settings import MIRROR_MARK
+from tests.postgres import end_other_connections
 
 pytestmark = pytest.mark.integration
 _BUSY = "another process is importing"
@@ -66,13 +67,13 @@ def test_another_host_waits_for_the_first(hosts):
 
 def test_a_lock_that_was_lost_is_said_though_the_work_is_done(hosts, database):
     with pytest.raises(ShaberiError, match="connection to the database lost"), alone(hosts[0], "import"):
-        _end_other_connections(database)
+        end_other_connections(database)
 
 
 def test_what_went_wrong_inside_is_said_rather_than_the_lost_lock(hosts, database):
     def work():
         with alone(hosts[0], "import"):
-            _end_other_connections(database)
+            end_other_connections(database)
             raise ValueError("the reason")
 
     with pytest.raises(ValueError, match="the reason"):
@@ -85,14 +86,4 @@ def test_the_folder_of_a_run_s_results_has_one_writer_among_all_hosts(tmp_path, 
     locks = "select count(*) from pg_locks where locktype = 'advisory'"
     with opened_folder(tmp_path / "results", ["model", "tag"]):
         assert query(control, locks) == [(1,)]
-    control.close()
-
-
-def _end_other_connections(database):
-    control = connect(database)
-    query(
-        control,
-        "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
-        " where datname = current_database() and pid <> pg_backend_pid()",
-    )
     control.close()

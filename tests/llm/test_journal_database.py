@@ -1,5 +1,6 @@
 """What a journal in a database does when its connection or the server fails it."""
 
+import subprocess
 import time
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from shaberi_dagster.database import connect, query
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.llm.journal_database import DatabaseJournals
-from tests.postgres import PASSWORD
+from tests.postgres import PASSWORD, POSTGRES, end_other_connections
 
 pytestmark = pytest.mark.integration
 
@@ -42,7 +43,7 @@ def test_who_has_lost_the_connection_writes_no_more_and_says_so(database, journa
     journal = journals.open("m@@t", "answers")
     journal.append(finished("a"), {})
     journal.check()
-    _end_other_connections(database)
+    end_other_connections(database)
     with pytest.raises(ShaberiError, match="run the same command again, finished calls are kept") as error:
         journal.check()
     assert PASSWORD not in str(error.value)
@@ -55,7 +56,7 @@ def test_who_has_lost_the_connection_writes_no_more_and_says_so(database, journa
 
 def test_the_writer_notices_a_lost_connection_by_itself(database, journals, finished):
     journal = journals.open("m@@t", "answers")
-    _end_other_connections(database)
+    end_other_connections(database)
     journal.append(finished("a"), {})
     _wait_until(lambda: journal.trouble is not None)
     with pytest.raises(ShaberiError, match="cannot be written"):
@@ -75,7 +76,7 @@ def test_what_a_full_server_refused_is_written_when_there_is_room_again(database
 
 def test_a_reader_connects_again(database, journals):
     assert journals.unfinished() == []
-    _end_other_connections(database)
+    end_other_connections(database)
     assert journals.unfinished() == []
 
 
@@ -91,14 +92,30 @@ def test_who_looks_for_calls_is_told_that_a_journal_has_ended(journals):
     assert others.ended != before
 
 
-def _end_other_connections(database):
-    control = connect(database)
-    query(
-        control,
-        "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
-        " where datname = current_database() and pid <> pg_backend_pid()",
-    )
-    control.close()
+def test_a_restored_database_has_all_that_was_written_under_another_lake_s_name_too(
+    tmp_path, postgres, database, journals, finished
+):
+    with journals.open("m@@t", "answers") as journal:
+        journal.append(finished("a"), {})
+        journal.check()
+        dumped = [POSTGRES / "pg_dump", "--format=custom", f"--file={tmp_path / 'dump'}", database]
+        subprocess.run(dumped, check=True)
+    control = connect(postgres)
+    query(control, "create database restored")
+    url = postgres.replace("/postgres", "/restored")
+    try:
+        subprocess.run([POSTGRES / "pg_restore", "--no-owner", f"--dbname={url}", tmp_path / "dump"], check=True)
+        restored = connect(url)
+        query(restored, "update shaberi_journals set lake = 's3://bucket/restored' where lake = 's3://bucket/lake'")
+        restored.close()
+        with DatabaseJournals(url, "s3://bucket/restored").open("m@@t", "answers") as again:
+            assert dict(again.calls) == {"a": finished("a")}
+            again.append(finished("b"), {})
+            again.check()
+            assert [record["request_hash"] for record in again.records] == ["a", "b"]
+    finally:
+        query(control, "drop database restored with (force)")
+        control.close()
 
 
 def _wait_until(condition):

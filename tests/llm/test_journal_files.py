@@ -178,3 +178,14 @@ def test_the_own_journal_is_no_other_one_and_half_a_line_is_none(path, finished)
     assert OtherFiles(path).find(["a"]) == {}
     path.write_bytes(path.read_bytes()[:-1])
     assert OtherFiles(path.with_name("m@@b.answers.jsonl")).find(["a"]) == {}
+
+
+def test_without_a_database_its_driver_is_not_imported(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from shaberi_dagster.journals import journals_of\n"
+        "from shaberi_dagster.locks import alone\n"
+        "with alone(Path(sys.argv[1]), 'import'), journals_of(Path(sys.argv[1])).open('m@@t', 'answers'): pass\n"
+        "print('psycopg2' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

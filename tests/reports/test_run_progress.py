@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.journals import journals_of
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER, FileJournal
 from shaberi_dagster.llm.limiter import LimitChange
@@ -107,6 +108,21 @@ def test_scores_and_cost_of_calls_that_are_on_their_way_count(warehouse):
     assert second.scores == {("judge-a", "rakuda"): {2: 1, 4: 4, 7: 1}}
     assert (first.cost_usd - before.cost_usd, second.cost_usd - before.cost_usd) == (0.5, 1.0)
     assert first.calls_without_price - before.calls_without_price == 1
+
+
+def test_calls_of_another_host_are_counted(warehouse, database, monkeypatch):
+    monkeypatch.setenv("SHABERI_DATABASE_URL", database)
+    with journals_of(warehouse).open(RUN, "judgements") as journal:
+        for number in range(4):
+            journal.append(call(number, NOW - timedelta(seconds=10)), LABELS)
+        journal.check()
+        first = progress(warehouse)
+        journal.append(call(9), LABELS)
+        journal.check()
+        second = progress(warehouse)
+        journal.remove()
+    assert (first.live, first.stages, second.stages) == (True, {"judgements": 4}, {"judgements": 5})
+    assert not progress(warehouse).live
 
 
 def test_a_journal_in_the_place_of_another_is_counted_from_its_beginning(warehouse):

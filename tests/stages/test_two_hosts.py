@@ -1,19 +1,25 @@
 """Two hosts, each with a mirror of its own, work on one lake in a store and share a database."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.evaluation import materialize, stage_of
+from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from tests.mock_endpoint import running_mock
+from shaberi_dagster.stages.paid import PaidCalls
+from tests.mock_endpoint import content_for, running_mock
 from tests.object_storage import running_store
+from tests.postgres import end_other_connections
 from tests.runs import ask, stored_run
 
 pytestmark = pytest.mark.integration
@@ -98,6 +104,51 @@ def test_two_hosts_with_the_same_requests_at_the_same_time_make_each_once(here, 
     here.lake.refresh()
     rows = here.lake.read("answers").group_by("run_id").len()
     assert sorted(rows.rows()) == [(first.run_id, _QUESTIONS), (second.run_id, _QUESTIONS)]
+
+
+def test_a_call_that_another_host_paid_for_and_committed_meanwhile_is_found(here, tmp_path):
+    with running_mock() as mock:
+        first, second = (stored_run(here, _request(mock, tmp_path / "own", tag=tag)) for tag in ("a", "b"))
+        stage = stage_of("answers", RunPlan(second, ["rakuda"], here))
+        survey = stage.survey()
+        wanted = [item.request.request_hash for item in stage.items(survey.pending)]
+        paid = PaidCalls(stage, survey.stored)
+        assert paid.find(wanted) == paid.news(wanted[:1]) == {}
+
+        there = Workspace(replace(here.settings, warehouse=tmp_path / "there"), environment={})
+        shutil.copytree(here.settings.warehouse, there.settings.warehouse)
+        materialize("answers", first.run_id, ["rakuda"], there)
+
+        assert not here.lake.has_version("calls", 0)
+        assert paid.news(wanted[:1]).keys() == {wanted[0]}
+        assert paid.news(wanted[1:]).keys() == set(wanted[1:])
+
+
+def test_a_stage_that_has_lost_the_database_stops_in_one_line_and_goes_on_later(
+    workspace, tmp_path, database, monkeypatch
+):
+    monkeypatch.setenv("SHABERI_DATABASE_URL", database)
+    with running_mock() as mock:
+        spec = stored_run(workspace, _request(mock, tmp_path / "own"))
+        mock.options.script = lambda body, _: _then(mock, database, body)
+        with pytest.raises(ShaberiError) as error:
+            materialize("answers", spec.run_id, ["rakuda"], workspace)
+        assert "\n" not in str(error.value)
+        assert "connection to the database lost" in str(error.value)
+        assert "run the same command again, finished calls are kept" in str(error.value)
+        assert workspace.lake.read("answers").is_empty()
+
+        mock.options.script = None
+        materialize("answers", spec.run_id, ["rakuda"], workspace)
+
+    assert workspace.lake.read("answers")["status"].to_list() == ["ok"] * _QUESTIONS
+
+
+def _then(mock, database, body):
+    """An answer, after the server has closed all connections."""
+    if mock.stats()["answered"] == _QUESTIONS // 2:
+        end_other_connections(database)
+    return content_for(body)
 
 
 def _wait_until_idle(mock):
