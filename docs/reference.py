@@ -47,6 +47,11 @@ _STORE_VARIABLES = {
     "AWS_ACCESS_KEY_ID": "Key for the object storage, with `AWS_SECRET_ACCESS_KEY`",
     "AWS_REGION": "Region of the object storage",
 }
+_CLUSTER_VARIABLES = {
+    "SHABERI_DATABASE_URL": "PostgreSQL that several hosts share, `postgresql://user:password@host:port/name`: Dagster's "
+    "instance, journals and locks are there",
+    "SHABERI_BROKER_URL": "Redis through which the workers of a cluster get their runs, `redis://host:port/0`",
+}
 _TEST_VARIABLES = {
     "SHABERI_CORPUS": "Tests: folder of real data for the tests marked `corpus`, which are left out without it",
     "SHABERI_BROWSER": "Tests: a Chromium for the tests marked `browser`; default: the one on the PATH",
@@ -142,7 +147,7 @@ def environment() -> dict[str, str]:
         if match := re.search(r"\(`([A-Z_]+)`(?:, )?(.*?)\)", text):
             default = f"; {match[2]}" if match[2] else ""
             folders[match[1]] = re.sub(r" \(.*?\)", "", text).rstrip(".") + default
-    return folders | _STORE_VARIABLES | dict(_endpoint_variables()) | _TEST_VARIABLES
+    return folders | _STORE_VARIABLES | _CLUSTER_VARIABLES | dict(_endpoint_variables()) | _TEST_VARIABLES
 
 
 def _endpoint_variables() -> Iterator[tuple[str, str]]:

@@ -265,7 +265,7 @@ def _start_servers(
     if not home.exists():
         _make_database(postgres, home, settings["SHABERI_DATABASE_URL"], user)
     options = [f"port={port}", "listen_addresses=127.0.0.1", f"unix_socket_directories={home}", "max_connections=300"]
-    command = [postgres / "postgres", "-D", home / "data", *(word for one in options for word in ("-c", one))]
+    command = [str(postgres / "postgres"), "-D", str(home / "data"), *(word for one in options for word in ("-c", one))]
     start(
         Part("postgres", command, environment, home / "log", user, signal.SIGINT),
         lambda: _answers_query(settings["SHABERI_DATABASE_URL"]),
