@@ -16,6 +16,7 @@ import json
 import multiprocessing
 import os
 import random
+import resource
 import signal
 import sys
 import tempfile
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,9 @@ import orjson
 import polars as pl
 
 from perf.crash import Endpoint
+from perf.history import Size, write_history
 from shaberi_dagster.cli.cluster import Part, look_after, running
+from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.settings import Settings
 from tests.object_storage import running_store
@@ -246,84 +250,58 @@ def commit_concurrently(runs: int, processes: int) -> dict[str, float]:
 def _commit(number: int, mirrors: str) -> None:
     os.environ["SHABERI_MIRRORS"] = f"{mirrors}/{os.getpid()}"  # as if each process were on another machine
     lake = Lake(Settings.from_environment().warehouse)
-    run_id = f"model-{number}@@default"
-    rows = pl.DataFrame(
-        {"run_id": [run_id] * 20, "benchmark": [_BENCHMARK] * 20, "question_id": [str(one) for one in range(20)]}
-    )
-    lake.replace("answers", rows, {"run_id": run_id})
+    run = {"run_id": f"model-{number}@@default", "model": f"model-{number}", "run_tag": "default"}
+    of_all = {"benchmark": _BENCHMARK, "sample_index": 0, "status": "ok", "created_at": datetime.now(UTC)}
+    rows = pl.DataFrame([run | of_all | {"question_id": str(question)} for question in range(20)])
+    lake.replace("answers", rows, {"run_id": run["run_id"]})
 
 
 def many_rows(judgements: int) -> dict[str, float]:
     """How long the leaderboard takes over so many judgements, and writing one more run beside them.
 
-    Texts are left out: a leaderboard reads none. A run has 320 questions and five judges.
+    The rows are those of `history.py`, again and again under other names, and without the judges' texts, which a
+    leaderboard does not read.
 
     Returns:
-        `leaderboard_ms`, `write_ms` and `memory_mb`.
+        `judgements`, `leaderboard_ms`, `write_ms` and `memory_mb`.
     """
-    from shaberi_dagster.lake.catalog import open_catalog, write_catalog  # noqa: PLC0415
-
-    questions, judges = 320, 5
-    runs = judgements // (questions * judges)
     with _folder() as folder:
         os.environ["SHABERI_WAREHOUSE"] = str(folder / "warehouse")
-        lake = Lake(Settings.from_environment().warehouse)
-        block = max(1, 1_000_000 // (questions * judges))
-        for first in range(0, runs, block):
-            rows = [_judgements(number, questions, judges) for number in range(first, min(first + block, runs))]
-            lake.append("judgements", pl.concat(rows))
-            lake.append("metrics", pl.concat([_metrics(number, judges) for number in range(first, first + len(rows))]))
+        warehouse = Settings.from_environment().warehouse
+        write_history(warehouse, Size(models=200, seed=1))
+        lake = Lake(warehouse)
+        first = {name: lake.read(name) for name in ("runs", "judgements", "metrics")}
+        first["judgements"] = first["judgements"].with_columns(judge_output=pl.lit(None, pl.String))
+        copies = -(-judgements // first["judgements"].height)
+        for number in range(1, copies):
+            for name, rows in first.items():
+                lake.append(name, _under_other_names(rows, number))
+        lake.compact()
         write_catalog(lake)
-        run_id = "model-one-more@@default"
-        started = time.monotonic()
-        lake.replace("judgements", _judgements(runs, questions, judges), {"run_id": run_id})
-        lake.replace("metrics", _metrics(runs, judges), {"run_id": run_id})
-        write_ms = 1000 * (time.monotonic() - started)
+        one = first["runs"]["run_id"][0]
+        own = {name: _under_other_names(rows.filter(run_id=one), copies) for name, rows in first.items()}
+        write_ms = _milliseconds(lambda: [_replace(lake, name, rows) for name, rows in own.items()])
         write_catalog(lake)
-        with open_catalog(lake.folder) as catalog:
+        with open_catalog(warehouse) as catalog:
             taken = [_milliseconds(lambda: catalog.execute("from leaderboard").fetchall()) for _ in range(5)]
-    return {"leaderboard_ms": min(taken), "write_ms": write_ms, "memory_mb": _peak_megabytes()}
+        height = lake.read("judgements", columns=["judge"]).height
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"judgements": height, "leaderboard_ms": min(taken), "write_ms": write_ms, "memory_mb": memory}
 
 
-def _judgements(number: int, questions: int, judges: int) -> pl.DataFrame:
-    run = f"model-{number}@@default"
-    question = pl.DataFrame({"question_id": [f"{one:064d}" for one in range(questions)]})
-    judge = pl.DataFrame({"judge": [f"judge-{one}" for one in range(judges)]})
-    named = {"run_id": run, "model": f"model-{number}", "run_tag": "default", "benchmark": _BENCHMARK, "status": "ok"}
-    return question.join(judge, how="cross").with_columns(
-        *(pl.lit(value).alias(name) for name, value in named.items()),
-        pl.lit(f"{_BENCHMARK}@{questions}").alias("question_set"),
-        pl.lit(0).alias("sample_index"),
-        ((pl.int_range(pl.len()) * 7 + number) % 11).cast(pl.Float64).alias("score"),
-        pl.lit(value=False).alias("superseded"),
-    )
+def _under_other_names(rows: pl.DataFrame, number: int) -> pl.DataFrame:
+    names = [name for name in ("run_id", "run_tag", "base_tag") if name in rows.columns]
+    return rows.with_columns(pl.col(names) + f"-{number}")
 
 
-def _metrics(number: int, judges: int) -> pl.DataFrame:
-    rows = [
-        {
-            "run_id": f"model-{number}@@default",
-            "model": f"model-{number}",
-            "run_tag": "default",
-            "benchmark": _BENCHMARK,
-            "question_set": f"{_BENCHMARK}@320",
-            "judge": f"judge-{judge}",
-        }
-        for judge in range(judges)
-    ]
-    return pl.DataFrame(rows)
+def _replace(lake: Lake, table: str, rows: pl.DataFrame) -> None:
+    lake.replace(table, rows, {"run_id": rows["run_id"][0]})
 
 
 def _milliseconds(work: Callable[[], object]) -> float:
     started = time.monotonic()
     work()
     return 1000 * (time.monotonic() - started)
-
-
-def _peak_megabytes() -> float:
-    import resource  # noqa: PLC0415
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 # ------------------------------------------------------------------------------------------------ the command
@@ -335,6 +313,7 @@ def main() -> None:
     parser.add_argument("what", choices=("kills", "throughput", "commits", "rows"))
     parser.add_argument("--quick", action="store_true", help="a small size")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the cluster ends with us
     found: Any
     if asked.what == "kills":
         small = {"workers": 2, "runs": 4, "questions": 40, "kills": 4}

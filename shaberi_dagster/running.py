@@ -27,7 +27,7 @@ from shaberi_dagster.reports.score_reading import Selection
 from shaberi_dagster.runs.planning import benchmarks_of, judged_anew, load_run, named_judges, plan_run, store_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
-from shaberi_dagster.settings import Settings
+from shaberi_dagster.settings import Settings, check_cluster
 from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.stages.result import STAGES
 
@@ -66,8 +66,6 @@ class Evaluation:
         stages: Sequence[str] | None = None,
     ) -> None:
         if submit:
-            from shaberi_dagster.defs.submission import check_cluster  # noqa: PLC0415
-
             check_cluster()
         self.calls_made: dict[str, int] = {}
         self._refusals: list[str] = []

@@ -118,7 +118,7 @@ def test_what_stops_a_worker_is_raised_where_somebody_looks_on(  # noqa: PLR0917
 def test_without_a_cluster_submitting_is_refused_before_anything_is_planned() -> None:
     said = run("run-evals", "--model", "model", "--judge-model", "judge", "--submit").complaint
 
-    assert said.startswith("--submit needs a cluster: set SHABERI_DATABASE_URL and SHABERI_BROKER_URL")
+    assert said.startswith("this needs a cluster: set SHABERI_DATABASE_URL and SHABERI_BROKER_URL")
 
 
 def _look_on_at(dagster_run_id: str, instance: dg.DagsterInstance, note: Callable[[str], object]) -> None:
