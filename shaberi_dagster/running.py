@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import polars as pl
@@ -30,9 +30,6 @@ from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from shaberi_dagster.settings import Settings, check_cluster
 from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.stages.result import STAGES
-
-if TYPE_CHECKING:
-    from dagster import DagsterInstance
 
 
 class Evaluation:
@@ -331,7 +328,7 @@ class _ByWorkers:
     Args:
         workspace: Where the lake is.
         benchmarks: Which benchmarks.
-        instance: Where the queue is.
+        instance: Dagster's, where the queue is.
         tags: Tags for the Dagster runs.
         how: The other options of `submit_evaluation`.
     """
@@ -340,7 +337,7 @@ class _ByWorkers:
         self,
         workspace: Workspace,
         benchmarks: Sequence[str],
-        instance: "DagsterInstance",
+        instance: Any,
         tags: Mapping[str, str],
         **how: Any,
     ) -> None:

@@ -75,10 +75,7 @@ def test_who_looks_on_is_told_what_the_stages_tell_and_the_end(
     _look_on_at(dagster_run_id, instance, told.append)
 
     assert any(line.endswith("waits in the queue") for line in told)
-    assert [line.split(",")[0] for line in told if line.startswith(("answers", "judgements"))] == [
-        "answers elyza 3/3",
-        "judgements elyza (judge) 3/3",
-    ]
+    assert {"answers elyza 3/3", "judgements elyza (judge) 3/3"} <= {line.partition(",")[0] for line in told}
 
 
 @pytest.mark.parametrize(
