@@ -75,7 +75,10 @@ notebooks: setup ## open the notebooks on this lake
 ui: setup ## open the Dagster UI on this lake
 	$(BIN)/shaberi ui
 
+cluster: setup ## start PostgreSQL, Redis, an S3 server, Dagster and workers here (ARGS="--workers 4")
+	$(BIN)/shaberi cluster $(ARGS)
+
 clean: ## remove the environment and caches, never the lake
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help install setup demo test lint types imports pytest acceptance format lock docs notebooks ui clean
+.PHONY: help install setup demo test lint types imports pytest acceptance format lock docs notebooks ui cluster clean

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import polars as pl
@@ -27,12 +27,9 @@ from shaberi_dagster.reports.score_reading import Selection
 from shaberi_dagster.runs.planning import benchmarks_of, judged_anew, load_run, named_judges, plan_run, store_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
-from shaberi_dagster.settings import Settings
+from shaberi_dagster.settings import Settings, check_cluster
 from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.stages.result import STAGES
-
-if TYPE_CHECKING:
-    from dagster import DagsterInstance
 
 
 class Evaluation:
@@ -66,8 +63,6 @@ class Evaluation:
         stages: Sequence[str] | None = None,
     ) -> None:
         if submit:
-            from shaberi_dagster.defs.submission import check_cluster  # noqa: PLC0415
-
             check_cluster()
         self.calls_made: dict[str, int] = {}
         self._refusals: list[str] = []
@@ -334,7 +329,7 @@ class _ByWorkers:
     Args:
         workspace: Where the lake is.
         benchmarks: Which benchmarks.
-        instance: Where the queue is.
+        instance: Dagster's, where the queue is.
         tags: Tags for the Dagster runs.
         how: The other options of `submit_evaluation`.
     """
@@ -343,7 +338,7 @@ class _ByWorkers:
         self,
         workspace: Workspace,
         benchmarks: Sequence[str],
-        instance: "DagsterInstance",
+        instance: Any,
         tags: Mapping[str, str],
         **how: Any,
     ) -> None:

@@ -49,6 +49,18 @@ def broker_url(environment: Mapping[str, str] = os.environ) -> str | None:
     return environment.get("SHABERI_BROKER_URL") or None
 
 
+def check_cluster(environment: Mapping[str, str] = os.environ) -> None:
+    """See that the environment names a cluster.
+
+    Raises:
+        ConfigurationError: It does not.
+    """
+    if database_url(environment) is None or broker_url(environment) is None:
+        raise ConfigurationError(
+            "this needs a cluster: set SHABERI_DATABASE_URL and SHABERI_BROKER_URL (`shaberi cluster` starts one)"
+        )
+
+
 def plugin_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
     """Where plugins are: the folders of `SHABERI_PLUGINS`, or `plugins/` in the working directory, then installed ones.
 

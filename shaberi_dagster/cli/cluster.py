@@ -19,6 +19,7 @@ import typer
 
 from shaberi_dagster.cli.command import FINE, Debug
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.settings import Settings, check_cluster
 
 EPILOG = """Examples:
 
@@ -64,11 +65,9 @@ def run_part(part: str, host: str, port: int) -> NoReturn:
     Raises:
         ConfigurationError: It names none.
     """
-    from shaberi_dagster.defs.execution import open_instance  # noqa: PLC0415
-    from shaberi_dagster.defs.submission import check_cluster  # noqa: PLC0415
-    from shaberi_dagster.settings import Settings  # noqa: PLC0415
-
     check_cluster()
+    from shaberi_dagster.defs.execution import open_instance  # noqa: PLC0415  (Dagster only when it is needed)
+
     open_instance(Settings.from_environment().dagster_home).dispose()
     command = command_of(part, host, port)
     os.execv(command[0], command)  # noqa: S606
@@ -265,7 +264,7 @@ def _start_servers(
     if not home.exists():
         _make_database(postgres, home, settings["SHABERI_DATABASE_URL"], user)
     options = [f"port={port}", "listen_addresses=127.0.0.1", f"unix_socket_directories={home}", "max_connections=300"]
-    command = [postgres / "postgres", "-D", home / "data", *(word for one in options for word in ("-c", one))]
+    command = [str(postgres / "postgres"), "-D", str(home / "data"), *(word for one in options for word in ("-c", one))]
     start(
         Part("postgres", command, environment, home / "log", user, signal.SIGINT),
         lambda: _answers_query(settings["SHABERI_DATABASE_URL"]),

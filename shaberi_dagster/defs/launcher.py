@@ -7,9 +7,13 @@
 from typing import Any
 
 import dagster as dg
-from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
+from dagster._core.launcher import CheckRunHealthResult, ResumeRunContext, WorkerStatus
+from dagster._grpc.types import ResumeRunArgs
+from dagster._serdes import pack_value
+from dagster_celery.config import TASK_RESUME_JOB_NAME
 from dagster_celery.launcher import CeleryRunLauncher
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
+from dagster_celery.tasks import create_resume_job_task
 
 from shaberi_dagster.defs.leases import is_leased
 from shaberi_dagster.settings import database_url
@@ -38,6 +42,19 @@ class ClusterRunLauncher(CeleryRunLauncher):
 
     def __init__(self, config_source: dict[str, Any] | None = None, **settings: Any) -> None:
         super().__init__(config_source=CELERY_SETTINGS | (config_source or {}), **settings)
+
+    def resume_run(self, context: ResumeRunContext) -> None:
+        """Let another worker go on with a run; Celery's launcher names the task's argument wrongly (0.29)."""
+        origin = context.dagster_run.job_code_origin
+        assert origin is not None  # noqa: S101  (it was launched before)
+        asked = ResumeRunArgs(
+            origin, context.dagster_run.run_id, self._instance.get_ref(), set_exit_code_on_failure=True
+        )
+        self._launch_celery_task_run(
+            run=context.dagster_run,
+            task_signature=create_resume_job_task(self.celery).si(resume_job_args_packed=pack_value(asked)),
+            routing_key=TASK_RESUME_JOB_NAME,
+        )
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """What the daemon asks of each run at work; one that has failed is resumed by another worker."""

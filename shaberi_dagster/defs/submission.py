@@ -31,7 +31,6 @@ from shaberi_dagster.plugins import Kind
 from shaberi_dagster.prompts_used import HasPrompts, prompts_of
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.settings import broker_url, database_url
 
 CONTENT_TAG = "shaberi/content"
 """The hashes of what a submitted run is to be made with, as JSON."""
@@ -48,18 +47,6 @@ _STATES = {
 }
 _RESUMED = "Launching a new run worker"
 """How the daemon's event begins when a run goes on on another worker."""
-
-
-def check_cluster() -> None:
-    """See that there is a cluster to give runs to.
-
-    Raises:
-        ConfigurationError: The settings name none.
-    """
-    if database_url() is None or broker_url() is None:
-        raise ConfigurationError(
-            "--submit needs a cluster: set SHABERI_DATABASE_URL and SHABERI_BROKER_URL (`shaberi cluster` starts one)"
-        )
 
 
 def submit(

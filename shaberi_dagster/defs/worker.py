@@ -20,15 +20,19 @@ from shaberi_dagster.settings import Settings, broker_url, database_url
 class LeasedTask(Task):  # type: ignore[misc]
     """A run that is worked on under its lease; one that another worker has is left to that one."""
 
-    def __call__(self, execute_job_args_packed: Any) -> int:
+    def __call__(self, **arguments: Any) -> int:
         """Work on the run.
+
+        Args:
+            arguments: The only one says which run, and where its code is.
 
         Returns:
             0, or 1 when the run failed.
         """
-        asked: Any = unpack_value(execute_job_args_packed)
+        (packed,) = arguments.values()
+        asked: Any = unpack_value(packed)
         with leased(asked.run_id, _database()) as is_ours:
-            return int(super().__call__(execute_job_args_packed)) if is_ours else 0
+            return int(super().__call__(**arguments)) if is_ours else 0
 
 
 def _database() -> str:

@@ -219,6 +219,27 @@ def test_a_call_without_a_row_in_prices_has_no_price_in_sql(workspace: Workspace
     assert (row["recorded_cost_usd"], row["calls_without_price"]) == (pytest.approx(0.0028), 0)
 
 
+def test_cost_is_told_by_person_and_since_when(workspace: Workspace, settings: Settings, ask: Ask) -> None:
+    store(workspace, [call(1), call(2, run_id="m@@u"), call(3, run_id="m@@v"), call(4, run_id="m@@w")])
+    makers = [("m@@t", "aki", 1), ("m@@u", "aki", 2), ("m@@v", "ben", 2), ("m@@w", None, 2)]
+    for run_id, person, month in makers:
+        row = workspace.lake.read("runs", {"run_id": run_id}).with_columns(
+            pl.lit(person, pl.String).alias("created_by"),
+            pl.lit(datetime(2026, month, 1, tzinfo=UTC)).cast(pl.Datetime("us", "UTC")).alias("created_at"),
+        )
+        workspace.lake.replace("runs", row, {"run_id": run_id})
+
+    rows = query(settings, ask, "cost_by_person")
+    assert [(row["person"], row["runs"], row["calls"]) for row in rows] == [
+        ("aki", 2, 2),
+        ("ben", 1, 1),
+        ("unknown", 1, 1),
+    ]
+    assert rows[0]["cost_usd"] == pytest.approx(2 * 0.0028)
+    of_february = query(settings, ask, "cost_by_person", since="2026-02-01")
+    assert [(row["person"], row["runs"]) for row in of_february] == [("aki", 1), ("ben", 1), ("unknown", 1)]
+
+
 @pytest.mark.acceptance
 def test_sums_over_any_parts_are_the_same_to_the_last_decimal(
     workspace: Workspace, settings: Settings, ask: Ask

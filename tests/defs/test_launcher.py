@@ -1,0 +1,77 @@
+"""Which runs of a cluster the daemon takes for dead, and how they go on."""
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import dagster as dg
+import pytest
+from celery import Task
+from dagster._core.launcher import ResumeRunContext, WorkerStatus
+from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
+
+from shaberi_dagster.defs.execution import open_instance
+from shaberi_dagster.defs.jobs import submit_evaluation
+from shaberi_dagster.defs.launcher import ClusterRunLauncher
+from shaberi_dagster.defs.leases import leased
+from shaberi_dagster.settings import Settings
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def launcher() -> ClusterRunLauncher:
+    """A launcher whose queue is in memory."""
+    return ClusterRunLauncher(default_queue="dagster", broker="memory://", backend="cache+memory://")
+
+
+@pytest.mark.parametrize(
+    ("task", "held", "status"),
+    [
+        (None, False, WorkerStatus.RUNNING),  # of a command line, which others close
+        ("PENDING", False, WorkerStatus.RUNNING),  # it waits for a worker
+        ("STARTED", True, WorkerStatus.RUNNING),
+        ("STARTED", False, WorkerStatus.FAILED),  # Celery does not notice that a worker was killed
+        ("SUCCESS", False, WorkerStatus.FAILED),  # as a task that was delivered twice ends
+    ],
+)
+def test_a_run_is_alive_as_long_as_its_lease_is_held_or_it_waits(  # noqa: PLR0917
+    task: str | None,
+    held: bool,
+    status: WorkerStatus,
+    launcher: ClusterRunLauncher,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SHABERI_DATABASE_URL", database)
+    task_id = uuid4().hex
+    run = dg.DagsterRun("evaluate", tags={DAGSTER_CELERY_TASK_ID_TAG: task_id} if task else {})
+    if task not in {None, "PENDING"}:
+        launcher.celery.backend.store_result(task_id, None, task)
+
+    with leased(run.run_id, database) if held else nullcontext():
+        assert launcher.check_run_worker_health(run).status == status
+
+
+def test_a_resumed_run_is_a_task_that_workers_take(
+    launcher: ClusterRunLauncher, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from shaberi_dagster.defs.worker import app  # noqa: PLC0415  (it reads the environment)
+
+    sent: list[dict[str, Any]] = []
+
+    def send(_: Task, __: object, kwargs: dict[str, Any], **___: object) -> SimpleNamespace:
+        sent.append(kwargs)
+        return SimpleNamespace(task_id="task")
+
+    with open_instance(settings.dagster_home) as instance:
+        launcher.register_instance(instance)
+        submitted = submit_evaluation("model@@default", ["elyza"], instance, tags={})
+        run = instance.get_run_by_id(submitted)
+        assert run is not None
+        monkeypatch.setattr(Task, "apply_async", send)
+        launcher.resume_run(ResumeRunContext(run, workspace=None, resume_attempt_number=1))
+
+    (arguments,) = sent
+    app.tasks["resume_job"].__header__(**arguments)  # the names that the worker's task has
