@@ -248,7 +248,8 @@ def test_a_registered_run_is_materialized_by_clicking_and_shows_its_metadata(ui:
         expect(metadata.get_by_role("columnheader", name="question", exact=True)).to_be_visible()
         expect(metadata.get_by_text("mean_score", exact=True)).to_be_visible()
         expect(metadata.get_by_text(re.compile(r"^1 [▁-█·]{5} 5, mean [\d.]+ of 2$"))).to_be_visible()
-        _take_part(metadata, "ui-judgements.png")
+        page.set_viewport_size({"width": 1300, "height": 1400})
+        _take_part(page, "ui-judgements.png")
         metadata.get_by_text("Show Markdown").click()
         picture = page.get_by_role("img", name="score distribution")
         expect(picture).to_be_visible()
@@ -306,7 +307,8 @@ def test_a_run_started_in_the_command_line_is_on_the_timeline_and_the_jobs_page(
     run = ui.wait_for_status("SUCCESS", shaberi__command="run-evals", dagster__partition=command_line_run)
 
     with ui.page("/timeline") as page:
-        expect(page.get_by_role("link", name="evaluate", exact=True)).to_be_visible()
+        expect(page.get_by_text("evaluate", exact=True)).to_be_visible()
+        _take_part(page, "ui-timeline.png")
     assert run["repositoryOrigin"] == {"repositoryLocationName": _LOCATION}  # it leaves out runs of nowhere
     with ui.page(f"/locations/{_LOCATION}/jobs/evaluate/runs") as page:
         expect(page.get_by_text(run["runId"][:8])).to_be_visible()
