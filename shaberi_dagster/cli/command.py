@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from shaberi_dagster import __version__
 from shaberi_dagster.cli.start import INTERRUPTED, say_how_to_go_on, take_interrupts
 from shaberi_dagster.errors import ShaberiError, SqlError, is_interrupt
 
@@ -19,6 +20,15 @@ _ORDER = (UNFORESEEN, INTERRUPTED, USAGE, GATE_FAILED, FAILED_PARTS, INCONCLUSIV
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 _DEBUG_FLAG = "--debug"
 _SOON_SECONDS = 0.01
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"shaberi-dagster {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
 
 
 def exit_code(*codes: int) -> int:

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from shaberi_dagster.cli.command import FINE, Debug, run_command
+from shaberi_dagster.cli.command import FINE, Debug, Version, run_command
 from shaberi_dagster.cli.completion import completer
-from shaberi_dagster.cli.options import Version
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.rendering.answers import answers_text, question_text

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from typer.core import TyperArgument, TyperCommand
 
-from shaberi_dagster import __version__
+from shaberi_dagster.cli.command import Version
 from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
@@ -112,19 +112,12 @@ class OptionsCommand(TyperCommand):
         return text
 
 
-def _show_version(value: bool) -> None:
-    if value:
-        typer.echo(f"shaberi-dagster {__version__}")
-        raise typer.Exit
-
-
 def _show_all(context: typer.Context, value: bool) -> None:
     if value:
         typer.echo(OptionsCommand.whole_help(context))
         raise typer.Exit
 
 
-Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
 _HelpAll = Annotated[
     bool, typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show all options, and exit.")
 ]

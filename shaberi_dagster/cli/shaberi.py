@@ -8,7 +8,7 @@ import typer
 from shaberi_dagster.cli.baseline import baseline_app
 from shaberi_dagster.cli.cluster import EPILOG as CLUSTER_EPILOG
 from shaberi_dagster.cli.cluster import cluster
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, run_command
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, Version, run_command
 from shaberi_dagster.cli.compare import COMPARE_EPILOG, compare
 from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.cli.copy_lake import EPILOG as COPY_LAKE_EPILOG
@@ -18,7 +18,7 @@ from shaberi_dagster.cli.generate_cache import EPILOG as GENERATE_CACHE_EPILOG
 from shaberi_dagster.cli.generate_cache import generate_cache
 from shaberi_dagster.cli.new import EPILOG as NEW_EPILOG
 from shaberi_dagster.cli.new import new
-from shaberi_dagster.cli.options import OptionsCommand, Version, takes_models
+from shaberi_dagster.cli.options import OptionsCommand, takes_models
 from shaberi_dagster.cli.prices import EPILOG as PRICES_EPILOG
 from shaberi_dagster.cli.prices import prices
 from shaberi_dagster.cli.report import EPILOG as REPORT_EPILOG

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 
+from shaberi_dagster.cli.start import INTERRUPTED
 from shaberi_dagster.defs.execution import close_dead_runs, open_instance
 from shaberi_dagster.defs.partitions import add_missing_partitions
 from shaberi_dagster.errors import ConfigurationError
@@ -17,7 +18,7 @@ def serve(settings: Settings, host: str, port: int) -> int:
     """Run `dagster dev` until it is stopped.
 
     Returns:
-        Its exit code; 0 when the user stopped it.
+        Its exit code; 130 when it was interrupted.
 
     Raises:
         ConfigurationError: It cannot listen there.
@@ -41,7 +42,7 @@ def serve(settings: Settings, host: str, port: int) -> int:
         # Ctrl-C reached the server as well; `kill` reached only us.
         server.terminate()
         server.wait()
-        return 0
+        return INTERRUPTED
 
 
 def check_free(host: str, port: int) -> None:

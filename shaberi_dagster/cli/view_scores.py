@@ -7,8 +7,7 @@ from typing import Annotated, Literal, cast
 import typer
 from rich.console import Console
 
-from shaberi_dagster.cli.command import FINE, Debug, run_command
-from shaberi_dagster.cli.options import Version
+from shaberi_dagster.cli.command import FINE, Debug, Version, run_command
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_as_of, open_catalog
 from shaberi_dagster.rendering.document import check_format, write

@@ -86,6 +86,10 @@ _KNOWN = {
     "benchmark": "select distinct benchmark from questions union select 'overall'",
     "question set": "select distinct question_set from questions",
     "judge": "select judge from metrics union select judge from judgements",
+    "judge or planned judge": """
+        select judge from metrics union select judge from judgements
+        union select unnest(json_extract_string(spec, '$.benchmarks.*.judges[*]')) from runs
+    """,
     "judge model": "select distinct coalesce(judge_model, judge) from judgements",
     "pipeline": "select 'baseline' union select pipeline from metrics",
     "null policy": "select unnest(['legacy', 'zero', 'strict'])",

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
 from shaberi_dagster.settings import project_folder
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from shaberi_dagster.benchmarks.registry import Benchmark
 
 BASELINE = "baseline"
 """The pipeline without passes."""
@@ -54,8 +55,10 @@ def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
         return pl.DataFrame(result.to_arrow_table())
 
 
-def benchmarks_in(catalog: duckdb.DuckDBPyConnection) -> Mapping[str, Benchmark]:
+def benchmarks_in(catalog: duckdb.DuckDBPyConnection) -> "Mapping[str, Benchmark]":
     """The known benchmarks, and those of plugins that are gone as the last run of them kept them."""
+    from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS  # noqa: PLC0415  (costs start-up time as well)
+
     rows = fetch(catalog, "entries")
     if not rows:
         return ALL_BENCHMARKS

@@ -1,6 +1,6 @@
 """The scores of runs, read from the lake with everything that says how far they hold."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -133,10 +133,8 @@ def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> S
 def _ranked(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> tuple[ScoreReport, SamplesByRow]:
     selection.check()
     found = _read_rows(catalog, selection)
+    _check_names(catalog, selection, found)
     if not found:
-        check_known("model", selection.models, known_names(catalog, "model"))
-        check_known("tag", selection.tags, known_names(catalog, "tag or base tag"))
-        check_known("judge", selection.judges, known_names(catalog, "judge"))
         raise ConfigurationError(_nothing(catalog, selection))
     rows = [ScoreRow(**row) for row in found]
     remarks = _remarks(selection) + version_remarks(rows)
@@ -159,6 +157,21 @@ def _ranked(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> tuple[S
         benchmarks=benchmarks_in(catalog),
     )
     return report, samples
+
+
+def _check_names(
+    catalog: duckdb.DuckDBPyConnection, selection: Selection, found: Sequence[Mapping[str, Any]]
+) -> None:
+    """Refuse a name that found nothing because there is no such name, also beside others that found something."""
+    asked = (
+        ("model", selection.models, ("model",)),
+        ("tag or base tag", selection.tags, ("run_tag", "base_tag")),
+        ("judge or planned judge", selection.judges, ("judge",)),
+    )
+    for kind, names, columns in asked:
+        seen = {row.get(column) for row in found for column in columns}
+        if missing := [name for name in names if name not in seen]:
+            check_known(kind.partition(" ")[0], missing, known_names(catalog, kind))
 
 
 def _read_rows(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> list[dict[str, Any]]:

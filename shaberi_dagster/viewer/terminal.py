@@ -59,11 +59,16 @@ class RunsScreen(Screen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Fill the table."""
+        """Show a page of the runs at once, and the others below it."""
         table = self.query_one(DataTable)
         for title in ("", "model", "tag", "status", "answers", "failed", "score", "benchmarks"):
             table.add_column(title, key=title)
-        for index, run in enumerate(self._runs):
+        self._add_runs(0, PAGE)
+        self.call_after_refresh(self._add_runs, PAGE, len(self._runs))
+
+    def _add_runs(self, first: int, end: int) -> None:
+        table = self.query_one(DataTable)
+        for index, run in enumerate(self._runs[first:end], start=first):
             names = truncate(printable(run.model), _NAME_WIDTH, "middle"), printable(run.run_tag), run.status
             numbers = f"{run.n_answers:,}", str(run.n_failed), decimals(run.score)
             cells = [*map(Text, names), *(Text(one, justify="right") for one in numbers)]
@@ -305,7 +310,7 @@ class Inspector(App[None]):
     """
 
     ENABLE_COMMAND_PALETTE = False
-    CSS = "#state { height: 1; } Input { height: 3; }"
+    CSS = "#state { height: 1; } Input { height: 3; } DataTable { height: 1fr; }"
 
     def __init__(
         self,

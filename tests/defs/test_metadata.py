@@ -7,8 +7,12 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from shaberi_dagster.defs.metadata import column_schema, materialize_result
+from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.defs.metadata import column_schema, materialize_result, with_questions
+from shaberi_dagster.defs.plot import score_histograms
 from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.runs.planning import load_source, store_question_set
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.result import Check, StageResult
 
 pytestmark = pytest.mark.unit
@@ -72,6 +76,49 @@ def test_hostile_output_is_one_cell_of_plain_text(text: str) -> None:
     assert not set(re.sub(r"&#\d+;", "", cell)) & set("<>|`*_[]()!\\~#&:/")
     # ... that shows the same text.
     assert html.unescape(cell) == "".join(char for char in " ".join(text.split()) if char.isprintable())
+
+
+def test_model_and_tag_are_as_people_write_them_and_numbers_are_rounded() -> None:
+    facts = {"rows": 1, "mean_score": 2 / 3, "scores": {"judge": 1 / 3}}
+
+    metadata = materialize_result(_KEY, [_outcome(run_id="org__a%5F%5Fb@@july", facts=facts)], []).metadata
+
+    assert (metadata["run"], metadata["model"], metadata["tag"]) == ("org__a%5F%5Fb@@july", "org/a__b", "july")
+    assert (metadata["mean_score"], metadata["scores"]) == (0.667, {"judge": 0.333})
+
+
+def test_metrics_name_the_command_that_shows_their_answers() -> None:
+    outcome = _outcome(run_id="org__a%20b@@july", stage="metrics")
+
+    metadata = materialize_result(dg.AssetKey(["metrics", "elyza"]), [outcome], []).metadata
+
+    assert metadata["read the answers"] == "inspect-output --model 'org/a b' --tag july --benchmark elyza"
+
+
+def test_scores_of_each_judge_are_a_line_of_bars_over_the_scale() -> None:
+    outcome = _outcome(scores={"strict": [1.0, 1.0, 5.0], "none": []})
+
+    metadata = materialize_result(_KEY, [outcome], []).metadata
+
+    assert metadata["scores of strict"] == "1 █···▄ 5, mean 2.33 of 3"
+    assert "scores of none" not in metadata
+
+
+def test_a_score_beyond_the_scale_widens_the_bars() -> None:
+    (text,) = score_histograms(_outcome(scores={"j": [0.0, 6.0]})).values()
+    assert text == "0 █·····█ 6, mean 3.00 of 2"
+
+
+def test_a_preview_has_the_texts_of_questions_where_the_lake_has_them(workspace: Workspace) -> None:
+    load = load_source(get_benchmark("elyza"), None, None, workspace)
+    store_question_set(workspace.lake, load)
+    first = load.questions[0]
+    preview = pl.DataFrame({"judge": ["a", "b"], "question_id": ["unknown", first.question_id], "score": [1.0, 2.0]})
+
+    shown = with_questions(_outcome(preview=preview), workspace.lake).preview
+
+    assert shown.columns == ["judge", "question", "score"]
+    assert shown["question"].to_list() == ["unknown", first.question]
 
 
 def test_a_hash_is_shortened_so_that_the_table_fits() -> None:

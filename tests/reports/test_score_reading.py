@@ -227,6 +227,19 @@ def test_what_is_selected_but_not_there_is_refused(read):
         read([metric()], tags=["nonsense"])
 
 
+@pytest.mark.parametrize(
+    ("selected", "told"),
+    [
+        ({"models": ["m", "mm"]}, "no model 'mm'; the lake has"),
+        ({"tags": ["t", "tt"]}, "no tag 'tt'; the lake has"),
+        ({"judges": ["a", "aa"]}, "no judge 'aa'; did you mean a"),
+    ],
+)
+def test_a_name_that_is_not_there_is_refused_also_beside_others_that_are(read, selected, told):
+    with pytest.raises(ConfigurationError, match=told):
+        read([metric()], **selected)
+
+
 @pytest.fixture
 def imported(workspace, tmp_path):
     """The names of two question sets, of which `long` has what `short` has; one of the scores is an object."""

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 from textual.pilot import Pilot
@@ -47,6 +48,22 @@ def rows(pilot) -> list[list[str]]:
 async def both(pilot) -> None:
     await pilot.press("space", "j", "space", "enter")
     await pilot.pause()
+
+
+def test_of_many_runs_all_can_be_chosen_and_the_title_stays(folder):
+    async def play() -> None:
+        with open_catalog(folder) as catalog:
+            many = [replace(run, run_id=f"{index}") for index in range(150) for run in read_runs(catalog)]
+            async with Inspector(catalog, many, Filter()).run_test(size=(140, 40)) as pilot:
+                await pilot.pause()
+                await pilot.pause()
+                table, title = pilot.app.screen.query_one(DataTable), pilot.app.screen.query(Static).first()
+                assert table.row_count == len(many) > 2 * PAGE
+                await pilot.press("ctrl+end")
+                assert table.cursor_row == len(many) - 1
+                assert (title.region.y, pilot.app.screen.max_scroll_y) == (0, 0)
+
+    asyncio.run(play())
 
 
 def test_runs_that_are_named_together_are_side_by_side_at_once(drive):
