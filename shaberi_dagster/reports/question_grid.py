@@ -29,8 +29,8 @@ class GridRequest:
         categories: Only questions of these categories; none means all.
         pipeline: Passes in order, or baseline.
         sort: One of `SORTS`, largest first; or `A`, `B`, …: the lowest scores of that model first.
-        flags: Only questions with all of these, of `FLAGS`: A is below another model, an answer or a score that failed, a
-            score out of scale, a refused answer, judges that are three points or more apart.
+        flags: Only questions with all of these, of `FLAGS`: A is below another model, an answer or a score that failed,
+            a score out of scale, a refused answer, judges that are three points or more apart.
         text: Only questions with this in their text.
     """
 
