@@ -2,17 +2,21 @@
 
     python perf/view.py path/to/warehouse --word 渋谷
 
-The two models with most judges are compared.
+The two models with most judges are compared. At the end the lake as one file: its size, and with --browser how long
+Chromium takes to draw it from the disk.
 """
 
 import argparse
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.viewer.html import FileRequest, about_lake, write_html
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import PAGES, Source
 from shaberi_dagster.viewer.web.templates import render
@@ -28,6 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("warehouse", type=Path)
     parser.add_argument("--word", default="渋谷")
+    parser.add_argument("--browser", help="Path of a Chromium, to draw the file.")
     options = parser.parse_args()
     with closing(open_catalog(options.warehouse)) as catalog:
         models = tuple(("m", run_id) for (run_id,) in catalog.execute(_LARGEST).fetchall())
@@ -50,6 +55,11 @@ def main() -> None:
     for name, ask in asks.items():
         print(f"{name:<24} {' '.join(_timed(options.warehouse, ask) for _ in range(3))}")  # noqa: T201
     print(f"{'up':<24} {_started(options.warehouse):.2f} s")  # noqa: T201
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.html"
+        print(f"{'one file':<24} {_written(options.warehouse, file)}")  # noqa: T201
+        if options.browser:
+            print(f"{'drawn':<24} {_drawn(file, options.browser):.2f} s")  # noqa: T201
 
 
 def _timed(warehouse: Path, ask: Ask) -> str:
@@ -60,6 +70,27 @@ def _timed(warehouse: Path, ask: Ask) -> str:
         f"{1000 * (time.perf_counter() - started):6,.0f} ms"
         f" ({1000 * (time.process_time() - worked):,.0f} ms of CPU, {size / 1000:,.0f} KB)"
     )
+
+
+def _written(warehouse: Path, file: Path) -> str:
+    started, worked = time.perf_counter(), time.process_time()
+    with closing(open_catalog(warehouse)) as catalog:
+        source = Source(catalog, warehouse)
+        file.write_text(write_html(source, about_lake(source, FileRequest()), datetime.now(UTC)), encoding="utf-8")
+    seconds, work = time.perf_counter() - started, time.process_time() - worked
+    return f"{file.stat().st_size / 1e6:.2f} MB in {seconds:.1f} s ({work:.1f} s of CPU)"
+
+
+def _drawn(file: Path, browser: str) -> float:
+    """Seconds from the address to the heat map of all scores."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+
+    with sync_playwright() as playwright:
+        page = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"]).new_page()
+        started = time.perf_counter()
+        page.goto(file.as_uri())
+        page.locator("#scores[data-drawn]").wait_for(state="attached")
+        return time.perf_counter() - started
 
 
 def _started(warehouse: Path) -> float:

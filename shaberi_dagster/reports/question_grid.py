@@ -12,7 +12,7 @@ from shaberi_dagster.reports.reading import BASELINE, check_choice, fetch, repor
 
 MOST_SIDES = 5
 SORTS = ("difference", "disagreement", "position")
-FLAGS = ("failed", "out-of-scale", "refused", "disagreement")
+FLAGS = ("loses", "failed", "out-of-scale", "refused", "disagreement")
 _NAMES = "ABCDE"
 _CLEAR_DISAGREEMENT = 3.0
 
@@ -29,8 +29,8 @@ class GridRequest:
         categories: Only questions of these categories; none means all.
         pipeline: Passes in order, or baseline.
         sort: One of `SORTS`, largest first; or `A`, `B`, …: the lowest scores of that model first.
-        flags: Only questions with all of these, of `FLAGS`: an answer or a score that failed, a score out of scale, a
-            refused answer, judges that are three points or more apart.
+        flags: Only questions with all of these, of `FLAGS`: A is below another model, an answer or a score that failed,
+            a score out of scale, a refused answer, judges that are three points or more apart.
         text: Only questions with this in their text.
     """
 
@@ -201,7 +201,13 @@ def _order(sort: str, sides: Sequence[Side]) -> Callable[[GridRow], float]:
     return lambda row: float("inf") if (score := row.scores[place]) is None else score
 
 
+def _loses(row: GridRow) -> bool:
+    first, *others = row.scores
+    return first is not None and any(other is not None and first < other for other in others)
+
+
 _HAS: Mapping[str, Callable[[GridRow], bool]] = {
+    "loses": _loses,
     "failed": lambda row: bool(row.n_failed or row.n_missing),
     "out-of-scale": lambda row: bool(row.n_out_of_scale),
     "refused": lambda row: bool(row.n_refused),

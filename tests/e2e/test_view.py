@@ -5,6 +5,7 @@ With SHABERI_SCREENSHOTS=docs/images the pictures of the documentation are taken
 
 import os
 import re
+import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,12 +13,15 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.viewer.html import FileRequest, about_lake, write_html
 from shaberi_dagster.viewer.web.pages import Source
 from tests.conftest import BROWSER
+from tests.kept_lake.contents import ARCHIVE, workspace_of
 from tests.viewer.site import make_lake, served
+from tests.viewer.test_pages_of_decisions import OWN, look, write
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser]
 
@@ -30,6 +34,7 @@ _PAGES = (
     "/runs",
     "/judges",
     "/ensemble",
+    "/decisions",
     "/cost",
     "/search?q=script",
     "/search?q=alert&what=judgements",
@@ -42,6 +47,17 @@ def site(tmp_path_factory):
     workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
     make_lake(workspace, place / "tree")
     with served(place / "warehouse") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Runs with passes, calls and prompts, some of which were killed, and a decision that is being made."""
+    folder = tmp_path_factory.mktemp("kept")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    write(workspace_of(folder).lake, OWN, look(24, 0.8, -0.4, 2.0))
+    with served(folder / "warehouse") as running:
         yield running
 
 
@@ -176,6 +192,54 @@ def test_a_script_that_got_into_a_page_would_not_run(browser, site):
 
     assert page.evaluate("window.ran") is None
     assert failures == [("http://elsewhere.invalid/x", "csp")]
+
+
+def test_prompts_and_calls_are_a_key_and_a_click_from_a_run(browser, kept):
+    page = opened(browser, kept.url + "/runs?text=kept-passes")
+    press(page, "j")
+    press(page, "Enter")
+    expect(page.get_by_role("heading", name="kept-passes default")).to_be_visible()
+    press(page, "o")
+    expect(page.get_by_role("heading", name="Questions of kept-passes")).to_be_visible()
+    press(page, "o")
+    expect(page.get_by_role("button", name="prompts and calls")).to_be_visible()
+    press(page, "p")
+    for name in ("prompt", "call"):
+        page.get_by_role("link", name=re.compile(f"^{name} ")).first.click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text(name.capitalize())
+        page.go_back()
+        press(page, "p")
+    assert page.wrongs == []
+
+
+def test_a_run_at_work_is_followed(browser, kept):
+    run_id = "kept-killed-answers@@default"
+    page = opened(browser, f"{kept.url}/run?run={run_id}")
+    expect(page.get_by_text("3 calls of answers")).to_be_visible()
+
+    journal = kept.warehouse / "_journal" / f"{run_id}.answers.jsonl"
+    *_, call, half = journal.read_text(encoding="utf-8").splitlines()
+    assert '"purpose":"answer"' not in half  # the run was killed while it wrote
+    with journal.open("a", encoding="utf-8") as file:
+        file.write("\n" + re.sub('"request_hash":"[^"]*"', '"request_hash":"new"', call) + "\n")
+
+    expect(page.get_by_text("4 calls of answers")).to_be_visible(timeout=30_000)
+    assert page.wrongs == []
+
+
+def test_a_decision_is_followed_until_it_is_made(browser, kept):
+    page = opened(browser, kept.url + "/decisions", 390)
+    page.get_by_role("link", name="new@@t").click()
+    expect(page.get_by_role("heading", name="not decided yet")).to_be_visible()
+    expect(page.locator("svg.curve circle")).to_have_count(1)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+    decided = OWN | {"state": "decided", "best": ["new@@t"], "n_asked": 48}
+    write(Lake(kept.warehouse), decided, look(24, 0.8, -0.4, 2.0), look(48, 1.1, 0.3, 1.9, "A"))
+
+    expect(page.get_by_role("heading", name="new@@t is better").first).to_be_visible(timeout=30_000)
+    expect(page.locator("svg.curve circle")).to_have_count(2)
+    assert page.wrongs == []
 
 
 @pytest.mark.skipif("SHABERI_SCREENSHOTS" not in os.environ, reason="only when pictures are wanted")

@@ -293,3 +293,12 @@ def test_without_decisions_it_is_said_how_to_make_one(site):
 
     assert "No decision yet: shaberi decide" in site.get("/decisions").text
     assert (missing.status, "no decision none" in missing.text) == (404, True)
+
+
+def test_where_the_first_model_loses_can_be_asked_for(warehouse):
+    with open_catalog(warehouse) as catalog:
+        lost = read_question_grid(catalog, GridRequest(["second", "best"], flags=["loses"])).rows
+        alone = read_question_grid(catalog, GridRequest(["second"], flags=["loses"])).rows
+
+    assert {row.position: row.scores for row in lost} == {2: (8.0, 9.0), 3: (8.0, 8.5), 5: (3.5, 8.5)}
+    assert alone == ()
