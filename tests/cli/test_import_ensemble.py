@@ -71,14 +71,12 @@ def test_imported_samples_are_graded_and_voted_on_without_a_call(
         jsonschema.validate(graded, json.loads(SCHEMA.read_text(encoding="utf-8")))
         found = {one["strategy"]: (one["n_correct"], one["n_planned"]) for one in graded["benchmarks"][0]["results"]}
         assert found == {"single": (2, 3), "plurality": (2, 3), "samples": (5, 9)}
-        assert (graded["run_tag"], graded["status"], graded["calls_made"]) == ("legacy-3x-t0.7-graded", "complete", {})
+        assert (graded["run_tag"], graded["status"], graded["calls_made"]) == ("legacy-3x-t0.7", "complete", {})
 
     lake = Lake(settings.warehouse)
     assert lake.read("calls").is_empty()
-    # The imported run stays as it is.
-    assert lake.read("judgements", {"judge": "rule:numeric"})["run_tag"].unique().to_list() == ["legacy-3x-t0.7-graded"]
+    assert lake.read("judgements", {"judge": "rule:numeric"})["run_tag"].unique().to_list() == ["legacy-3x-t0.7"]
     assert lake.read("answers").group_by("run_tag").len().sort("run_tag").rows() == [
         ("legacy-3x-t0.7", 9),
-        ("legacy-3x-t0.7-graded", 9),
         ("legacy-baseline", 3),
     ]
