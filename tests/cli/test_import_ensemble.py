@@ -8,10 +8,12 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.import_ensemble import import_caches, summary
+from shaberi_dagster.cli.import_ensemble import import_caches
 from shaberi_dagster.lake.schemas import LEGACY_QUARANTINE
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.ensemble import EnsembleImport, FileCounts
+from shaberi_dagster.rendering.document import Sentences
+from shaberi_dagster.rendering.imports import CachesDocument
 from shaberi_dagster.settings import Settings
 from tests.legacy.caches import baseline, ensemble, response, result, write
 
@@ -23,7 +25,10 @@ unit = pytest.mark.unit
 def _said(*files: FileCounts, **more: object) -> list[str]:
     values = {"questions_with_text": 0, "questions_without_text": 0} | more
     quarantine = pl.DataFrame(schema=LEGACY_QUARANTINE.schema)
-    return summary(EnsembleImport(files, ["run"], quarantine=quarantine, changed=True, **values).document())
+    done = EnsembleImport(files, ["run"], quarantine=quarantine, changed=True, **values)
+    (said,) = CachesDocument(done.document()).blocks(None)
+    assert isinstance(said, Sentences)
+    return said.lines
 
 
 @unit
