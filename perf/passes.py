@@ -19,7 +19,7 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees, named_trees
-from shaberi_dagster.legacy.reprocess import STAGES, add_to_imported, reprocess_imported, runs_of_trees
+from shaberi_dagster.legacy.reprocess import STAGES, add_to_imported, all_imported, reprocess_imported
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 
@@ -57,7 +57,7 @@ def main() -> None:
         started = time.perf_counter()
         texts = workspace.lake.read("answers", columns=["run_id", "benchmark", "question_id", "answer"])
         reading = time.perf_counter() - started
-        run_ids = runs_of_trees(workspace.lake)["run_id"].to_list()
+        run_ids = all_imported(workspace.lake)["run_id"].to_list()
         passes = options.passes.split(",")
         lines = [machine, f"{texts.height:,} answers, {before.height:,} metrics, {len(run_ids)} runs"]
         del texts

@@ -67,7 +67,7 @@ def materialize(
     own = [name for name in spec.benchmarks if name in benchmarks]
     if not own or (spec.is_partial and stage in DERIVED):
         return []
-    if spec.origin == "imported" and stage not in {"judgements", "pass_outputs"}:
+    if spec.origin == "imported" and (stage == "answers" or stage in DERIVED):
         return reprocess_imported(stage, [run_id], own, workspace)
     begin(run_id, workspace)
     try:

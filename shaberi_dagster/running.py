@@ -245,7 +245,8 @@ class Evaluation:
         return not answers_missing(self.spec, self._benchmarks, self._workspace)
 
     def _is_sampled(self) -> bool:
-        return any(self.spec.benchmarks[name].samples > 1 for name in self._benchmarks)
+        """Whether several samples are made here."""
+        return self.spec.origin == "own" and any(self.spec.benchmarks[name].samples > 1 for name in self._benchmarks)
 
     def _llm_judges(self) -> list[str]:
         """The judges that are asked about everything; those that rules leave something to may not be asked at all."""

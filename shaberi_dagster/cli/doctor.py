@@ -5,7 +5,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -25,20 +24,12 @@ from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_fil
 from shaberi_dagster.llm.endpoints import ENDPOINTS, api_key_variables
 from shaberi_dagster.passes.registry import PASSES
 from shaberi_dagster.plugins import Kind
+from shaberi_dagster.reports.findings import Finding
 from shaberi_dagster.reports.named_queries import QUERIES
 from shaberi_dagster.settings import Settings
 
 _ENOUGH_DISK = 1 << 30
 _KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, PASSES, GRADERS, STRATEGIES, ENDPOINTS, VIEWS, QUERIES)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at."""
-
-    what: str
-    fine: bool
-    detail: str
 
 
 def examine(settings: Settings) -> list[Finding]:

@@ -2,21 +2,16 @@
 
 import sys
 
-from rich.console import Console
-
+from shaberi_dagster.cli.output import say
 from shaberi_dagster.cli.view_scores import show
-from shaberi_dagster.rendering.document import write
 from shaberi_dagster.rendering.plan import PlanDocument
 from shaberi_dagster.running import Evaluation
 from shaberi_dagster.viewer.web.ask import address, command_for
 
-_ENDLESS = 1000
-
 
 def show_plan(evaluation: Evaluation, *, as_json: bool) -> None:
     """Print what would be done, on stdout."""
-    console = Console(width=None if sys.stdout.isatty() else _ENDLESS)  # a file or a pipe has no width
-    write(PlanDocument(evaluation.plan()), "json" if as_json else "table", console)
+    say(PlanDocument(evaluation.plan()), as_json=as_json)
 
 
 def show_scores(evaluation: Evaluation, *, as_json: bool) -> None:

@@ -1,11 +1,9 @@
 """`shaberi generate-cache`: make the samples of an ensemble beforehand, so that `quick-eval` need not ask for them."""
 
-import typer
-
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.options import CommandOptions
 from shaberi_dagster.runs.presets import CacheRequest
-from shaberi_dagster.runs.spec import CallOptions, RunSpec
+from shaberi_dagster.runs.spec import CallOptions
 
 EPILOG = """\b
 Examples:
@@ -26,28 +24,16 @@ def generate_cache(request: CacheRequest, calls: CallOptions, how: CommandOption
     del how
     # Polars and Dagster only when they are needed.
     from shaberi_dagster.cli.evaluation import say_what_failed  # noqa: PLC0415
+    from shaberi_dagster.cli.output import say  # noqa: PLC0415
+    from shaberi_dagster.rendering.samples import SamplesDocument  # noqa: PLC0415
+    from shaberi_dagster.reports.samples import samples_of  # noqa: PLC0415
     from shaberi_dagster.running import Evaluation  # noqa: PLC0415
 
     evaluation = Evaluation([request.to_request()], calls, command="generate-cache", stages=["answers"])
     evaluation.run()
-    spec = evaluation.spec
-    answers = evaluation.workspace.lake.read(
-        "answers", {"run_id": spec.run_id, "benchmark": evaluation.benchmarks}, ["benchmark", "status"]
-    )
-    complete = True
-    for name in evaluation.benchmarks:
-        made = answers.filter(benchmark=name, status="ok").height
-        complete &= made == spec.n_planned(name)
-        typer.echo(_summary(spec, name, made))
-    if complete:
+    samples = samples_of(evaluation.spec, evaluation.benchmarks, evaluation.workspace.lake)
+    say(SamplesDocument(samples))
+    if not any(one.failed for one in samples):
         return FINE
     say_what_failed(evaluation)
     return FAILED_PARTS
-
-
-def _summary(spec: RunSpec, benchmark: str, made: int) -> str:
-    planned, n = spec.n_planned(benchmark), spec.n_questions(benchmark)
-    failed = f", {planned - made} failed" if made < planned else ""
-    return (
-        f"{benchmark} ({spec.benchmarks[benchmark].question_set}): {made} of {planned} samples of {n} questions{failed}"
-    )

@@ -1,24 +1,21 @@
 """What `shaberi import-ensemble` does: import in this process, then say what became of every file."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
-from rich.console import Console
-
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
-from shaberi_dagster.rendering.document import write
+from shaberi_dagster.cli.output import say
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.rendering.imports import CachesDocument
 from shaberi_dagster.rendering.live import reporter_for
-from shaberi_dagster.rendering.text import json_safe, printable
-from shaberi_dagster.runs.workspace import Workspace, reporting_to
+from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.runs.workspace import reporting_to
 from shaberi_dagster.settings import Settings
 
 if TYPE_CHECKING:
     from shaberi_dagster.rendering.ensemble import EnsembleDocument
-
-_MOST_SHOWN = 20
 
 
 def import_caches(settings: Settings, paths: Sequence[Path], *, as_json: bool, grade: bool = False) -> int:
@@ -28,7 +25,7 @@ def import_caches(settings: Settings, paths: Sequence[Path], *, as_json: bool, g
         settings: Where the lake and the instance are.
         paths: Files, or folders with files.
         as_json: One JSON document instead of sentences.
-        grade: Also grade the imported samples and vote on them, as runs of our own.
+        grade: Also grade the imported samples by rules and vote on them.
 
     Returns:
         `FAILED_PARTS` when something could not be read, or sums do not agree.
@@ -52,85 +49,26 @@ def import_caches(settings: Settings, paths: Sequence[Path], *, as_json: bool, g
         )
         (event,) = result.get_asset_materialization_events()
         report: Any = event.materialization.metadata[ENSEMBLE_REPORT].value
-        graded = _graded(settings, report["runs"], instance) if grade else []
-    if as_json:
-        report |= {"graded": [document.data() for document in graded]} if grade else {}
-        print(json_safe(orjson.dumps(report, option=orjson.OPT_INDENT_2).decode()))  # noqa: T201
-    else:
-        for line in summary(report):
-            print(printable(line))  # noqa: T201
-        for document in graded:
-            print("\nGraded and voted on, as a run of its own:")  # noqa: T201
-            write(document, "table", Console())
+    graded = _graded(settings, report["runs"]) if grade else None
+    say(CachesDocument(report, graded), as_json=as_json)
     return FAILED_PARTS if report["quarantine"] or report["unreadable_files"] or report["discrepancies"] else FINE
 
 
-def _graded(settings: Settings, run_ids: Sequence[str], instance: Any) -> "list[EnsembleDocument]":
+def _graded(settings: Settings, run_ids: Sequence[str]) -> "list[EnsembleDocument]":
     """Grade the samples of imported runs by rules, vote on them, and read what that says; no call is made."""
-    from shaberi_dagster.defs.jobs import run_in_process  # noqa: PLC0415
-    from shaberi_dagster.defs.partitions import add_partition  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
-    from shaberi_dagster.legacy.graded import STAGES, graded_run  # noqa: PLC0415
+    from shaberi_dagster.legacy.ensemble import grading_of  # noqa: PLC0415
     from shaberi_dagster.rendering.ensemble import EnsembleDocument  # noqa: PLC0415
     from shaberi_dagster.reports.ensemble import read_report  # noqa: PLC0415
+    from shaberi_dagster.running import Evaluation  # noqa: PLC0415
 
-    workspace = Workspace(settings)
-    documents = []
-    for run_id in run_ids:
-        spec = graded_run(run_id, workspace)
-        if spec is None:
-            continue
-        benchmarks = list(spec.benchmarks)
-        add_partition(spec, instance)
-        run_in_process(spec.run_id, benchmarks, instance, stages=STAGES, tags={"shaberi/command": "import-ensemble"})
-        ((status,),) = workspace.lake.read("runs", {"run_id": spec.run_id}, ["status"]).rows()
+    lake, documents = Lake(settings.warehouse), []
+    for request in filter(None, (grading_of(run_id, lake) for run_id in run_ids)):
+        evaluation = Evaluation([request], CallOptions(max_tokens_total=0), command="import-ensemble")
+        status, spec = evaluation.run(), evaluation.spec
         with open_catalog(settings.warehouse) as catalog:
-            report = read_report(catalog, spec, benchmarks, spec.strategies[1:], status=status, calls_made={})
+            report = read_report(
+                catalog, spec, evaluation.benchmarks, request.strategies or (), status=status, calls_made={}
+            )
         documents.append(EnsembleDocument(report))
     return documents
-
-
-def summary(report: Mapping[str, Any]) -> list[str]:
-    """What became of every file, in lines.
-
-    Args:
-        report: See `EnsembleImport.document`.
-    """
-    lines = []
-    for file in report["files"]:
-        if file["status"] != "imported":
-            lines.append(f"{file['path']}: {file['status']}" + (f": {file['reason']}" if file["reason"] else ""))
-            continue
-        entries = _parts(file, "entries", ("imported", "repeated", "quarantined"))
-        answers = f"{file['responses']:,} responses -> {file['answers']:,} answers, {file['errors']:,} of them errors"
-        verdicts = f"; {file['verdicts']:,} verdicts -> {file['judgements']:,} judgements" if file["verdicts"] else ""
-        lines.append(f"{file['path']}: {file['kind']}: {entries}; {answers}{verdicts}")
-    total = {name: sum(file[name] for file in report["files"]) for name in _COUNTED}
-    lines.append(
-        f"{len(report['files']):,} files: {_parts(total, 'entries', ('imported', 'repeated', 'quarantined'))}; "
-        f"{total['answers']:,} answers ({total['errors']:,} errors), {total['judgements']:,} judgements; "
-        f"{len(report['quarantine']):,} parts quarantined"
-    )
-    if report["questions_without_text"]:
-        known = report["questions_with_text"]
-        lines.append(
-            f"{report['questions_without_text']:,} questions have ids made from those of the caches, which do not have "
-            f"their texts ({known:,} have): import a baseline cache with them, and the ids become those of the texts"
-        )
-    lines += [f"quarantined: {one['path']} {one['reason']}" for one in report["quarantine"][:_MOST_SHOWN]]
-    if report["quarantine"]:
-        lines.append('their text: shaberi sql "select path, reason, raw from legacy_quarantine"')
-    lines += [f"sums do not agree: {sentence}" for sentence in report["discrepancies"]]
-    return lines
-
-
-_COUNTED = (
-    *("entries", "entries_imported", "entries_repeated", "entries_quarantined"),
-    *("answers", "errors", "judgements"),
-)
-
-
-def _parts(counts: Mapping[str, int], name: str, parts: Sequence[str]) -> str:
-    """`100 entries (98 imported, 2 quarantined)`; nothing is said of parts that are none."""
-    shown = [f"{counts[f'{name}_{part}']:,} {part}" for part in parts if counts[f"{name}_{part}"]]
-    return f"{counts[name]:,} {name} ({', '.join(shown) or 'none'})"

@@ -210,7 +210,7 @@ def import_ensemble(
     grade: Annotated[
         bool,
         typer.Option(
-            "--grade", help="Also grade them by rules and vote on them (plurality), as runs tagged …-graded; no call."
+            "--grade", help="Also let rules grade their samples, and a vote (plurality) choose among them; no call."
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
@@ -313,13 +313,14 @@ def doctor(
     """Check the installation and the lake, and close runs whose process has died."""
     del debug
     from shaberi_dagster.cli.doctor import examine, fetch_model  # noqa: PLC0415
+    from shaberi_dagster.cli.output import say  # noqa: PLC0415
+    from shaberi_dagster.rendering.findings import FindingsDocument  # noqa: PLC0415
 
     settings = Settings.from_environment()
     if install_model:
         fetch_model(settings)
     findings = examine(settings)
-    for finding in findings:
-        typer.echo(f"{'ok  ' if finding.fine else 'FAIL'}  {finding.what}: {finding.detail}")
+    say(FindingsDocument(findings))
     return FINE if all(finding.fine for finding in findings) else FAILED_PARTS
 
 

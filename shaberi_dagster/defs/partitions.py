@@ -10,7 +10,7 @@ from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.metadata import question_set_metadata
 from shaberi_dagster.defs.pools import add_pools
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.runs.spec import RunSpec, is_cache
+from shaberi_dagster.runs.spec import RunSpec
 
 RUNS_NAME = "runs"
 runs = dg.DynamicPartitionsDefinition(name=RUNS_NAME)
@@ -70,13 +70,10 @@ def _make_known(sets: Mapping[str, Mapping[str, Any]], instance: dg.DagsterInsta
 def add_missing_partitions(lake: Lake, instance: dg.DagsterInstance) -> int:
     """Make those runs of the lake partitions that the instance lacks, as it does when it is new or another one.
 
-    Runs of imported ensemble caches are left out, as their import does: they are spread over files and no partitions.
-
     Returns:
         How many there were.
     """
     known = set(instance.get_dynamic_partitions(RUNS_NAME))
     stored = lake.read("runs", columns=["run_id", "spec"]).sort("run_id")
     missing = {run_id: orjson.loads(spec) for run_id, spec in stored.iter_rows() if run_id not in known}
-    specs = {run_id: spec for run_id, spec in missing.items() if not is_cache(spec)}
-    return add_partitions(specs, instance) if specs else 0
+    return add_partitions(missing, instance) if missing else 0

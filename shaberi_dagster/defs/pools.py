@@ -43,7 +43,8 @@ def pools_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[str]
     if stage == "answers":
         endpoints = [one.endpoint for one in (spec.itself, *spec.members)]
     elif stage == "consensus":
-        endpoints = [(spec.consensus or spec.itself).endpoint] if spec.has_consensus else []
+        asked = spec.consensus.endpoint if spec.consensus else spec.endpoint
+        endpoints = [asked] if asked and spec.has_consensus else []
     elif stage == "judgements":
         names = {name for benchmark in spec.benchmarks for name in spec.chosen_judges(benchmark, judges)}
         endpoints = [judge.endpoint for name in names if (judge := spec.judge(name))]

@@ -1,11 +1,10 @@
 """Making stored runs anew without any call: outputs parsed again, passes, scores, metrics; many runs in one job."""
 
 import dagster as dg
-import orjson
 import polars as pl
 from pydantic import Field
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.jobs import run_in_process
 from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB
@@ -20,7 +19,7 @@ from shaberi_dagster.legacy.reprocess import add_to_imported, imported_among, re
 from shaberi_dagster.names import check_known
 from shaberi_dagster.publishing import published_at_the_end
 from shaberi_dagster.runs.planning import add_pipeline
-from shaberi_dagster.runs.spec import CallOptions, is_cache
+from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.stages.result import STAGES
 
 _REPROCESSED = tuple(stage for stage in STAGES if stage not in {"answers", "consensus"})
@@ -37,24 +36,21 @@ class ReprocessConfig(dg.Config):
 
 
 def chosen_runs(lake: Lake, models: list[str], tags: list[str]) -> list[str]:
-    """The runs with these models and tags that can be made anew.
+    """The runs with these models and tags.
 
     Raises:
         ConfigurationError: There is none.
     """
-    runs = lake.read("runs", columns=["run_id", "model", "run_tag", "base_tag", "spec"])
+    runs = lake.read("runs", columns=["run_id", "model", "run_tag", "base_tag"])
     check_known("model", models, runs["model"].unique().to_list())
     check_known("tag", tags, pl.concat([runs["run_tag"], runs["base_tag"]]).drop_nulls().unique().to_list())
     if models:
         runs = runs.filter(pl.col("model").is_in(models))
     if tags:
         runs = runs.filter(pl.col("run_tag").is_in(tags) | pl.col("base_tag").is_in(tags))
-    found = sorted(
-        run_id for run_id, spec in runs.select("run_id", "spec").iter_rows() if not is_cache(orjson.loads(spec))
-    )
-    if not found:
+    if runs.is_empty():
         raise ConfigurationError('no runs match; `shaberi sql "select run_id, status from runs"` lists them')
-    return found
+    return runs["run_id"].sort().to_list()
 
 
 @dg.op(name=REPROCESS)
@@ -69,7 +65,7 @@ def reprocess_runs(
         if imported and config.passes:
             add_to_imported(imported, config.passes, config.pass_options, place)
         for stage in IMPORTED_STAGES if imported else ():
-            outcomes = reprocess_imported(stage, imported, list(BENCHMARKS), place, anew=not config.passes)
+            outcomes = reprocess_imported(stage, imported, list(ALL_BENCHMARKS), place, anew=not config.passes)
             known = set(context.instance.get_dynamic_partitions(RUNS_NAME))
             for key in {dg.AssetKey([stage, one.benchmark]) for one in outcomes}:
                 # Dagster has an event for each partition of each asset and takes 8 ms for it: only the first one.

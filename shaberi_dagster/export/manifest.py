@@ -20,7 +20,7 @@ from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.passes.registry import PASSES, make_pass
-from shaberi_dagster.runs.spec import RunSpec, is_cache
+from shaberi_dagster.runs.spec import RunSpec
 
 FORMAT = "shaberi-results/1"
 STAGES = {"answers": "generation", "judgements": "judging", "pass_outputs": "passes", "consensus": "consensus"}
@@ -66,7 +66,7 @@ class Records:
 
     Attributes:
         run: Its row of `runs`.
-        spec: Its RunSpec as of today's version, or what stands in its place for imported caches, as plain JSON.
+        spec: Its RunSpec as of today's version, as plain JSON.
         answers: Its rows of `answers`.
         consensus: Its rows of `consensus`.
         judgements: Those of its judgements that are in force.
@@ -93,37 +93,32 @@ class Records:
     @property
     def is_imported(self) -> bool:
         """Whether another system made it."""
-        return bool(self.spec.get("origin") == "imported" or self.is_cache)
-
-    @property
-    def is_cache(self) -> bool:
-        """Whether it was imported from caches."""
-        return is_cache(self.spec)
+        return self.run_spec.origin == "imported"
 
     @cached_property
     def run_spec(self) -> RunSpec:
-        """The RunSpec of a run that was not imported from caches."""
+        """Its RunSpec."""
         return RunSpec.read(self.spec)
 
     @property
     def known(self) -> Document:
         """What is said of an imported run as a whole."""
-        return self.spec if self.is_cache else self.spec.get("imported") or {}
+        return self.spec.get("imported") or {}
 
     @cached_property
     def artifacts(self) -> dict[str, str]:
         """By benchmark, the folder of its files beside the manifest.
 
-        It is another where a question has several samples, or answers are consensuses of samples.
+        It is another where a question has several samples, answers are consensuses of samples, or both came from
+        caches of the ensemble evaluation.
         """
         several = {name for name, one in self.spec["benchmarks"].items() if (one.get("samples") or 1) > 1}
         several |= set(self.consensus["benchmark"])
-        return {name: ENSEMBLE if self.is_cache or name in several else SHABERI for name in self.spec["benchmarks"]}
+        of_caches = self.known.get("form") == "caches"
+        return {name: ENSEMBLE if of_caches or name in several else SHABERI for name in self.spec["benchmarks"]}
 
     def n_planned(self, benchmark: str) -> int:
         """Samples planned for a benchmark."""
-        if self.is_cache:
-            return int(self.spec["benchmarks"][benchmark]["n_planned"])
         return self.run_spec.n_planned(benchmark)
 
     def judges(self, benchmark: str) -> list[str]:
@@ -133,8 +128,7 @@ class Records:
 
     def settings_of(self, judge: str) -> Document:
         """The settings of a judge, as far as they are known; none of a rule alone."""
-        found = None if self.is_cache else self.run_spec.judge(judge)
-        if found:
+        if found := self.run_spec.judge(judge):
             return found.model_dump(mode="json")
         return next((one for one in self.known.get("judges", []) if one["judge"] == judge), {})
 
@@ -154,9 +148,7 @@ def read_records(lake: Lake, run_id: str) -> Records:
     if run.is_empty():
         raise ConfigurationError(f'no run {run_id} in the lake: `shaberi sql "select run_id from runs"` lists them')
     row = run.row(0, named=True)
-    spec = orjson.loads(row["spec"])
-    if not is_cache(spec):
-        spec = RunSpec.read(spec).model_dump(mode="json")
+    spec = RunSpec.read(row["spec"]).model_dump(mode="json")
     judge_configs = dict(lake.read("judge_configs", columns=["former_hash", "judge_config_hash"]).iter_rows())
     read = {
         table: as_today(lake.read(table, keys, list(_COLUMNS[table])), judge_configs)
@@ -214,8 +206,7 @@ def manifest_of(records: Records, environment: Mapping[str, str], *, alone: bool
         "generation": {
             "limit": spec.get("limit"),
             "by_benchmark": {
-                name: {setting: _setting(spec, one, setting) for setting in _SETTINGS}
-                | {"prompt_hash": one.get("prompt_hash")}
+                name: {setting: one.get(setting) for setting in _SETTINGS} | {"prompt_hash": one.get("prompt_hash")}
                 for name, one in spec["benchmarks"].items()
             },
         },
@@ -247,7 +238,7 @@ def _model(records: Records, environment: Mapping[str, str]) -> Document:
     spec = records.spec
     endpoint = spec.get("endpoint") or {}
     key = environment.get(endpoint.get("api_key_variable") or "", "").strip()
-    values = {name: {_setting(spec, one, name) for one in spec["benchmarks"].values()} for name in _SETTINGS}
+    values = {name: {one.get(name) for one in spec["benchmarks"].values()} for name in _SETTINGS}
     return {
         "name": records.run["model"],
         "display_name": records.known.get("display_name"),
@@ -256,11 +247,6 @@ def _model(records: Records, environment: Mapping[str, str]) -> Document:
         "base_url": endpoint.get("base_url"),
         "api_key_sha256": hashlib.sha256(key.encode()).hexdigest()[:_KEY_DIGITS] if key else None,
     }
-
-
-def _setting(spec: Mapping[str, Any], benchmark: Mapping[str, Any], name: str) -> Any:
-    """A setting of a benchmark; imported caches have their temperature in one place."""
-    return benchmark.get(name, spec.get(name))
 
 
 def _benchmark(records: Records, name: str) -> Document:

@@ -9,89 +9,41 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 import polars as pl
-from pydantic import BaseModel, ConfigDict
 
 from shaberi_dagster import __version__
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet, content_sha256, set_name_of
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.consensus.plurality import Plurality
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import run_id_of, sha256_json, sha256_text
-from shaberi_dagster.lake.catalog import connect
-from shaberi_dagster.lake.schemas import METRICS, TABLES
+from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.ensemble_files import CacheFile, Entry, Response, find_caches, read_cache
 from shaberi_dagster.legacy.importing import importing_alone
+from shaberi_dagster.legacy.reprocess import STAGES as REMADE
+from shaberi_dagster.legacy.reprocess import reprocess_imported
 from shaberi_dagster.llm.thinking import answer_state
 from shaberi_dagster.progress import StageProgress
-from shaberi_dagster.runs.planning import code_version, store_question_set
-from shaberi_dagster.runs.spec import LEGACY_KIND
+from shaberi_dagster.runs.planning import code_version, load_run, store_question_set
+from shaberi_dagster.runs.spec import CACHES, BenchmarkSpec, RunRequest, RunSpec, imported_caches
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.scores import derive
 
 IMPORT_TAG = "ensemble"
 """`import_tag` of these files in `legacy_files`."""
 JUDGE = "legacy:unknown"
 """Judge of the verdicts: the caches do not say who gave them."""
-QUESTION_SOURCE = "ensemble cache"
 NOT_RECORDED = "prompt and completion tokens (tokenCount is their sum), finish_reason, prompt, settings but temperature"
 NOT_RECORDED_BY_JUDGE = "judge, prompt, judge_output, tokens, times"
 STAGE = "import"
-_SYSTEM: Literal["ensemble"] = "ensemble"
 
 Row = dict[str, Any]
 _Run = tuple[str, str]  # model and tag
 _Place = tuple[str, str]  # run_id and benchmark
 _MESSAGE_LENGTH = 300
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class EnsembleBenchmark(_Frozen):
-    """Which questions of a benchmark an imported run answers.
-
-    Attributes:
-        question_set: Their set.
-        question_set_sha256: Its content.
-        question_texts: Whether their texts are known; question ids are hashes of the texts, else of the cache's ids.
-        n_questions: How many they are.
-        samples: Responses to each.
-        n_planned: Responses in all.
-        judges: Who judged.
-    """
-
-    question_set: str
-    question_set_sha256: str
-    question_texts: Literal["known", "some known", "unknown"]
-    n_questions: int
-    samples: int
-    n_planned: int
-    judges: tuple[str, ...]
-
-
-class EnsembleRunSpec(_Frozen):
-    """What is known of a run that was imported from caches. It cannot be continued.
-
-    Attributes:
-        kind: Tells it from a RunSpec.
-        system: Tells it from a run of a Shaberi tree.
-        model: `{provider}:{model}`.
-        run_tag: `legacy-{N}x-t{temperature}` or `legacy-baseline`.
-        temperature: Of the responses; None where it is not recorded.
-        benchmarks: What was asked.
-        not_recorded: What the files do not say.
-    """
-
-    kind: Literal["legacy"] = LEGACY_KIND
-    system: Literal["ensemble"] = _SYSTEM
-    model: str
-    run_tag: str
-    temperature: float | None
-    benchmarks: Mapping[str, EnsembleBenchmark]
-    not_recorded: str = NOT_RECORDED
 
 
 class FileCounts(NamedTuple):
@@ -236,6 +188,28 @@ def import_ensemble(paths: Iterable[Path], workspace: Workspace, *, now: datetim
         return _Import(workspace, now or datetime.now(UTC)).run(find_caches(paths))
 
 
+def grading_of(run_id: str, lake: Lake) -> RunRequest | None:
+    """What grades the samples of an imported run by rules and lets them vote, without a call.
+
+    Args:
+        run_id: A run that was imported from caches.
+        lake: Where it is.
+
+    Returns:
+        The request; None if the run has one response to each question, or no benchmark whose questions are known.
+    """
+    spec = load_run(lake, run_id)
+    if spec is None:
+        return None
+    names = [
+        name
+        for name, one in spec.benchmarks.items()
+        if one.samples > 1 and one.question_texts == "known" and ALL_BENCHMARKS[name].has_rule
+    ]
+    request = RunRequest(model=spec.model, tag=spec.run_tag, benchmarks=names, strategies=[Plurality.name])
+    return request if names else None
+
+
 class _Import:
     """One import at work."""
 
@@ -244,6 +218,7 @@ class _Import:
         self._questions: dict[_Place, dict[str, _Question]] = defaultdict(dict)
         self._samples: dict[_Place, int] = {}
         self._temperatures: dict[str, float | None] = {}
+        self._specs: dict[str, RunSpec] = {}  # as the lake has them
         self._runs: dict[str, _Run] = {}
         self._changed = False
 
@@ -292,11 +267,9 @@ class _Import:
         """Imported runs with questions of these benchmarks whose texts were not known: now they may be."""
         found = {}
         for run_id, text in self._lake.read("runs", columns=["run_id", "spec"]).iter_rows():
-            values = orjson.loads(text)
-            if values.get("system") == _SYSTEM:
-                spec = EnsembleRunSpec.model_validate(values)
-                if any(spec.benchmarks[name].question_texts != "known" for name in benchmarks & set(spec.benchmarks)):
-                    found[run_id] = spec.model, spec.run_tag
+            spec = RunSpec.read(text)
+            if any(spec.benchmarks[name].question_texts != "known" for name in benchmarks & set(spec.benchmarks)):
+                found[run_id] = spec.model, spec.run_tag
         return found
 
     def _recall(self) -> None:
@@ -305,14 +278,13 @@ class _Import:
             return
         keys = {"run_id": sorted(self._runs)}
         for run_id, text in self._lake.read("runs", keys, ["run_id", "spec"]).iter_rows():
-            values = orjson.loads(text)
-            if values.get("system") != _SYSTEM:
+            spec = self._specs[run_id] = RunSpec.read(text)
+            if spec.imported is None or spec.imported.form != "caches":
                 raise ConfigurationError(f"run {run_id} is there and was not imported from caches: rename the model")
-            spec = EnsembleRunSpec.model_validate(values)
-            self._temperatures[run_id] = spec.temperature
             for name, one in spec.benchmarks.items():
+                self._temperatures[run_id] = one.temperature
                 self._samples[run_id, name] = one.samples
-        rows = {table: _by_question(self._lake.read(table, keys)) for table in ("answers", "judgements")}
+        rows = {table: _by_question(self._lake.read(table, keys | own)) for table, own in _OWN_ROWS.items()}
         texts = self._stored_texts({place[1] for place, _ in rows["answers"]})
         for (place, name), answers in rows["answers"].items():
             first = answers[0]
@@ -324,7 +296,7 @@ class _Import:
 
     def _stored_texts(self, benchmarks: Iterable[str]) -> dict[tuple[str, str], Question]:
         """The questions of earlier imports by benchmark and id."""
-        rows = self._lake.read("questions", {"source": QUESTION_SOURCE, "benchmark": sorted(benchmarks)})
+        rows = self._lake.read("questions", {"source": CACHES, "benchmark": sorted(benchmarks)})
         fields = Question.__dataclass_fields__
         return {
             (row["benchmark"], row["question_id"]): Question(**{name: row[name] for name in fields})
@@ -403,10 +375,13 @@ class _Import:
         for each, question in zip(questions, asked, strict=True):
             for row in (*each.answers, *each.judgements):
                 row.update(question_id=question.question_id, question_set=name)
-        return QuestionSet(benchmark, name, sha256, tuple(asked), QUESTION_SOURCE)
+        return QuestionSet(benchmark, name, sha256, tuple(asked), CACHES)
 
     def _store_rows(self, sets: Mapping[_Place, QuestionSet]) -> None:
-        """Write questions, answers, judgements and what is derived from them, where they differ from what is there."""
+        """Write questions, answers, judgements and what is derived from them, where they differ from what is there.
+
+        Judges, strategies and passes that were added to a run stay with it.
+        """
         for place, questions in sets.items():
             if all(each.text for each in self._questions[place].values()):
                 store_question_set(self._lake, questions)
@@ -417,41 +392,19 @@ class _Import:
             "judgements": [row for each in of_all for row in each.judgements],
         }
         for table, rows in frames.items():
-            self._update(table, pl.DataFrame(rows, schema=TABLES[table].schema), keys)
-        judged = sorted({(row["run_id"], row["benchmark"], row["judge"]) for row in frames["judgements"]})
-        metrics = self._derive(judged, keys)
-        failed = {
-            (run_id, benchmark): n
-            for run_id, benchmark, n in metrics.filter(null_policy="legacy")
-            .select("run_id", "benchmark", "n_failed")
-            .iter_rows()
-        }
-        self._store_runs(sets, judged, failed)
-
-    def _derive(self, judged: Sequence[tuple[str, str, str]], keys: Mapping[str, Sequence[str]]) -> pl.DataFrame:
-        """Scores and metrics, by the SQL that derives them for every other run: accuracy on a scale from 0 to 1."""
-        settings = self._workspace.settings
-        if not judged:
-            return pl.DataFrame(schema=METRICS.schema)
-        judges = pl.DataFrame(judged, ["run_id", "benchmark", "judge"], orient="row")
-        with connect(self._lake, "answers", "consensus", "judgements") as connection:
-            self._update("scores", derive("scores", connection, {"run_judges": judges}, settings), keys)
-        plan = pl.DataFrame(
-            [
-                (run_id, self._runs[run_id][1], None, benchmark, *self._plan_counts((run_id, benchmark)), 0.0, 1.0, 1.0)
-                for run_id, benchmark, _ in judged
-            ],
-            schema=_PLAN,
+            self._update(table, pl.DataFrame(rows, schema=TABLES[table].schema), keys | _OWN_ROWS[table])
+        consensus = self._lake.read("consensus", keys)
+        names = pl.DataFrame(
+            [(*place, questions.name) for place, questions in sets.items()],
+            schema=dict.fromkeys(("run_id", "benchmark", "question_set"), pl.String),
             orient="row",
         )
-        with connect(self._lake, "scores") as connection:
-            metrics = derive("metrics", connection, {"plan": plan}, settings)
-        self._update("metrics", metrics, keys)
-        return metrics
-
-    def _plan_counts(self, place: _Place) -> tuple[int, int]:
-        """Samples and questions."""
-        return self._n_planned(place), len(self._questions[place])
+        self._update("consensus", consensus.update(names, on=["run_id", "benchmark"]), keys)
+        self._store_runs(sets)
+        before = self._lake.versions()
+        for stage in REMADE:
+            reprocess_imported(stage, keys["run_id"], list(ALL_BENCHMARKS), self._workspace)
+        self._changed |= self._lake.versions() != before
 
     def _n_planned(self, place: _Place) -> int:
         return len(self._questions[place]) * self._samples[place]
@@ -460,58 +413,82 @@ class _Import:
         if keys["run_id"]:
             self._changed |= self._lake.update(table, frame, dict(keys))
 
-    def _store_runs(
-        self,
-        sets: Mapping[_Place, QuestionSet],
-        judged: Sequence[tuple[str, str, str]],
-        failed: Mapping[_Place, int],
-    ) -> None:
+    def _store_runs(self, sets: Mapping[_Place, QuestionSet]) -> None:
         stored = {
             row["run_id"]: row for row in self._lake.read("runs", {"run_id": sorted(self._runs)}).iter_rows(named=True)
         }
         rows: list[Row] = []
-        for run_id, (model, tag) in self._runs.items():
-            places = sorted(place for place in sets if place[0] == run_id)
-            spec = EnsembleRunSpec(
-                model=model,
-                run_tag=tag,
-                temperature=self._temperatures.get(run_id),
-                benchmarks={place[1]: self._benchmark(place, sets[place], judged) for place in places},
-            )
-            states = {place[1]: "complete" if failed.get(place) == 0 else "partial" for place in places}
+        for run_id in self._runs:
+            spec, before = self._spec(run_id, sets), self._specs.get(run_id)
+            earlier = stored.get(run_id) or {"created_at": self._now, "created_by": self._workspace.settings.user}
+            states = orjson.loads(earlier.get("status_by_benchmark") or "{}")
+            # What is judged here has the state that its judges have left it in.
+            states |= {name: self._state((run_id, name)) for name in spec.benchmarks if not spec.is_made_here(name)}
             fresh: Row = {
-                "run_id": run_id,
-                "model": model,
-                "run_tag": tag,
-                "base_tag": tag,
-                "spec": spec.model_dump_json(),
-                "spec_hash": sha256_json(spec.model_dump(mode="json")),
                 "status": "complete" if set(states.values()) == {"complete"} else "partial",
                 "status_by_benchmark": orjson.dumps(states).decode(),
             }
-            earlier = stored.get(run_id)
-            if earlier is None or any(earlier[name] != value for name, value in fresh.items()):
-                first = earlier or {"created_at": self._now, "created_by": self._workspace.settings.user}
-                made = {name: first[name] for name in ("created_at", "created_by")} | {"updated_at": self._now}
-                rows.append(fresh | made | {"package_version": __version__} | code_version())
+            if spec == before and all(earlier[name] == value for name, value in fresh.items()):
+                continue
+            fresh |= {
+                "run_id": run_id,
+                "model": spec.model,
+                "run_tag": spec.run_tag,
+                "base_tag": spec.base_tag,
+                "spec": spec.model_dump_json(),
+                "spec_hash": spec.spec_hash,
+                "updated_at": self._now,
+                "package_version": __version__,
+            }
+            rows.append(fresh | {name: earlier[name] for name in ("created_at", "created_by")} | code_version())
         if rows:
             frame = pl.DataFrame(rows, schema_overrides=TABLES["runs"].schema, infer_schema_length=None)
             self._lake.replace("runs", frame, {"run_id": [row["run_id"] for row in rows]})
             self._changed = True
 
-    def _benchmark(
-        self, place: _Place, questions: QuestionSet, judged: Sequence[tuple[str, str, str]]
-    ) -> EnsembleBenchmark:
+    def _spec(self, run_id: str, sets: Mapping[_Place, QuestionSet]) -> RunSpec:
+        """What is known of a run, with the judges, strategies and passes that were added to it."""
+        model, tag = self._runs[run_id]
+        own = sorted(place for place in sets if place[0] == run_id)
+        benchmarks = {place[1]: self._benchmark(place, sets[place]) for place in own}
+        before = self._specs.get(run_id)
+        added = {name: getattr(before, name) for name in ("judges", "passes", "consensus", "plugins")} if before else {}
+        return RunSpec(
+            origin="imported",
+            imported=imported_caches(model, NOT_RECORDED),
+            model=model,
+            run_tag=tag,
+            endpoint=None,
+            benchmarks=benchmarks,
+            **{"judges": ()} | added,
+        )
+
+    def _benchmark(self, place: _Place, questions: QuestionSet) -> BenchmarkSpec:
+        run_id, name = place
+        before = self._specs[run_id].benchmarks.get(name) if run_id in self._specs else None
         known = [each.text is not None for each in self._questions[place].values()]
-        return EnsembleBenchmark(
+        return BenchmarkSpec(
             question_set=questions.name,
             question_set_sha256=questions.sha256,
             question_texts="known" if all(known) else "some known" if any(known) else "unknown",
             n_questions=len(known),
+            source=CACHES,
+            source_revision=None,
+            prompt_hash=None,
+            temperature=self._temperatures.get(run_id),
+            max_tokens=None,
+            frequency_penalty=None,
             samples=self._samples[place],
-            n_planned=self._n_planned(place),
-            judges=tuple(judge for run_id, benchmark, judge in judged if (run_id, benchmark) == place),
+            imported_judges=(JUDGE,) if self._n_judged(place) else (),
+            imported_samples=self._n_planned(place),
+            **{name: getattr(before, name) for name in ("single", "strategies", "judges")} if before else {},
         )
+
+    def _state(self, place: _Place) -> str:
+        return "complete" if self._n_judged(place) == self._n_planned(place) else "partial"
+
+    def _n_judged(self, place: _Place) -> int:
+        return sum(len(each.judgements) for each in self._questions[place].values())
 
     def _store_files(self, files: Sequence[CacheFile], taken: Mapping[int, tuple[list[str], int]]) -> None:
         """Say what became of the files; a file that is there as it was keeps its first row."""
@@ -565,8 +542,8 @@ class _Import:
         keys = {"run_id": sorted(self._runs)}
         columns = ["run_id", "benchmark", "legacy_fields", "status"]
         rows = {
-            table: _by_question(self._lake.read(table, keys, columns)) if self._runs else {}
-            for table in ("answers", "judgements")
+            table: _by_question(self._lake.read(table, keys | own, columns)) if self._runs else {}
+            for table, own in _OWN_ROWS.items()
         }
         counts = []
         for file in files:
@@ -601,22 +578,13 @@ class _Import:
 
 
 _SAME_FILE = ["source", "path", "sha256", "status"]
-_PLAN = {
-    "run_id": pl.String,
-    "base_tag": pl.String,
-    "run_number": pl.Int64,
-    "benchmark": pl.String,
-    "n_planned": pl.Int64,
-    "n_questions": pl.Int64,
-    "scale_minimum": pl.Float64,
-    "scale_maximum": pl.Float64,
-    "reported_multiplier": pl.Float64,
-}
+_OWN_ROWS: Mapping[str, dict[str, list[str]]] = {"answers": {}, "judgements": {"judge": [JUDGE]}}
+"""The rows of a run that are an import's; others' are never touched."""
 
 
 def unknown_question_id(benchmark: str, name: str) -> str:
     """The id of a question whose text is not known, from the cache's own id."""
-    return sha256_text(f"{QUESTION_SOURCE} {benchmark} {name}")
+    return sha256_text(f"{CACHES} {benchmark} {name}")
 
 
 def _without_duplicates(files: Sequence[CacheFile]) -> list[CacheFile]:

@@ -36,6 +36,7 @@ from shaberi_dagster.legacy.questions import question_sets_in
 from shaberi_dagster.legacy.reading import Part, read_models
 from shaberi_dagster.legacy.reconcile import Reconciliation
 from shaberi_dagster.legacy.reprocess import OF_TREE, reprocess_imported
+from shaberi_dagster.legacy.reprocess import STAGES as REMADE
 from shaberi_dagster.legacy.stored import earlier_runs, stored_lines, stored_rows
 from shaberi_dagster.legacy.tree import display_name
 from shaberi_dagster.locks import alone
@@ -429,10 +430,10 @@ class _Import:
             self._derive_anew(again)
 
     def _derive_anew(self, run_ids: Sequence[str]) -> None:
-        """Scores and metrics of runs that the lake had, with whatever others have added to them."""
+        """What is derived of runs that the lake had, with whatever others have added to them."""
         for table in self._fresh:
             self._drop_unjudged(table, run_ids)
-        for stage in ("scores", "metrics"):
+        for stage in REMADE:
             reprocess_imported(stage, run_ids, list(BENCHMARKS), self._workspace)
 
     def _drop_unjudged(self, table: str, run_ids: Sequence[str]) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import orjson
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.pipeline import BASELINE, Passes
 from shaberi_dagster.passes.registry import make_pass, make_pipeline
 from shaberi_dagster.runs.planning import with_pipeline
-from shaberi_dagster.runs.spec import LEGACY_KIND, RunSpec
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.metrics import measure_runs, set_status
 from shaberi_dagster.stages.pass_outputs import examine_imported, passes_of
@@ -24,14 +24,18 @@ from shaberi_dagster.stages.scores import score_runs
 
 STAGES = ("pass_outputs", "scores", "metrics")
 """What can be made anew of an imported run."""
-_KIND, _SYSTEM, _ORIGIN = (pl.col("spec").str.json_path_match(f"$.{name}") for name in ("kind", "system", "origin"))
-OF_TREE = (_ORIGIN == "imported").fill_null(value=False) | ((_KIND == LEGACY_KIND) & _SYSTEM.is_null())
+_SPEC = pl.col("spec").str
+_ORIGIN, _KIND = _SPEC.json_path_match("$.origin"), _SPEC.json_path_match("$.kind")  # what today's and older specs have
+IS_IMPORTED = (_ORIGIN == "imported").fill_null(value=False) | (_KIND == "legacy").fill_null(value=False)
+"""Whether a row of `runs` was imported."""
+_OF_CACHES = _SPEC.json_path_match("$.imported.form").is_not_null() | _SPEC.json_path_match("$.system").is_not_null()
+OF_TREE = IS_IMPORTED & ~_OF_CACHES
 """Whether a row of `runs` was imported from a legacy tree."""
 
 
 def imported_among(run_ids: Sequence[str], lake: Lake) -> list[str]:
-    """Those of the runs that were imported from legacy trees."""
-    return sorted(set(run_ids) & set(runs_of_trees(lake)["run_id"]))
+    """Those of the runs that were imported."""
+    return sorted(set(run_ids) & set(all_imported(lake)["run_id"]))
 
 
 def made_together(stage: str, run_ids: Sequence[str], lake: Lake) -> list[str]:
@@ -45,12 +49,12 @@ def made_together(stage: str, run_ids: Sequence[str], lake: Lake) -> list[str]:
     imported = imported_among(run_ids, lake)
     if stage == "pass_outputs":
         return [run_id for run_id, spec in _specs(imported, lake).items() if not _asks(spec)]
-    return [] if stage == "judgements" else imported
+    return [] if stage in {"consensus", "judgements"} else imported
 
 
-def runs_of_trees(lake: Lake) -> pl.DataFrame:
-    """The rows of `runs` that were imported from legacy trees."""
-    return lake.read("runs").filter(OF_TREE)
+def all_imported(lake: Lake) -> pl.DataFrame:
+    """run_id and spec of all runs that were imported."""
+    return lake.read("runs", columns=["run_id", "spec"]).filter(IS_IMPORTED)
 
 
 def add_to_imported(
@@ -67,12 +71,18 @@ def add_to_imported(
     Raises:
         ConfigurationError: There is no such pass or setting, or a pass asks a model.
     """
-    if asking := [one.name for one in make_pipeline(passes, options) if one.asks]:
+    pipeline, name = make_pipeline(passes, options), ",".join(passes)
+    if asking := [one.name for one in pipeline if one.asks]:
         raise ConfigurationError(
             f"pass {asking[0]} asks a model, which is paid for one imported run at a time: "
             f"run-evals --model M --tag T --passes {','.join(passes)}"
         )
     before = _specs(run_ids, workspace.lake)
+    known = [run_id for run_id, names in _remembered(before, workspace.lake).items() if name in names]
+    if [one.config for found in _as_found([name], known, workspace.lake) for one in found] == [
+        one.config for one in pipeline
+    ]:
+        before = {run_id: spec for run_id, spec in before.items() if run_id not in known}
     specs = {run_id: with_pipeline(spec, passes, options) for run_id, spec in before.items()}
     changed = [spec for run_id, spec in specs.items() if spec != before[run_id]]
     if not changed:
@@ -96,7 +106,7 @@ def reprocess_imported(
 
     Args:
         stage: One of `STAGES`.
-        run_ids: The runs; those that were not imported from legacy trees are left out.
+        run_ids: The runs; those that were not imported are left out.
         benchmarks: Which of their benchmarks.
         workspace: Where to read and write.
         anew: Let today's versions of the passes look at what earlier ones have seen.
@@ -116,10 +126,9 @@ def reprocess_imported(
     names = planned["benchmark"].unique().sort()
     if stage == "metrics":
         for name in names:
-            of_benchmark = planned.filter(benchmark=name).drop("judges")
-            measure_runs(of_benchmark.with_columns(n_questions="n_planned"), workspace)
+            measure_runs(planned.filter(benchmark=name).drop("judges"), workspace)
         for spec in specs.values():
-            if spec.judges:
+            if any(map(spec.is_made_here, spec.benchmarks)):
                 set_status(spec, workspace)
     else:
         for some, pipelines in _by_pipelines(specs, workspace.lake):
@@ -141,7 +150,7 @@ def reprocess_imported(
 
 def _specs(run_ids: Sequence[str], lake: Lake) -> dict[str, RunSpec]:
     """Those of the imported ones of these runs."""
-    runs = runs_of_trees(lake).filter(pl.col("run_id").is_in(list(run_ids))).sort("run_id")
+    runs = all_imported(lake).filter(pl.col("run_id").is_in(list(run_ids))).sort("run_id")
     return {run_id: RunSpec.read(spec) for run_id, spec in runs.select("run_id", "spec").iter_rows()}
 
 
@@ -151,7 +160,7 @@ def _asks(spec: RunSpec) -> bool:
 
 
 def _planned(specs: Iterable[RunSpec], benchmarks: Sequence[str], lake: Lake) -> pl.DataFrame:
-    """run_id, base_tag, run_number, benchmark, n_planned and judges, where there is a judge.
+    """run_id, base_tag, run_number, benchmark, n_planned, n_questions and judges, where there is a judge.
 
     Those of the import count, and whoever has judged the run since.
     """
@@ -162,13 +171,14 @@ def _planned(specs: Iterable[RunSpec], benchmarks: Sequence[str], lake: Lake) ->
             "run_number": spec.run_number,
             "benchmark": name,
             "n_planned": spec.n_planned(name),
+            "n_questions": spec.n_questions(name),
         }
         for spec in specs
         for name in spec.benchmarks
-        if name in benchmarks and name in BENCHMARKS
+        if name in benchmarks and name in ALL_BENCHMARKS
     ]
     texts = dict.fromkeys(("run_id", "base_tag", "benchmark"), pl.String())
-    numbers = dict.fromkeys(("run_number", "n_planned"), pl.Int64())
+    numbers = dict.fromkeys(("run_number", "n_planned", "n_questions"), pl.Int64())
     planned = pl.DataFrame(rows, schema={**texts, **numbers})
     run_ids = planned["run_id"].unique().to_list()
     judged = (
@@ -209,7 +219,7 @@ def _remembered(specs: Mapping[str, RunSpec], lake: Lake) -> dict[str, tuple[str
 
 def _as_found(names: Sequence[str], run_ids: Sequence[str], lake: Lake) -> list[list[Pass[Any]]]:
     """Pipelines by their names, with the settings that the passes had when they last found something in the runs."""
-    if not names:
+    if not names or not run_ids:
         return []
     columns = ["pass", "pass_config", "pass_version", "created_at"]
     latest = lake.read("pass_outputs", {"run_id": run_ids}, columns).sort("created_at").unique("pass", keep="last")

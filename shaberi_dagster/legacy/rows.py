@@ -25,6 +25,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
 _BLANKS = b" \t\r\n"
 _TOO_DEEP = "is nested too deeply"
+_NESTED = frozenset({dict, list})
 _KEY_END = re.compile(rb'"[ \t\r]*:')
 
 
@@ -171,6 +172,7 @@ def _parse(content: bytes, number: int, kind: Kind) -> Row | str:
     )
 
 
+# As orjson makes them: a boolean is no number here.
 _ANSWER_TYPES: dict[str, tuple[type, ...]] = {"Question": (str,), "ModelAnswer": (str, type(None))}
 _JUDGEMENT_TYPES = _ANSWER_TYPES | {"score": (int, float, dict, type(None)), "judge_output": (str, type(None))}
 
@@ -180,14 +182,14 @@ def _mistyped(values: dict[str, Any], types: dict[str, tuple[type, ...]]) -> str
         if name not in values:
             if name != "judge_output":
                 return f"has no {name!r}"
-        elif isinstance(values[name], bool) or not isinstance(values[name], allowed):
+        elif type(values[name]) not in allowed:
             return f"{name!r} is {_json_type(values[name])}"
     return None
 
 
 def _lossy(content: bytes, values: dict[str, Any]) -> str | None:
     """What of the line the values cannot give back."""
-    if any(isinstance(value, dict | list) for value in values.values()) and not _can_be_written(values):
+    if not _NESTED.isdisjoint(map(type, values.values())) and not _can_be_written(values):
         return _TOO_DEEP
     # Strings and inner objects can have what looks like the end of a key: then it needs a closer look.
     return _repeated_key(content) if len(_KEY_END.findall(content)) != len(values) else None

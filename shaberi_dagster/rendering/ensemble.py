@@ -91,11 +91,11 @@ class EnsembleDocument(Document):
             "policy": POLICY,
             "settings": {
                 "ensemble": len(settings.shared),
-                "members": [member.model for member in spec.members or (spec.itself,)],
+                "members": spec.sampled_models,
                 "single": settings.single,
-                "consensus_model": (spec.consensus or spec.itself).model,
+                "consensus_model": spec.consensus_model,
                 "judge_model": graders[0] if graders else None,
-                "base_url": spec.itself.endpoint.base_url,
+                "base_url": spec.endpoint.base_url if spec.endpoint else spec.origin,
             },
             "calls_made": dict(report.calls_made),
             "benchmarks": [_benchmark_data(spec, one) for one in report.benchmarks],
@@ -214,11 +214,11 @@ def _left_out(one: Any) -> Iterator[str]:
 
 def _about(report: QuickReport) -> Iterator[str]:
     spec, settings = report.spec, _settings(report)
-    members = ", ".join(dict.fromkeys(member.model for member in spec.members or (spec.itself,)))
+    members = ", ".join(dict.fromkeys(spec.sampled_models))
     yield (
         f"{len(settings.shared)} shared samples of {members}; the single answer is "
         f"{'a sample of its own' if settings.single == 'own' else 'the first of them'}; "
-        f"consensus by {(spec.consensus or spec.itself).model}."
+        f"consensus by {spec.consensus_model}."
     )
     if report.benchmarks:
         graders = ", ".join(_graders(report))

@@ -4,7 +4,6 @@ The numbers come from the SQL views `ensemble_*`; intervals and tests are added 
 as wrong, and the figure over scored answers stands beside it.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
@@ -16,7 +15,7 @@ import polars as pl
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
 from shaberi_dagster.reports.reading import fetch
-from shaberi_dagster.runs.spec import SINGLE, RunSpec, is_cache
+from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.intervals import (
     Estimate,
     Interval,
@@ -349,10 +348,10 @@ def read_stored_report(catalog: duckdb.DuckDBPyConnection, run_id: str) -> Quick
         run_id: The run.
 
     Raises:
-        ConfigurationError: There is no such run, it has no strategies, or it is an imported cache.
+        ConfigurationError: There is no such run, or it has no strategies.
     """
     found = fetch(catalog, "run", run_id=run_id)
-    spec = RunSpec.read(found[0]["spec"]) if found and not is_cache(json.loads(found[0]["spec"])) else None
+    spec = RunSpec.read(found[0]["spec"]) if found else None
     strategies = {row["strategy"] for row in fetch(catalog, "ensemble_strategies", run_id=run_id)}
     if spec is None or not strategies:
         raise ConfigurationError(f"no consensus of run {run_id!r}")

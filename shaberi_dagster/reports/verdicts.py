@@ -13,7 +13,7 @@ from shaberi_dagster.lake.schemas import BASELINES
 from shaberi_dagster.names import did_you_mean
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import fetch
-from shaberi_dagster.runs.spec import SINGLE, RunSpec, is_cache
+from shaberi_dagster.runs.spec import SINGLE, RunSpec
 
 _MOST_LISTED = 5
 _OF_VERDICTS = [
@@ -34,8 +34,6 @@ def run_of(catalog: duckdb.DuckDBPyConnection, run_id: str) -> tuple[dict[str, A
         known = known_names(catalog, "run")
         raise ConfigurationError(f"no run {run_id!r}; {did_you_mean(run_id, known, 'the lake has')}")
     (run,) = found
-    if is_cache(orjson.loads(run["spec"])):
-        raise ConfigurationError(f"run {run_id} was imported: it has no strategies to compare")
     spec = RunSpec.read(run["spec"])
     if not _graded(spec):
         raise ConfigurationError(f"run {run_id} has no strategies whose answers a rule grades, so nothing to compare")
@@ -92,9 +90,8 @@ def _settings(spec: RunSpec, benchmark: str, strategy: str, **of_strategy: Any) 
     sampling = one.model_dump(include={"temperature", "max_tokens", "frequency_penalty", "prompt_hash"})
     if strategy == SINGLE:
         return {"model": spec.model} | sampling
-    members = [member.model for member in spec.members or (spec.itself,)]
-    shared = {"models": members, "samples": len(one.shared)}
-    consensus = {"consensus_model": (spec.consensus or spec.itself).model}
+    shared = {"models": spec.sampled_models, "samples": len(one.shared)}
+    consensus = {"consensus_model": spec.consensus_model}
     return {"model": spec.model} | sampling | shared | consensus | of_strategy
 
 

@@ -48,7 +48,6 @@ from shaberi_dagster.runs.spec import (
     RunRequest,
     RunSpec,
     SampleSpec,
-    is_cache,
     judge_defaults,
     judge_name,
     judge_names,
@@ -57,8 +56,8 @@ from shaberi_dagster.runs.workspace import Workspace
 
 _OF_BENCHMARKS = ("answers", "consensus", "judgements", "pass_outputs", "scores", "metrics")
 _OF_ANSWERS = (
-    *("temperature", "max_tokens", "frequency_penalty", "samples", "sample_models", "strategies", "single"),
-    *("consensus_model", "sample", "sample_seed", "limit", "questions", "question_sets"),
+    *("temperature", "max_tokens", "frequency_penalty", "samples", "sample_models", "single"),
+    *("sample", "sample_seed", "limit", "questions", "question_sets"),
 )
 """What a request can say of answers and questions."""
 
@@ -96,8 +95,7 @@ def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = Tru
         )
         for one in benchmarks
     }
-    asked_strategies = [name for name in request.strategies or () if name != SINGLE]
-    make_strategies(asked_strategies, workspace.prompts, lambda _: (0, {}))  # says which name is wrong
+    make_strategies(_strategies(request), workspace.prompts, lambda _: (0, {}))  # says which name is wrong
     own = ModelSpec(model=request.model, endpoint=endpoint)
     members, consensus = _members(request, stored, own), _consensus(request, stored, own)
     asked = RunSpec(
@@ -116,29 +114,52 @@ def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = Tru
 
 
 def _judged_further(request: RunRequest, stored: RunSpec, workspace: Workspace) -> RunSpec:
-    """An imported run with more judges and passes: its answers and questions stay what they are."""
+    """An imported run with more judges, strategies and passes: its answers and questions stay what they are."""
     if other := [name for name in _OF_ANSWERS if getattr(request, name) is not None]:
         raise ConfigurationError(
-            f"run {stored.run_id} was imported, so {' and '.join(other)} cannot be chosen: judges and passes can be "
-            "added to it; its model is asked anew under another --tag"
+            f"run {stored.run_id} was imported, so {' and '.join(other)} cannot be chosen: judges, strategies "
+            "and passes can be added to it; its model is asked anew under another --tag"
         )
     asked = {
         name: _asked_judges(request, stored, _entry(name, stored), workspace.prompts)
         for name in benchmarks_of(request, stored)
     }
     judges = _judges(request, stored, asked, workspace.prompts)
+    benchmarks = {
+        name: _judged_and_merged(stored.benchmarks[name], request, name, list(models))
+        for name, models in asked.items()
+        if models or request.strategies or get_benchmark(name).has_rule
+    }
     passes = _passes(request, judges, stored)
-    if not (any(asked.values()) or passes or stored.passes):
+    if not (benchmarks or passes or stored.passes):
         raise ConfigurationError(
             f"run {stored.run_id} was imported: name who is to judge it with --judge-model, or passes with --passes"
         )
-    benchmarks = {
-        name: stored.benchmarks[name].model_copy(update={"judges": tuple(judge_names(name, list(models)))})
-        for name, models in asked.items()
-        if models
-    }
-    added = {"benchmarks": benchmarks, "judges": judges, "passes": passes}
+    consensus = _consensus(request, stored, own=None)
+    for one in make_strategies(_strategies(request), workspace.prompts, lambda _: (0, {})):
+        if one.templates and consensus is None:
+            raise ConfigurationError(
+                f"run {stored.run_id} was imported, so its model cannot be asked for the strategy {one.name}: name who "
+                "is with --consensus-model"
+            )
+    added = {"benchmarks": benchmarks, "judges": judges, "passes": passes, "consensus": consensus}
     return _with_plugins(merged(stored, stored.model_copy(update=added)), asked)
+
+
+def _judged_and_merged(stored: BenchmarkSpec, request: RunRequest, name: str, models: Sequence[str]) -> BenchmarkSpec:
+    """A benchmark of an imported run with judges and strategies; its single answer is the first of its samples."""
+    strategies = _strategies(request)
+    if strategies and stored.samples == 1:
+        raise ConfigurationError(f"a consensus on {name} takes 2 or more samples, and one was imported")
+    update: dict[str, Any] = {"judges": tuple(judge_names(name, models))}
+    if strategies:
+        update |= {"single": "first", "strategies": (SINGLE, *strategies)}
+    return stored.model_copy(update=update)
+
+
+def _strategies(request: RunRequest) -> list[str]:
+    """Those that are asked for, each once; the single answer is there anyway."""
+    return [name for name in dict.fromkeys(request.strategies or ()) if name != SINGLE]
 
 
 def _entry(name: str, stored: RunSpec | None) -> Benchmark:
@@ -239,7 +260,7 @@ def differences(stored: RunSpec, asked: RunSpec) -> list[str]:
         found += _differences(f"{name} ", _identity(stored.benchmarks[name]), _identity(asked.benchmarks[name]))
     if any(one.samples > 1 for one in stored.benchmarks.values()):
         found += _differences("samples ", *({"of": _models(one.members, one)} for one in (stored, asked)))
-    if stored.has_consensus:
+    if stored.has_consensus and (stored.consensus or stored.endpoint):  # of an imported run nobody has been asked yet
         found += _differences("", *({"consensus_model": _models([one.consensus], one)} for one in (stored, asked)))
     return found
 
@@ -345,18 +366,9 @@ def with_pipeline(spec: RunSpec, passes: Sequence[str], options: Sequence[str]) 
 
 
 def load_run(lake: Lake, run_id: str) -> RunSpec | None:
-    """The stored RunSpec of a run, None if there is no such run.
-
-    Raises:
-        ConfigurationError: The run is an imported cache, to which nothing can be added.
-    """
+    """The stored RunSpec of a run, None if there is no such run."""
     specs = lake.read("runs", {"run_id": run_id}, ["spec"])["spec"]
-    if not len(specs):
-        return None
-    values = orjson.loads(specs[0])
-    if is_cache(values):
-        raise ConfigurationError(f"run {run_id} was imported from caches and cannot be continued: give another --tag")
-    return RunSpec.read(values)
+    return RunSpec.read(specs[0]) if len(specs) else None
 
 
 def store_run(spec: RunSpec, workspace: Workspace) -> None:
@@ -364,8 +376,9 @@ def store_run(spec: RunSpec, workspace: Workspace) -> None:
 
     Nothing changes when they are already there.
     """
-    for name in spec.benchmarks:
-        store_question_set(workspace.lake, load_questions(spec, name, workspace))
+    for name, one in spec.benchmarks.items():
+        if one.question_texts == "known":
+            store_question_set(workspace.lake, load_questions(spec, name, workspace))
     now = datetime.now(UTC)
     stored = workspace.lake.read("runs", {"run_id": spec.run_id})
     max_cost = workspace.options.max_cost
@@ -406,9 +419,14 @@ def load_questions(spec: RunSpec, benchmark: str, workspace: Workspace) -> Quest
     """The exact question set of a run: from the lake, else from where it was first found.
 
     Raises:
-        ConfigurationError: It is in neither place any more.
+        ConfigurationError: It is in neither place any more, or the texts were never known.
     """
     settings = spec.benchmarks[benchmark]
+    if settings.question_texts != "known":
+        raise ConfigurationError(
+            f"run {spec.run_id} was imported without the texts of its questions of {benchmark}, so nobody can judge "
+            "its answers: import a baseline cache that has them"
+        )
     found = stored_question_set(workspace.lake, benchmark, sha256=settings.question_set_sha256)
     if found is None:
         name = settings.sample.of if settings.sample else settings.question_set
@@ -695,15 +713,15 @@ def _members(request: RunRequest, stored: RunSpec | None, own: ModelSpec) -> tup
     return tuple(_served(name, request, stored, own) for name in names)
 
 
-def _consensus(request: RunRequest, stored: RunSpec | None, own: ModelSpec) -> ModelSpec | None:
+def _consensus(request: RunRequest, stored: RunSpec | None, own: ModelSpec | None) -> ModelSpec | None:
     """Who makes the strategies' calls."""
     name = request.consensus_model or (stored.consensus.model if stored and stored.consensus else None)
     return _served(name, request, stored, own) if name else None
 
 
-def _served(model: str, request: RunRequest, stored: RunSpec | None, own: ModelSpec) -> ModelSpec:
+def _served(model: str, request: RunRequest, stored: RunSpec | None, own: ModelSpec | None) -> ModelSpec:
     """Where another model of a run is: where it was, else where this one is, unless its name says where it is."""
-    if model == own.model:
+    if own and model == own.model:
         return own
     known = [one for one in (*stored.members, stored.consensus) if one] if stored else []
     before = next((one.endpoint for one in known if one.model == model), None)

@@ -22,11 +22,11 @@ from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.types import Endpoint, Sampling
 from shaberi_dagster.runs.option import Option
 
-LEGACY_KIND: Literal["legacy"] = "legacy"
-"""`kind` in the specs of imported caches, and of imported trees before version 2 had them."""
+_LEGACY_KIND = "legacy"
+"""`kind` in the specs of imported runs before version 2 had them."""
 SINGLE = "single"
 """The strategy of no consensus: one answer as it is."""
-TREE = "legacy tree"
+TREE, CACHES = "legacy tree", "ensemble cache"
 """`source` of question sets that imported runs have."""
 _RUN_NUMBER = re.compile(r"(?P<base>.+)-run(?P<number>[1-9]\d*)")
 
@@ -324,7 +324,7 @@ class BenchmarkSpec(_Frozen):
     temperature: float | None
     max_tokens: int | None
     frequency_penalty: float | None
-    """How its answers were asked for; all four are None where that is not known, as in imported runs."""
+    """How its answers were asked for; None where that is not known, as in imported runs."""
     sample: SampleSpec | None = None
     """None when its set was taken as it is."""
     samples: int = 1
@@ -343,6 +343,10 @@ class BenchmarkSpec(_Frozen):
     """Whose judgements were imported; `judges` are those that the run has here."""
     imported_samples: Annotated[int | None, Field(exclude_if=lambda number: number is None)] = None
     """Samples in all: each question's, and one more for each row that repeats a question. None: not imported."""
+    question_texts: Annotated[
+        Literal["known", "some known", "unknown"], Field(exclude_if=lambda texts: texts == "known")
+    ] = "known"
+    """Whether the texts of its questions are known; where they are not, nobody can judge its answers."""
     asked: Annotated[tuple[str, ...] | None, Field(exclude_if=lambda asked: asked is None)] = None
     """Identities of the questions that a decision has asked so far; None: the run is none of a decision."""
 
@@ -436,16 +440,19 @@ class ImportedJudge(_Frozen):
 
 
 class ImportedSpec(_Frozen):
-    """What is known of a run that was imported from a tree.
+    """What is known of a run that was imported.
 
     Attributes:
+        form: What it was imported from: a legacy tree, or caches of the ensemble evaluation.
         display_name: The model's likely name; `RunSpec.model` is that of its files.
         generation: Which of the runs that the tree has of the model.
-        source: The tree.
-        judges: Who judged there.
+        source: The tree; the parts of caches may come from several folders.
+        judges: Who judged there, as far as their settings are known.
         not_recorded: What the files do not say.
     """
 
+    # Left out of JSON for trees.
+    form: Annotated[Literal["tree", "caches"], Field(exclude_if=lambda form: form == "tree")] = "tree"
     display_name: str
     generation: int
     source: str
@@ -488,11 +495,11 @@ class RunSpec(_Frozen):
         """The spec as the lake has it, as JSON or as plain data; one of an earlier version says the same in new words.
 
         Raises:
-            pydantic.ValidationError: It is none, such as that of an imported cache.
+            pydantic.ValidationError: It is none.
         """
         values = orjson.loads(stored) if isinstance(stored, str) else stored
-        if values.get("kind") == LEGACY_KIND and not is_cache(values):
-            return cls.model_validate(_from_tree(values))
+        if values.get("kind") == _LEGACY_KIND:
+            return cls.model_validate(_from_caches(values) if "system" in values else _from_tree(values))
         return cls.model_validate(values if {"version", "kind"} & values.keys() else _from_version_1(values))
 
     @property
@@ -536,6 +543,16 @@ class RunSpec(_Frozen):
         if self.endpoint is None:
             raise ConfigurationError(f"run {self.run_id} was imported: where its model is served is not known")
         return ModelSpec(model=self.model, endpoint=self.endpoint)
+
+    @property
+    def sampled_models(self) -> list[str]:
+        """Whose samples the strategies share, in turn."""
+        return [one.model for one in self.members] or [self.model]
+
+    @property
+    def consensus_model(self) -> str:
+        """Who makes the strategies' calls, if they take any."""
+        return self.consensus.model if self.consensus else self.model
 
     @property
     def has_consensus(self) -> bool:
@@ -603,11 +620,6 @@ def _of_rule(name: str) -> str | None:
     return name.partition("+")[2] or None if name.startswith(RULE) else None
 
 
-def is_cache(spec: Mapping[str, Any]) -> bool:
-    """Whether a stored spec is of a run that was imported from caches, which is no RunSpec."""
-    return spec.get("kind") == LEGACY_KIND and "system" in spec
-
-
 def judge_defaults(endpoint: EndpointSpec) -> dict[str, Any]:
     """Settings of a judge for which none were given."""
     sampling = JudgingDefaults.sampling
@@ -660,6 +672,37 @@ def _from_tree(values: Mapping[str, Any]) -> dict[str, Any]:
         "benchmarks": benchmarks,
         "judges": [],
     }
+
+
+def _from_caches(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of imported caches were of another kind too; the temperature was of the whole run."""
+    benchmarks = {
+        name: {
+            **{key: one[key] for key in ("question_set", "question_set_sha256", "question_texts", "n_questions")},
+            **dict.fromkeys(("prompt_hash", "max_tokens", "frequency_penalty", "source_revision")),
+            "temperature": values["temperature"],
+            "source": CACHES,
+            "samples": one["samples"],
+            "imported_judges": one["judges"],
+            "imported_samples": one["n_planned"],
+        }
+        for name, one in values["benchmarks"].items()
+    }
+    return {
+        **{name: values[name] for name in ("model", "run_tag")},
+        "origin": "imported",
+        "imported": imported_caches(values["model"], values["not_recorded"]),
+        "endpoint": None,
+        "benchmarks": benchmarks,
+        "judges": [],
+    }
+
+
+def imported_caches(model: str, not_recorded: str) -> ImportedSpec:
+    """What is known of a run that was imported from caches."""
+    return ImportedSpec(
+        form="caches", display_name=model, generation=1, source=CACHES, judges=(), not_recorded=not_recorded
+    )
 
 
 def judge_names(benchmark: str, models: Sequence[str]) -> list[str]:

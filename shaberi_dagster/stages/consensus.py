@@ -24,7 +24,7 @@ from shaberi_dagster.judges.rule import graded_question
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
 from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
-from shaberi_dagster.runs.spec import SINGLE
+from shaberi_dagster.runs.spec import SINGLE, ModelSpec
 from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Ask, Asked, Asker, Item, Rows, Stage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 
@@ -69,7 +69,7 @@ class ConsensusAnswers(Stage[ConsensusItem]):
 
     def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
         super().__init__([plan.spec.run_id], plan.names, plan.workspace, rows)
-        self.plan, self._consensus = plan, plan.spec.consensus or plan.spec.itself
+        self.plan = plan
 
     def planned(self) -> pl.DataFrame:
         """One row for each strategy and question, the single answer first."""
@@ -168,7 +168,7 @@ class ConsensusAnswers(Stage[ConsensusItem]):
         """The strategy, if it makes calls."""
         if (columns["benchmark"], columns["strategy"]) not in self._calling:
             return None
-        most = self.plan.spec.benchmarks[columns["benchmark"]].sampling.max_tokens
+        most = _max_tokens(self.plan.benchmarks[columns["benchmark"]])
         return Asker(columns["strategy"], self._consensus.model, self._consensus.endpoint.to_endpoint(), most)
 
     def sketch(self, item: ConsensusItem) -> tuple[str, int]:
@@ -193,6 +193,8 @@ class ConsensusAnswers(Stage[ConsensusItem]):
 
         Those that brought no text are of no use: where one made a consensus fail, it is made again.
         """
+        if not self._calling:
+            return {}
         keys: dict[str, str | Sequence[str]] = {
             "stage": self.name,
             "status": "ok",
@@ -214,6 +216,11 @@ class ConsensusAnswers(Stage[ConsensusItem]):
         names = [name for name in one.settings.strategies if name != SINGLE]
         made = {each.name: each for each in make_strategies(names, self.workspace.prompts, vote)}
         return [made.get(name) for name in one.settings.strategies]
+
+    @property
+    def _consensus(self) -> ModelSpec:
+        """Makes the calls, if a strategy takes any."""
+        return self.plan.spec.consensus or self.plan.spec.itself
 
     @cached_property
     def _calling(self) -> set[tuple[str, str]]:
@@ -282,13 +289,19 @@ class ConsensusAnswers(Stage[ConsensusItem]):
             question=question,
             samples=own,
             strategy=strategy,
-            max_tokens=one.settings.sampling.max_tokens,
+            max_tokens=_max_tokens(one),
         )
 
 
 def _candidates(one: BenchmarkPlan, strategy: Strategy | None) -> range:
     """Sample indices that a strategy is given; the single answer is sample 0."""
     return one.settings.shared if strategy else range(1)
+
+
+def _max_tokens(one: BenchmarkPlan) -> int:
+    """Of a strategy's reply: as of an answer."""
+    most = one.settings.max_tokens
+    return one.benchmark.generation.sampling.max_tokens if most is None else most
 
 
 def _version(one: BenchmarkPlan, strategy: Strategy | None) -> int:

@@ -8,10 +8,12 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.import_ensemble import import_caches, summary
+from shaberi_dagster.cli.import_ensemble import import_caches
 from shaberi_dagster.lake.schemas import LEGACY_QUARANTINE
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.ensemble import EnsembleImport, FileCounts
+from shaberi_dagster.rendering.document import Sentences
+from shaberi_dagster.rendering.imports import CachesDocument
 from shaberi_dagster.settings import Settings
 from tests.legacy.caches import baseline, ensemble, response, result, write
 
@@ -23,7 +25,10 @@ unit = pytest.mark.unit
 def _said(*files: FileCounts, **more: object) -> list[str]:
     values = {"questions_with_text": 0, "questions_without_text": 0} | more
     quarantine = pl.DataFrame(schema=LEGACY_QUARANTINE.schema)
-    return summary(EnsembleImport(files, ["run"], quarantine=quarantine, changed=True, **values).document())
+    done = EnsembleImport(files, ["run"], quarantine=quarantine, changed=True, **values)
+    (said,) = CachesDocument(done.document()).blocks(None)
+    assert isinstance(said, Sentences)
+    return said.lines
 
 
 @unit
@@ -71,14 +76,12 @@ def test_imported_samples_are_graded_and_voted_on_without_a_call(
         jsonschema.validate(graded, json.loads(SCHEMA.read_text(encoding="utf-8")))
         found = {one["strategy"]: (one["n_correct"], one["n_planned"]) for one in graded["benchmarks"][0]["results"]}
         assert found == {"single": (2, 3), "plurality": (2, 3), "samples": (5, 9)}
-        assert (graded["run_tag"], graded["status"], graded["calls_made"]) == ("legacy-3x-t0.7-graded", "complete", {})
+        assert (graded["run_tag"], graded["status"], graded["calls_made"]) == ("legacy-3x-t0.7", "complete", {})
 
     lake = Lake(settings.warehouse)
     assert lake.read("calls").is_empty()
-    # The imported run stays as it is.
-    assert lake.read("judgements", {"judge": "rule:numeric"})["run_tag"].unique().to_list() == ["legacy-3x-t0.7-graded"]
+    assert lake.read("judgements", {"judge": "rule:numeric"})["run_tag"].unique().to_list() == ["legacy-3x-t0.7"]
     assert lake.read("answers").group_by("run_tag").len().sort("run_tag").rows() == [
         ("legacy-3x-t0.7", 9),
-        ("legacy-3x-t0.7-graded", 9),
         ("legacy-baseline", 3),
     ]

@@ -105,4 +105,6 @@ def test_an_imported_run_is_judged_only_by_whom_the_command_names(tree: LegacyTr
     shaberi(tmp_path, "import-legacy", tree.root, "--no-log-runs").succeeded()
     arguments = ("--model", "second", "--tag", "legacy", "--base-url", "http://127.0.0.1:9/v1")
     complaint = run("run-evals", *arguments, environment=lake_of(tmp_path)).complaint
-    assert complaint == "run second@@legacy was imported: name who is to judge it with --judge-model"
+    assert complaint == (
+        "run second@@legacy was imported: name who is to judge it with --judge-model, or passes with --passes"
+    )

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from shaberi_dagster.lake.schemas import METRICS, SCORES
-from shaberi_dagster.runs.spec import RunSpec, is_cache
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.kept_lake.commands import environment_of
@@ -64,7 +64,7 @@ def rows_of(
 def specs_of(workspace: Workspace) -> dict[str, RunSpec]:
     """The specs of all runs that have one, by run."""
     stored = workspace.lake.read("runs", None, ["run_id", "spec"]).sort("run_id")
-    specs = {run_id: RunSpec.read(spec) for run_id, spec in stored.iter_rows() if not is_cache(orjson.loads(spec))}
+    specs = {run_id: RunSpec.read(spec) for run_id, spec in stored.iter_rows()}
     return {run_id: spec for run_id, spec in specs.items() if spec.origin == "own"}
 
 

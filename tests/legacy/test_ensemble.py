@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import orjson
+import polars as pl
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
@@ -10,13 +11,15 @@ from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.lake.catalog import open_catalog, view_files, view_name
 from shaberi_dagster.legacy.ensemble import JUDGE, import_ensemble, unknown_question_id
 from shaberi_dagster.reports.score_reading import Selection, read_scores
-from shaberi_dagster.runs.planning import load_run
+from shaberi_dagster.runs.planning import load_run, plan_run
+from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.settings import Settings
 from tests.legacy.caches import MODEL, TIMEOUT, baseline, ensemble, failed, response, result, write
-from tests.runs import ask, stored_run
+from tests.runs import ask, materialized, stored_run
 
 pytestmark = pytest.mark.integration
 
+_MADE = ("consensus", "judgements", "pass_outputs", "scores", "metrics")
 ENSEMBLE_RUN, BASELINE_RUN = "google%3Asmall@@legacy-2x-t0.7", "google%3Asmall@@legacy-baseline"
 
 
@@ -209,8 +212,8 @@ def test_benchmarks_of_one_run_come_from_several_files_and_imports(workspace, im
     (run,) = workspace.lake.read("runs").iter_rows(named=True)
     spec = orjson.loads(run["spec"])
     assert spec["benchmarks"].keys() == {"gsm8k", "math500"}
-    assert spec["benchmarks"]["gsm8k"]["n_planned"] == 2
-    assert (spec["temperature"], run["status"]) == (0.7, "partial")
+    assert spec["benchmarks"]["gsm8k"]["imported_samples"] == 2
+    assert (spec["benchmarks"]["gsm8k"]["temperature"], run["status"]) == (0.7, "partial")
 
 
 def test_what_is_malformed_is_in_quarantine_with_pointer_and_reason(workspace, imported):
@@ -262,11 +265,90 @@ def test_a_run_that_was_not_imported_is_never_touched(workspace, imported, mock)
     assert workspace.lake.read("answers").is_empty()
 
 
-def test_an_imported_run_cannot_be_continued(workspace, imported):
-    imported(cache=ensemble({"q-1": [response(), response()]}))
+def test_a_run_of_an_older_lake_says_the_same_in_todays_words(workspace, imported):
+    imported(cache=ensemble({"q-1": [response("a"), response("b")]}), base=baseline(result("q-1", response("a"))))
+    today = {run_id: load_run(workspace.lake, run_id) for run_id in (ENSEMBLE_RUN, BASELINE_RUN)}
+    for run_id, spec in today.items():
+        own = spec.benchmarks["gsm8k"]
+        older = {
+            "kind": "legacy",
+            "system": "ensemble",
+            "model": spec.model,
+            "run_tag": spec.run_tag,
+            "temperature": own.temperature,
+            "benchmarks": {
+                "gsm8k": {
+                    **own.model_dump(include={"question_set", "question_set_sha256", "n_questions", "samples"}),
+                    "question_texts": "known",
+                    "n_planned": own.imported_samples,
+                    "judges": list(own.imported_judges),
+                }
+            },
+            "not_recorded": spec.imported.not_recorded,
+        }
+        row = workspace.lake.read("runs", {"run_id": run_id}).with_columns(spec=pl.lit(orjson.dumps(older).decode()))
+        workspace.lake.replace("runs", row, {"run_id": run_id})
+        assert load_run(workspace.lake, run_id) == spec
+    before = workspace.lake.versions()
+    imported(cache=ensemble({"q-1": [response("a"), response("b")]}), base=baseline(result("q-1", response("a"))))
+    assert workspace.lake.versions() == before, "no old run is written anew"
 
-    with pytest.raises(ConfigurationError, match="was imported from caches and cannot be continued"):
-        load_run(workspace.lake, ENSEMBLE_RUN)
+
+def test_judges_strategies_and_passes_of_an_imported_cache_outlive_an_import_of_more(workspace, imported):
+    documents = {
+        "cache": ensemble({"q-1": [response("The answer is 4."), response("The answer is 5.")]}),
+        "base": baseline(result("q-1", response("4"))),
+    }
+    imported(**documents)
+    asked = RunRequest(model=MODEL, tag="legacy-2x-t0.7", strategies=["plurality"], passes=["repetition"])
+    spec = plan_run(asked, workspace)
+    assert spec.benchmarks["gsm8k"].judges == ("rule:numeric",)
+    materialized(stored_run(workspace, asked), workspace, *_MADE)
+    pipelines = {"baseline", "repetition"}
+    keys = {"run_id": ENSEMBLE_RUN, "null_policy": "legacy"}
+    planned = {(strategy, one): n for strategy, n in ((None, 2), ("single", 1), ("plurality", 1)) for one in pipelines}
+
+    def counts():
+        return {
+            (row["strategy"], row["pipeline"]): row["n_planned"]
+            for row in workspace.lake.read("metrics", keys).to_dicts()
+        }
+
+    assert counts() == planned
+    kept = workspace.lake.read("judgements", {"judge": "rule:numeric"})
+    before = workspace.lake.versions()
+    imported(**documents)
+    assert workspace.lake.versions() == before
+    more = ensemble(
+        {"q-1": [response("The answer is 4."), response("The answer is 5.")], "q-2": [response("4"), failed()]}
+    )
+    imported(cache=more, base=baseline(result("q-1", response("4")), result("q-2", response("4"))))
+    assert workspace.lake.read("judgements", {"judge": "rule:numeric"}).equals(kept)
+    assert {one: n for one, n in counts().items() if one[0] is None} == {(None, one): 4 for one in pipelines}
+    assert plan_run(asked, workspace).passes == spec.passes
+    materialized(stored_run(workspace, asked), workspace, *_MADE)
+    assert counts() == {key: 2 * n for key, n in planned.items()}
+
+
+@pytest.mark.parametrize(
+    ("tag", "values", "complaint"),
+    [
+        ("legacy-2x-t0.7", {"strategies": ["elo"]}, "its model cannot be asked for the strategy elo"),
+        ("legacy-baseline", {"strategies": ["plurality"]}, "takes 2 or more samples, and one was imported"),
+        ("legacy-2x-t0.7", {"temperature": 1.0}, "so temperature cannot be chosen"),
+    ],
+)
+def test_what_an_imported_cache_cannot_be_given_is_said(workspace, imported, tag, values, complaint):
+    imported(cache=ensemble({"q-1": [response(), response()]}), base=baseline(result("q-1", response())))
+    with pytest.raises(ConfigurationError, match=complaint):
+        plan_run(RunRequest(model=MODEL, tag=tag, **values), workspace)
+
+
+def test_answers_to_questions_whose_texts_are_unknown_cannot_be_judged(workspace, imported):
+    imported(cache=ensemble({"q-1": [response(), response()]}))
+    asked = RunRequest(model=MODEL, tag="legacy-2x-t0.7")
+    with pytest.raises(ConfigurationError, match="was imported without the texts of its questions of gsm8k"):
+        materialized(stored_run(workspace, asked), workspace, *_MADE)
 
 
 def test_benchmarks_that_are_not_registered_break_no_view_and_no_table(workspace, imported):

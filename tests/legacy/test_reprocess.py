@@ -178,6 +178,9 @@ def test_pipelines_that_only_scores_remember_stay_as_they_are(workspace: Workspa
     spec = load_run(workspace.lake, FIRST)
     assert spec is not None
     store_run(spec.model_copy(update={"passes": ()}), workspace)  # as it was in lakes of before
+    versions = workspace.lake.versions()
+    _reprocess(workspace, [FIRST], "lang_mixing", options=("lang_mixing.minimum_severity=0.5",))
+    assert workspace.lake.versions() == versions
     _reprocess(workspace, imported, "repetition")
     assert _scores(workspace.lake, "lang_mixing") == before
     assert set(workspace.lake.read("scores", {"run_id": FIRST})["pipeline"]) == {
