@@ -210,9 +210,10 @@ def _judges_of_imported(stored: RunSpec, benchmark: str, request: DecisionReques
         command = ["run-evals", "--model", stored.model, "--tag", stored.run_tag, "--benchmark", benchmark]
         command += [part for judge in request.judge_models or () for part in ("--judge-model", judge)]
         others = f"give --judge {' or '.join(present)}, or " if present else ""
+        run = f"{stored.model}@@{stored.run_tag}"
         raise ConfigurationError(
-            f"run {stored.model}@@{stored.run_tag} was imported, and {', '.join(lacking)} never judged its {benchmark}: "
-            f"{others}have it judged first: {shlex.join(command)}"
+            f"run {run} was imported, and {', '.join(lacking)} never judged its {benchmark}: {others}have it judged "
+            f"first: {shlex.join(command)}"
         )
     return tuple(asked)
 
