@@ -302,8 +302,8 @@ class Scores:
 
     def unevaluated(self) -> list[Candidate]:
         """Those that can be asked, and that no evaluation has scored on all of the questions."""
-        lacking = np.isnan(self._evaluated).any(axis=1)
-        return [one for one, lacks in zip(self._candidates, lacking, strict=True) if lacks and one.can_be_asked]
+        scored = zip(self._candidates, self._evaluated, strict=True)
+        return [one for one, scores in scored if one.can_be_asked and np.isnan(scores).any()]
 
     def ask(self, questions: Iterable[int], rows: Iterable[int]) -> None:
         """Have these questions answered and judged, for those candidates that no evaluation has scored on them.
