@@ -210,9 +210,10 @@ def _judges_of_imported(stored: RunSpec, benchmark: str, request: DecisionReques
         command = ["run-evals", "--model", stored.model, "--tag", stored.run_tag, "--benchmark", benchmark]
         command += [part for judge in request.judge_models or () for part in ("--judge-model", judge)]
         others = f"give --judge {' or '.join(present)}, or " if present else ""
+        run = f"{stored.model}@@{stored.run_tag}"
         raise ConfigurationError(
-            f"run {stored.model}@@{stored.run_tag} was imported, and {', '.join(lacking)} never judged its {benchmark}: "
-            f"{others}have it judged first: {shlex.join(command)}"
+            f"run {run} was imported, and {', '.join(lacking)} never judged its {benchmark}: {others}have it judged "
+            f"first: {shlex.join(command)}"
         )
     return tuple(asked)
 
@@ -301,8 +302,8 @@ class Scores:
 
     def unevaluated(self) -> list[Candidate]:
         """Those that can be asked, and that no evaluation has scored on all of the questions."""
-        lacking = np.isnan(self._evaluated).any(axis=1)
-        return [one for one, lacks in zip(self._candidates, lacking, strict=True) if lacks and one.can_be_asked]
+        scored = zip(self._candidates, self._evaluated, strict=True)
+        return [one for one, scores in scored if one.can_be_asked and np.isnan(scores).any()]
 
     def ask(self, questions: Iterable[int], rows: Iterable[int]) -> None:
         """Have these questions answered and judged, for those candidates that no evaluation has scored on them.

@@ -16,7 +16,7 @@ from shaberi_dagster.deciding.candidates import (
     find_candidates,
     find_pool,
 )
-from shaberi_dagster.deciding.history import calibrated, past_scores
+from shaberi_dagster.deciding.history import Past, calibrated, past_scores
 from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.lake.schemas import DECISION_LOOKS, DECISIONS
@@ -185,7 +185,9 @@ def prepare(request: DecisionRequest, workspace: Workspace) -> Decision:
     identity = decision_id(request, candidates, pool, margin)
     stored = workspace.lake.read("decisions", {"decision_id": identity}, ["started_at"])
     seed = int(identity[:12], 16) if request.seed is None else request.seed
-    past = past_scores(pool, workspace.lake)
+    # Replays are between answers of models: strategies on the same samples are alike in other ways.
+    plain = all(one.strategy is None for one in candidates)
+    past = past_scores(pool, workspace.lake) if plain else Past.none(pool)
     calibration = calibrated(pool, past, margin, request.error, workspace)
     others = past.without({one.spec.model for one in candidates})
     rng = np.random.default_rng(seed)

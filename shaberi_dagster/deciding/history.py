@@ -43,6 +43,11 @@ class Past:
     models: tuple[str, ...]
     scores: Floats
 
+    @classmethod
+    def none(cls, pool: Pool) -> "Past":
+        """No model."""
+        return cls((), np.empty((0, len(pool.questions))))
+
     def without(self, models: Collection[str]) -> "Past":
         """The others."""
         kept = [row for row, name in enumerate(self.models) if name not in models]

@@ -149,7 +149,8 @@ def export(
 
     Where several files have the same place (trees that contradict each other, runs of one model), the first one gets
     it: imported ones before runs of our own, the first tree's, its first answers and judgements in force before
-    others, by name. The rest is written below `sources/{tree}/` or `tags/{run_tag}/`.
+    others, by name. The rest is written below `sources/{tree}/` or `tags/{run_tag}/`. What decisions asked is in no
+    file: its mean would be taken for that of an evaluation.
 
     Args:
         lake: What to read; one version of it, whatever is committed meanwhile.
@@ -558,14 +559,15 @@ def _note(what: str, lines: Sequence[int]) -> Note:
     return Note("", what, len(lines), tuple(lines[:_MOST_LINES_NAMED]))
 
 
-_MODELS = """
+_EVALUATED = "run_id not in (select run_id from lake.runs where len(json_extract(spec, '$.benchmarks.*.asked')) > 0)"
+_MODELS = f"""
 select model, imported, sum(rows)::bigint from (
     select model, generation is not null as imported, count(*) as rows from lake.answers
-    where $tags = [] or list_contains($tags, run_tag)
+    where ($tags = [] or list_contains($tags, run_tag)) and {_EVALUATED}
     group by all
     union all
     select model, generation is not null, count(*) from lake.judgements
-    where $tags = [] or list_contains($tags, run_tag)
+    where ($tags = [] or list_contains($tags, run_tag)) and {_EVALUATED}
     group by all
 )
 where $sources = [] or model in (select model from lake.legacy_files where list_contains($sources, source))
@@ -576,13 +578,13 @@ _ANSWERS = f"""
 select model, run_id, run_tag, benchmark, question_set, question_id, sample_index, answer, answer_hash, status,
        generation
 from lake.answers
-where {_OF_MODELS}
+where {_OF_MODELS} and {_EVALUATED}
 """
 _JUDGEMENTS = f"""
 select model, run_id, run_tag, benchmark, question_set, question_id, sample_index, judge, answer_hash, score,
        judge_output, superseded, generation
 from lake.judgements
-where {_OF_MODELS} and strategy is null and generation is null
+where {_OF_MODELS} and strategy is null and generation is null and {_EVALUATED}
 """
 _IMPORTED = {
     "answers": f"from lake.answers where {_OF_MODELS} and source_sha256 is not null",

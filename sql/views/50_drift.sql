@@ -1,5 +1,6 @@
 -- Mean score on the reported scale by the month in which the judge was asked, per model × judge × benchmark ×
--- question set: every judgement ever made, replaced ones included, but no failure of ours that another one replaced.
+-- question set: every judgement ever made, replaced ones included, but no failure of ours that another one replaced,
+-- and none that a decision asked for, since it stops early at what suits it.
 -- Month null: made elsewhere (imported), time unknown.
 create view drift as
 with scales as (
@@ -21,5 +22,6 @@ from judgements
 join scales using (benchmark)
 where status in ('ok', 'error')
   and strategy is null
+  and run_id not in (select run_id from lake.runs where len(json_extract(spec, '$.benchmarks.*.asked')) > 0)
   and not (superseded and status = 'error' and request_hash is not null)
 group by all;

@@ -205,6 +205,17 @@ def test_another_judges_history_or_a_short_one_is_not_used(mock, workspace, tmp_
     assert decision.boundary.name == "anytime"
 
 
+def test_between_strategies_the_history_of_models_is_not_used(mock, workspace, tmp_path):
+    remember(workspace)
+
+    decision = prepare(
+        request(mock, tmp_path, "model", samples=3, strategies=["single", "majority"]),
+        workspace,
+    )
+
+    assert (decision.boundary.name, decision.n_history) == ("anytime", 0)
+
+
 def test_the_order_is_another_with_another_seed(mock, workspace, tmp_path):
     remember(workspace)
     orders = [

@@ -6,10 +6,12 @@ import orjson
 import polars as pl
 import pytest
 
+from shaberi_dagster.deciding.candidates import partial_spec
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.export.shaberi_v1 import RECORD_NAME, Selection, export
 from shaberi_dagster.legacy.ensemble import import_ensemble
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.runs.planning import store_run
 from tests.export.comparing import assert_same_trees, exact, files_in, rows_in
 from tests.legacy.caches import ensemble, response, write
 from tests.legacy.trees import FOLDERS, LegacyTree, columns_of, lines_of, questions_of, rows_of
@@ -365,6 +367,22 @@ def test_runs_of_one_model_are_kept_apart(workspace, output):
 
     assert rows_in(output, path_of("elyza", "org__own"))[0]["ModelAnswer"] == "one"
     assert rows_in(output / "tags" / "july-run2", path_of("elyza", "org__own"))[0]["ModelAnswer"] == "two"
+
+
+def test_what_a_decision_asked_is_no_file_of_a_tree(workspace, mock, output):
+    mock.options.script = lambda body, _: "FINAL SCORE: 7" if "FINAL SCORE" in str(body) else "答え"
+    with own_engine({}):
+        spec = stored_run(workspace, ask(mock, model="org/own", benchmarks=["elyza"]))
+        question = questions_of("elyza")[0]
+        part = partial_spec(spec, [("elyza", question.question_id)], workspace.lake)
+        store_run(part, workspace)
+        for run in (part, spec):
+            materialized(run, workspace, "answers", "judgements")
+
+    done = export(workspace.lake, output)
+
+    assert done.files == {"answers": 1, "judgements": 1}
+    assert len(rows_in(output, path_of("elyza", "org__own"))) == len(questions_of("elyza"))
 
 
 def test_an_imported_model_and_a_run_of_the_same_name_are_kept_apart(workspace, tree, output):

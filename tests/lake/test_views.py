@@ -553,6 +553,16 @@ def test_drift_is_by_month_and_imported_judgements_have_no_month(lake: Lake, ask
     ]
 
 
+def test_drift_leaves_out_what_decisions_asked(lake: Lake, ask: Ask) -> None:
+    store(lake, "metrics", [run() | metric("j", 5.0, "elyza")])
+    part = run("m", "decide-t")
+    asked = {"spec": '{"benchmarks": {"elyza": {"asked": ["q"]}}}', "spec_hash": "x", "status": "decision"}
+    store(lake, "runs", [part | asked | {"updated_at": _CREATED}])
+    store(lake, "judgements", [one | sample("elyza") | judged(score=4) for one in (run(), part)])
+
+    assert [row["n_judgements"] for row in ask("select n_judgements from drift")] == [1]
+
+
 def test_a_judgement_is_stale_by_its_answer_or_by_its_judge(lake: Lake, ask: Ask) -> None:
     names = ["fresh", "answer", "settings", "prompt", "replaced"]
     answers = [run() | sample(question=name) | {"status": "ok", "answer_hash": "now"} for name in names]
