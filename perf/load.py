@@ -2,6 +2,7 @@
 
     python perf/load.py efficiency          2,000 calls of 500 ms and 10,000 of 50 ms, 64 at once
     python perf/load.py capacity            endpoints that take 6, 20 and 40 calls at once, and random rejections
+    python perf/load.py sharing             two processes on an endpoint that takes 20 calls at once
     python perf/load.py memory              peak memory after 2,000 and after 20,000 calls
     python perf/load.py all --quick         everything with a tenth of the calls
 
@@ -97,7 +98,8 @@ async def ours(load: Load, base_url: str) -> dict[str, float]:
                         raise RuntimeError(call.error_message)
                     attempts += call.attempts
                 seconds = time.perf_counter() - started
-                return {"seconds": seconds, "rejected": attempts - load.calls, "limit": engine.limiter(endpoint).limit}
+                limit, rejected = engine.limiter(endpoint).limit, attempts - load.calls
+                return {"seconds": seconds, "rejected": rejected, "limit": limit, "ended": time.time()}
 
 
 async def _numbers(count: int) -> AsyncIterator[int]:
@@ -264,6 +266,35 @@ def capacity(base_url: str, scale: float, console: Console) -> None:
     console.print(table)
 
 
+def sharing(base_url: str, scale: float, console: Console) -> None:
+    """Time of two processes together / ideal time, and rejections; the second starts so much later than the first."""
+    table = Table(title="two processes on an endpoint that takes 20 calls at once", title_justify="left")
+    for title in (
+        "latency",
+        "Retry-After",
+        "later by",
+        "calls of each",
+        "time / ideal",
+        "429s a call",
+        "calls a second",
+    ):
+        table.add_column(title, justify="right")
+    cases = [(latency, wait, later) for latency in (0.2, 2.0) for wait in (0.0, 1.0) for later in (0.0, 10.0)]
+    for number, (latency, wait, later) in enumerate(cases):
+        n, ideal = int(scale * 400 / latency), scale * 40.0
+        model = f"mock@latency:{latency}@capacity:20@retry_after:{wait}@seed:{number}"
+        load = Load("ours", n, model, start=40, most=60, fixed=False)
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(run_apart, load, base_url)
+            time.sleep(later)
+            both = [pool.submit(run_apart, load, base_url).result(), first.result()]
+        seconds = max(one["ended"] for one in both) - min(one["ended"] - one["seconds"] for one in both)
+        rejected = sum(one["rejected"] for one in both) / (2 * n)
+        cells = [f"{latency:g} s", f"{wait:g} s" if wait else "none", f"{later:g} s", f"{n:,}"]
+        table.add_row(*cells, f"{seconds / ideal:.2f}", f"{rejected:.3f}", f"{2 * n / seconds:.0f}")
+    console.print(table)
+
+
 def memory(base_url: str, scale: float, console: Console) -> None:
     """Peak memory with ten times the calls."""
     few, many = (
@@ -276,7 +307,7 @@ def memory(base_url: str, scale: float, console: Console) -> None:
     )
 
 
-PARTS = {"efficiency": efficiency, "capacity": capacity, "memory": memory}
+PARTS = {"efficiency": efficiency, "capacity": capacity, "sharing": sharing, "memory": memory}
 
 
 @contextmanager

@@ -136,7 +136,7 @@ class MockEndpoint:
         options = self._options_of(body["model"])
         lane = body["model"]
         if (options.capacity and self._lanes[lane] >= options.capacity) or self._draws("p_429", key, options):
-            return self._rejection()
+            return self._rejection(options)
         self._in_flight += 1
         self._lanes[lane] += 1
         self._counts["most_in_flight"] = max(self._counts["most_in_flight"], self._in_flight)
@@ -162,9 +162,9 @@ class MockEndpoint:
             return None
         return web.json_response({"error": {"message": f"The model `{model}` does not exist."}}, status=404)
 
-    def _rejection(self) -> web.Response:
+    def _rejection(self, options: Options) -> web.Response:
         self._counts["rejected"] += 1
-        wait = self.options.retry_after
+        wait = options.retry_after
         headers = {"Retry-After": f"{wait:g}"} if wait else {}
         return web.json_response({"error": {"message": "Rate limit reached"}}, status=429, headers=headers)
 

@@ -31,8 +31,9 @@ class RetrySettings:
 
     Attributes:
         transient_attempts: Most transient failures of one call.
-        first_delay_seconds: Delay after the first failure; it doubles with each further one. Half of every delay
-            is random, so that calls which failed together come back apart.
+        first_delay_seconds: Delay after the first failure; it doubles with each further one, but for rate limits where
+            the limiter spares the server. Half of every delay is random, so that calls which failed together come back
+            apart.
         longest_delay_seconds: Never longer, unless the server says so (Retry-After).
         deadline_seconds: Total time of a call from its first attempt, backoff included.
     """
@@ -251,7 +252,8 @@ class _Attempts:
         failure = _failure(state)
         if failure.retry_after:
             return failure.retry_after + random.uniform(0.0, 0.1)  # noqa: S311 - jitter
-        doublings = min(self._made - 1, _MOST_DOUBLINGS)
+        spared = failure.error_class == "rate_limit" and self._limiter.spares_the_server
+        doublings = 0 if spared else min(self._made - 1, _MOST_DOUBLINGS)
         longest = min(self._retry.first_delay_seconds * 2**doublings, self._retry.longest_delay_seconds)
         return random.uniform(longest / 2, longest)  # noqa: S311 - jitter
 

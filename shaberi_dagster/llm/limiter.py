@@ -73,6 +73,10 @@ class Limiter:
         running: Calls that hold a slot.
     """
 
+    spares_the_server = False
+    """Whether a server that rejects everything is asked no more than about once a second; where not, each call that is
+    rejected again has to wait longer."""
+
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.limit = self.most = limit
@@ -194,6 +198,9 @@ class AdaptiveLimiter(Limiter):
     at first, and twice as many each time while none is lost. After a loss it is one, and the rounds between two
     attempts double up to eight, so that asking for more costs few rejections; when it holds, growth doubles again.
 
+    The last slots (`minimum`) are not closed but rest for a second. So a server that takes nothing, as when another
+    process has all of it, is asked once a second, and grown into as in the beginning when it takes something again.
+
     The initial limit is not opened at once either: a few slots first, and twice as many every few milliseconds,
     until a rejection says that this is enough.
 
@@ -202,9 +209,10 @@ class AdaptiveLimiter(Limiter):
         clock: Seconds that only go forward.
     """
 
+    spares_the_server = True
     _FIRST_SLOTS = 8
     _OPENING_SECONDS = 0.05
-    _SMALLEST_ROUND = 8  # answers
+    _RESTING_SECONDS = 1.0
     _MOST_ROUNDS = 8
     _FORGIVEN = 8  # one in so many rejections of an addition
 
@@ -215,7 +223,7 @@ class AdaptiveLimiter(Limiter):
         self._step = 3 * settings.initial  # slots to add next; 1 after a loss
         self._rounds = 1  # of answers before the next addition
         self._added = self._answers = self._rejections = 0  # slots added last, and what came since
-        self._opening = False
+        self._opening = self._was_full = False
         self._add(min(self._FIRST_SLOTS, settings.initial), "start")
 
     def _take(self) -> Slot:
@@ -238,8 +246,12 @@ class AdaptiveLimiter(Limiter):
         on_trial = self._answers < self._added
         self._rejections += 1
         too_many = on_trial and self._rejections > 1 + self._added // self._FORGIVEN
-        if not (slot or too_many) or self.limit <= self._settings.minimum:
+        if not (slot or too_many):
             self._free.append(True)
+            return
+        self._was_full = True
+        if self.limit <= self._settings.minimum:
+            self._rest()
             return
         if self._step > 1:  # the first loss since the last addition
             self._rounds = min(2 * self._rounds, self._MOST_ROUNDS) if self._added == 1 else 1
@@ -248,20 +260,30 @@ class AdaptiveLimiter(Limiter):
             self._added = self._answers = 0
         self._record(self.limit - 1, "rate_limit")
 
+    def _rest(self) -> None:
+        """Let one of the last slots stay empty for a while; nothing that was learned before holds afterwards."""
+        self._step = self._FIRST_SLOTS
+        self.running += 1
+        asyncio.get_running_loop().call_later(self._RESTING_SECONDS, self._wake)
+
+    def _wake(self) -> None:
+        self.running -= 1
+        self._free.append(True)
+        self._give_slots()
+
     def _grow(self) -> None:
         rounds = 1 if self._step > 1 else self._rounds
-        due = rounds * (max(self.limit, self._SMALLEST_ROUND) if rounds == self._MOST_ROUNDS else self.limit)
-        if self._answers >= due and self.waiting >= self.limit:
+        if self._answers >= rounds * self.limit and self.waiting >= self.limit:
             self._rounds = rounds
             self._add(min(self._step, self.most - self.limit), "success")
             self._step = min(2 * self._step, self.most)
 
     def _open_later(self) -> None:
-        if self.limit < self._settings.initial and self._step > 1:
+        if self.limit < self._settings.initial and not self._was_full:
             asyncio.get_running_loop().call_later(self._OPENING_SECONDS, self._open_more)
 
     def _open_more(self) -> None:
-        if self._step > 1:  # nothing was lost yet
+        if not self._was_full:
             self._add(min(self.limit, self._settings.initial - self.limit), "start")
             self._give_slots()
             self._open_later()

@@ -73,6 +73,14 @@ def test_rate_limits_do_not_count_as_transient_failures(ask):
         assert run(lambda engine: engine.call(ask(mock.base_url))).attempts == 21
 
 
+@pytest.mark.parametrize(("algorithm", "status"), [("adaptive", "ok"), ("aimd", "error")])
+def test_who_is_rejected_again_waits_longer_unless_the_limiter_spares_the_server(ask, algorithm, status):
+    retry = RetrySettings(first_delay_seconds=0.01, deadline_seconds=3.0)  # 12 doublings take 20 to 40 s
+    with running_mock(script=failing(*[429] * 12)) as mock:
+        call = run(lambda engine: engine.call(ask(mock.base_url)), limiter=LimiterSettings(algorithm), retry=retry)
+    assert call.status == status
+
+
 def test_a_permanent_failure_is_not_repeated(ask):
     with running_mock(script=failing(400)) as mock:
         call = run(lambda engine: engine.call(ask(mock.base_url)))

@@ -243,11 +243,12 @@ class Server:
         return self.running >= self.capacity(now) or self._random.random() < self.share_rejected
 
 
-async def all_answered(server, limiters, n):
-    """Each of the limiters (of as many processes) lets `n` calls through."""
+async def all_answered(server, limiters, n, later):
+    """Each of the limiters (of as many processes, which start one after the other) lets `n` calls through."""
     noise = random.Random(3)
 
-    async def worker(limiter, items):
+    async def worker(limiter, items, start):
+        await asyncio.sleep(start)
         for _ in items:
             again = False
             while True:
@@ -259,19 +260,19 @@ async def all_answered(server, limiters, n):
                 await asyncio.sleep(server.retry_after + noise.uniform(0, 0.1))
 
     work = []
-    for limiter in limiters:
+    for number, limiter in enumerate(limiters):
         items = iter(range(n))
-        work += [worker(limiter, items) for _ in range(256)]
+        work += [worker(limiter, items, number * later) for _ in range(256)]
     await asyncio.gather(*work)
 
 
-def simulate(server, n=2000, limiters=1, **settings):
-    """The limiters after they let `n` calls each through."""
+def simulate(server, n=2000, limiters=1, later=0.0, **settings):
+    """The limiters after they let `n` calls each through, each beginning so many seconds later than the one before."""
 
     async def inside():
         clock = asyncio.get_running_loop().time
         made = [AdaptiveLimiter(LimiterSettings(**settings), clock) for _ in range(limiters)]
-        await all_answered(server, made, n)
+        await all_answered(server, made, n, later)
         return made
 
     return run_in_virtual_time(inside())
@@ -335,6 +336,21 @@ def test_two_processes_share_a_capacity_and_both_get_on():
     assert server.finished_at <= 1.1 * 3000 / 30
     assert server.rejected <= 0.1 * 3000
     assert min(one.limit, other.limit) >= 5
+
+
+@pytest.mark.parametrize("capacity", [5, 20])
+@pytest.mark.parametrize("retry_after", [0.7, 1.5])
+def test_a_process_that_finds_the_server_full_goes_on_as_soon_as_it_is_not(capacity, retry_after):
+    server = Server(lambda _: capacity, 2.0, retry_after=retry_after)
+    simulate(server, 25 * capacity, limiters=2, later=10.0)
+    assert server.finished_at <= 1.15 * 50 * 2.0
+
+
+def test_a_server_that_takes_nothing_is_asked_once_a_second_and_then_used_to_the_full():
+    server = Server(lambda now: 0 if now < 60 else 20)
+    simulate(server, 800)
+    assert server.rejected <= 60 + 40
+    assert server.finished_at <= 60 + 1.15 * 800 / 20
 
 
 def test_the_limit_never_leaves_its_bounds():
