@@ -9,6 +9,8 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml --generate-hashes --universal --p
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 export VIRTUAL_ENV := $(CURDIR)/.venv
+# Compiling all tests and the project takes each process of pytest 8 s.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,7 +42,8 @@ demo: install ## evaluate MODEL (default: the embedded one) on the four Japanese
 	$(BIN)/run-evals --model $(MODEL)
 	@echo 'Its answers: $(BIN)/inspect-output, or in a browser $(BIN)/shaberi view; its run in Dagster: $(BIN)/shaberi ui'
 
-test: setup lint types imports pytest ## everything that must be green
+test: setup lint ## everything that must be green: the tests beside types and imports
+	@$(MAKE) --no-print-directory --jobs 2 pytest types imports
 
 lint: setup ## ruff: style and formatting
 	$(BIN)/ruff check
@@ -80,5 +83,6 @@ cluster: setup ## start PostgreSQL, Redis, an S3 server, Dagster and workers her
 
 clean: ## remove the environment and caches, never the lake
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -r {} +
 
 .PHONY: help install setup demo test lint types imports pytest acceptance format lock docs notebooks ui cluster clean

@@ -168,13 +168,13 @@ def test_hostile_texts_execute_nothing_and_request_nothing(browser, site):
         addresses += [f"{address}&view={view}" for view in ("rendered", "raw", "diff", "reference")]
     assert len(addresses) == len(_PAGES) + 4 * 5
 
+    page = opened(browser, "about:blank")
     for address in addresses:
-        page = opened(browser, site.url + address)
+        page.goto(site.url + address)
         page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
         page.wait_for_load_state("networkidle")
         assert page.wrongs == [], address
         assert page.evaluate("document.querySelectorAll('main img, main iframe, main style, main script').length") == 0
-        page.context.close()
 
 
 def test_a_script_that_got_into_a_page_would_not_run(browser, site):
