@@ -1,4 +1,4 @@
-"""What only one process of a lake does at a time, of this machine or, where they share a database, of all hosts."""
+"""What only one process does at a time, of this machine or, where they share a database, of all hosts."""
 
 import fcntl
 from collections.abc import Iterator
@@ -13,26 +13,27 @@ LOCKS_FOLDER = "_locks"
 
 
 @contextmanager
-def alone(warehouse: Path, name: str, busy: str | None = None) -> Iterator[None]:
+def alone(folder: Path, name: str, busy: str | None = None, shared: str | None = None) -> Iterator[None]:
     """Within this context no other process is in the context of this name.
 
     Args:
-        warehouse: The lake's folder.
+        folder: Of the lake, or of Dagster's instance: where the lock of this machine is.
         name: What is done alone.
         busy: What is said when another process is; None waits for it.
+        shared: What the folder stands for in the database; None: its lake.
 
     Raises:
         PartitionBusyError: Another process is.
         ShaberiError: The database cannot be reached, or was lost, so that another host may have been at it too.
     """
-    path = warehouse / LOCKS_FOLDER / f"{name}.lock"
+    path = folder / LOCKS_FOLDER / f"{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy is not None else 0))
         except BlockingIOError:
             raise PartitionBusyError(str(busy)) from None
-        with alone_among_hosts(database.lake_name(warehouse), name, busy=busy):
+        with alone_among_hosts(shared or database.lake_name(folder), name, busy=busy):
             yield
 
 

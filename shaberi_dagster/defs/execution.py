@@ -1,20 +1,19 @@
 """Running jobs in this process, on the persistent Dagster instance that the UI shows."""
 
-import fcntl
 import os
 import socket
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from shaberi_dagster.database import connect, locked
 from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS
 from shaberi_dagster.defs.leases import is_leased, leased
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.locks import alone
 from shaberi_dagster.settings import broker_url, check_writable, database_url
 
 _HEAD = """\
@@ -78,7 +77,7 @@ def open_instance(home: Path) -> dg.DagsterInstance:
     """
     prepare_home(home)
     os.environ["DAGSTER_HOME"] = str(home)
-    with alone(home, "instance"):
+    with at_the_instance(home, "instance"):
         instance = dg.DagsterInstance.get()
         for storage in ("run_storage", "event_log_storage", "schedule_storage"):
             getattr(instance, storage)  # makes its tables
@@ -87,21 +86,14 @@ def open_instance(home: Path) -> dg.DagsterInstance:
         return instance
 
 
-@contextmanager
-def alone(home: Path, name: str) -> Iterator[None]:
-    """Within this context no other process is at the same time, of any host where there is a database.
+def at_the_instance(home: Path, name: str) -> AbstractContextManager[None]:
+    """A context in which no other process that uses the same instance is at the same time.
 
     Args:
         home: The instance's folder.
         name: Of what is done.
     """
-    if url := database_url():
-        with closing(connect(url)) as connection, locked(connection, name):
-            yield
-    else:
-        with (home / f"{name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+    return alone(home, name, shared="dagster")
 
 
 def prepare_home(home: Path) -> None:

@@ -14,7 +14,7 @@ import dagster as dg
 from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._utils.concurrency import ConcurrencyKeyInfo
 
-from shaberi_dagster.defs.execution import alone, close_dead_runs
+from shaberi_dagster.defs.execution import at_the_instance, close_dead_runs
 from shaberi_dagster.evaluation import stored_spec
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL
 from shaberi_dagster.runs.spec import RunSpec
@@ -97,7 +97,7 @@ def try_claim(pool: str, dagster_run_id: str, step: str, instance: dg.DagsterIns
     """Claim a slot of a pool with a limit, or stay in its queue."""
     storage = instance.event_log_storage
     # Two processes that claim at the same moment would both get the last slot.
-    with alone(Path(instance.root_directory), "pools"):
+    with at_the_instance(Path(instance.root_directory), "pools"):
         claim = storage.claim_concurrency_slot(pool, dagster_run_id, step)
         # A slot that came free between Dagster's look at the slots and our entry in the queue is given to nobody.
         if isinstance(storage, SqlEventLogStorage) and not claim.is_assigned and storage.has_unassigned_slots(pool):
@@ -126,7 +126,7 @@ def _limit(pool: str, instance: dg.DagsterInstance) -> int | None:
         return info.using_default_limit and info.slot_count != (default or 0)
 
     if is_outdated(info := storage.get_concurrency_info(pool)):
-        with alone(Path(instance.root_directory), "pools"):  # two that make a pool at the same moment collide
+        with at_the_instance(Path(instance.root_directory), "pools"):  # two that make a pool at the same moment collide
             if is_outdated(info := storage.get_concurrency_info(pool)):
                 storage.initialize_concurrency_limit_to_default(pool)
                 return default
