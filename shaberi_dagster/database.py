@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
 from shaberi_dagster.settings import MIRROR_MARK, database_label
 
 if TYPE_CHECKING:
@@ -99,14 +99,22 @@ def unlock(connection: "Connection", *names: str) -> None:
 
 
 @contextmanager
-def locked(connection: "Connection", *names: str) -> Iterator[None]:
+def locked(connection: "Connection", *names: str, busy: str | None = None) -> Iterator[None]:
     """Within this context no other connection has the lock of this name; waits, and can be interrupted meanwhile.
 
+    Args:
+        connection: Whose lock it is.
+        names: Its name.
+        busy: What is said when another connection has it; None waits for it.
+
     Raises:
+        PartitionBusyError: Another one has it.
         ShaberiError: The connection was lost, so that another one may have had the lock too.
     """
     pause = _FIRST_PAUSE_SECONDS
     while not try_lock(connection, *names):
+        if busy is not None:
+            raise PartitionBusyError(busy)
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
     try:

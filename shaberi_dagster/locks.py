@@ -47,8 +47,5 @@ def alone_among_hosts(*names: str, busy: str | None = None) -> Iterator[None]:
     if url is None:
         yield
         return
-    with closing(database.connect(url)) as connection:
-        if busy is not None and not database.try_lock(connection, "alone", *names):
-            raise PartitionBusyError(busy)
-        with database.locked(connection, "alone", *names):
-            yield
+    with closing(database.connect(url)) as connection, database.locked(connection, "alone", *names, busy=busy):
+        yield

@@ -11,7 +11,7 @@ import socket
 import threading
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
@@ -280,6 +280,8 @@ class DatabaseJournal:
         try:
             self._flush()
         finally:
+            with suppress(ShaberiError):  # the server notices the end of a connection only later
+                database.query(self._connection, "select pg_advisory_unlock_all()")
             self._connection.close()
 
     def remove(self) -> None:

@@ -116,6 +116,11 @@ def test_a_second_opening_is_refused_with_who_has_it(opened):
     assert "not-to-be-written" not in str(error.value)
 
 
+def test_who_comes_after_it_was_closed_gets_it_at_once(opened):
+    for _ in range(20):
+        opened().close()
+
+
 def test_a_closed_journal_takes_nothing_and_closes_again(opened, finished):
     journal = opened()
     journal.close()
