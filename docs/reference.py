@@ -42,14 +42,12 @@ EXIT_CODES = {
     UNFORESEEN: "an error that nobody foresaw; `--debug` shows its traceback",
     INTERRUPTED: "interrupted; what was finished is saved",
 }
-_STORE_VARIABLES = {
+_SHARED_VARIABLES = {
     "AWS_ENDPOINT_URL": "Address of the object storage, unless it is Amazon's; `AWS_ENDPOINT_URL_S3` goes before it",
     "AWS_ACCESS_KEY_ID": "Key for the object storage, with `AWS_SECRET_ACCESS_KEY`",
     "AWS_REGION": "Region of the object storage",
-}
-_CLUSTER_VARIABLES = {
-    "SHABERI_DATABASE_URL": "PostgreSQL that several hosts share, `postgresql://user:password@host:port/name`: Dagster's "
-    "instance, journals and locks are there",
+    "SHABERI_DATABASE_URL": "PostgreSQL that several hosts share, `postgresql://user:password@host:port/name`: "
+    "Dagster's runs, journals and locks; default: files",
     "SHABERI_BROKER_URL": "Redis through which the workers of a cluster get their runs, `redis://host:port/0`",
 }
 _TEST_VARIABLES = {
@@ -147,7 +145,7 @@ def environment() -> dict[str, str]:
         if match := re.search(r"\(`([A-Z_]+)`(?:, )?(.*?)\)", text):
             default = f"; {match[2]}" if match[2] else ""
             folders[match[1]] = re.sub(r" \(.*?\)", "", text).rstrip(".") + default
-    return folders | _STORE_VARIABLES | _CLUSTER_VARIABLES | dict(_endpoint_variables()) | _TEST_VARIABLES
+    return folders | _SHARED_VARIABLES | dict(_endpoint_variables()) | _TEST_VARIABLES
 
 
 def _endpoint_variables() -> Iterator[tuple[str, str]]:

@@ -7,10 +7,11 @@ import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.settings import database_label
+from shaberi_dagster.settings import MIRROR_MARK, database_label
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection as Connection  # noqa: N812
@@ -73,8 +74,8 @@ def query(connection: "Connection", statement: str, *values: Any) -> list[tuple[
             cursor.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
     except psycopg2.Error as error:
-        what = "lost" if connection.closed else "refuses"
-        raise ShaberiError(f"database {_label_of(connection)} {what}: {_in_one_line(error)}") from error
+        what = "connection to the database lost" if connection.closed else "database"
+        raise ShaberiError(f"{what}: {_in_one_line(error)}") from error
 
 
 def create_tables(connection: "Connection", statements: str) -> None:
@@ -99,29 +100,33 @@ def unlock(connection: "Connection", *names: str) -> None:
 
 @contextmanager
 def locked(connection: "Connection", *names: str) -> Iterator[None]:
-    """Within this context no other connection has the lock of this name; waits, and can be interrupted meanwhile."""
+    """Within this context no other connection has the lock of this name; waits, and can be interrupted meanwhile.
+
+    Raises:
+        ShaberiError: The connection was lost, so that another one may have had the lock too.
+    """
     pause = _FIRST_PAUSE_SECONDS
     while not try_lock(connection, *names):
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
     try:
         yield
-    finally:
-        with suppress(ShaberiError):  # a lost connection has none
+    except BaseException:
+        with suppress(ShaberiError):  # a lost connection has no locks
             unlock(connection, *names)
+        raise
+    unlock(connection, *names)
+
+
+def lake_name(warehouse: Path) -> str:
+    """What the lake in a folder is called in the database: its store, or its folder, on each host the same one."""
+    mark = warehouse / MIRROR_MARK
+    return mark.read_text(encoding="utf-8").strip() if mark.is_file() else str(warehouse)
 
 
 def lock_key(*names: str) -> int:
     """The number of the lock of this name, among those of PostgreSQL: 64 bits, signed."""
     return int.from_bytes(hashlib.sha256("\0".join(("shaberi", *names)).encode()).digest()[:8], "big", signed=True)
-
-
-def _label_of(connection: "Connection") -> str:
-    about = connection.info
-    try:
-        return f"{about.dbname} on {about.host}:{about.port}"
-    except Exception:  # noqa: BLE001  (a lost connection knows nothing of itself)
-        return ""
 
 
 def _in_one_line(error: Exception) -> str:

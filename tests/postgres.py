@@ -18,14 +18,17 @@ import pytest
 
 IN_CI = os.environ.get("CI") == "true"
 PASSWORD = "not-to-be-written"
-_SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name))
+POSTGRES = max(
+    Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name), default=Path("/missing")
+)
+"""The programs of the newest version that is installed."""
 _START_SECONDS = 30.0
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The URL of a server of this test session; tests are skipped where none is installed, but in CI they fail."""
-    if not _SERVERS:
+    if not POSTGRES.is_dir():
         reason = "no PostgreSQL in /usr/lib/postgresql"
         pytest.fail(f"CI has {reason}: these tests must run there") if IN_CI else pytest.skip(reason)
     with running_postgres() as url:
@@ -59,13 +62,13 @@ def running_postgres() -> Iterator[str]:
     settings = [f"port={port}", "listen_addresses=127.0.0.1", f"unix_socket_directories={folder}", "fsync=off"]
     try:
         subprocess.run(
-            [_SERVERS[-1] / "initdb", *made, "--encoding=UTF8", "--locale=C"],
+            [POSTGRES / "initdb", *made, "--encoding=UTF8", "--locale=C"],
             check=True,
             capture_output=True,
             cwd=folder,
             **user,
         )
-        command = [_SERVERS[-1] / "postgres", "-D", data, *(word for setting in settings for word in ("-c", setting))]
+        command = [POSTGRES / "postgres", "-D", data, *(word for setting in settings for word in ("-c", setting))]
         with (
             (folder / "log").open("wb") as log,
             subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **user) as server,
@@ -79,6 +82,12 @@ def running_postgres() -> Iterator[str]:
                 server.wait(_START_SECONDS)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def end_other_connections(url: str) -> None:
+    """Let the server close all connections to a database."""
+    others = "datname = current_database() and pid <> pg_backend_pid()"
+    _execute(url, f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where {others}")
 
 
 def _wait_for(url: str, log: Path) -> None:

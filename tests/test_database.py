@@ -60,7 +60,7 @@ def test_a_lock_is_one_connection_s_and_ends_with_it(database):
 def test_a_lost_connection_is_an_error_of_one_line(database):
     connection, other = connect(database), connect(database)
     query(other, "select pg_terminate_backend(%s)", connection.info.backend_pid)
-    with pytest.raises(ShaberiError, match=r"database .* lost: .*terminat") as error:
+    with pytest.raises(ShaberiError, match=r"connection to the database lost: .*terminat") as error:
         query(connection, "select 1")
     assert PASSWORD not in str(error.value)
     assert "\n" not in str(error.value)
