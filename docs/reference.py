@@ -47,7 +47,7 @@ _SHARED_VARIABLES = {
     "AWS_ACCESS_KEY_ID": "Key for the object storage, with `AWS_SECRET_ACCESS_KEY`",
     "AWS_REGION": "Region of the object storage",
     "SHABERI_DATABASE_URL": "PostgreSQL that several hosts share, `postgresql://user:password@host:port/name`: "
-    "Dagster's instance, journals and locks are there; default: files",
+    "Dagster's runs, journals and locks; default: files",
     "SHABERI_BROKER_URL": "Redis through which the workers of a cluster get their runs, `redis://host:port/0`",
 }
 _TEST_VARIABLES = {

@@ -41,26 +41,6 @@ def database_label(url: str) -> str:
     return f"{parts.scheme}://{place}{parts.path}" if parts.scheme and place else "unreadable"
 
 
-def broker_url(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The Redis through which the workers of a cluster get their runs (`SHABERI_BROKER_URL`); None: no cluster.
-
-    It may have a password in it: show `database_label`.
-    """
-    return environment.get("SHABERI_BROKER_URL") or None
-
-
-def check_cluster(environment: Mapping[str, str] = os.environ) -> None:
-    """See that the environment names a cluster.
-
-    Raises:
-        ConfigurationError: It does not.
-    """
-    if database_url(environment) is None or broker_url(environment) is None:
-        raise ConfigurationError(
-            "this needs a cluster: set SHABERI_DATABASE_URL and SHABERI_BROKER_URL (`shaberi cluster` starts one)"
-        )
-
-
 def plugin_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
     """Where plugins are: the folders of `SHABERI_PLUGINS`, or `plugins/` in the working directory, then installed ones.
 
@@ -102,6 +82,26 @@ def check_writable(folder: Path, advice: str) -> None:
     # Not as who started the process, but as who it is now, where the system knows the difference.
     if not os.access(there, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         raise ConfigurationError(f"{there} cannot be written: {advice}")
+
+
+def broker_url(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The Redis through which the workers of a cluster get their runs (`SHABERI_BROKER_URL`); None: no cluster.
+
+    It may have a password in it: show `database_label`.
+    """
+    return environment.get("SHABERI_BROKER_URL") or None
+
+
+def check_cluster(environment: Mapping[str, str] = os.environ) -> None:
+    """See that the environment names a cluster.
+
+    Raises:
+        ConfigurationError: It does not.
+    """
+    if database_url(environment) is None or broker_url(environment) is None:
+        raise ConfigurationError(
+            "this needs a cluster: set SHABERI_DATABASE_URL and SHABERI_BROKER_URL (`shaberi cluster` starts one)"
+        )
 
 
 @dataclass(frozen=True)
