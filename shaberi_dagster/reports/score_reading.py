@@ -159,9 +159,7 @@ def _ranked(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> tuple[S
     return report, samples
 
 
-def _check_names(
-    catalog: duckdb.DuckDBPyConnection, selection: Selection, found: Sequence[Mapping[str, Any]]
-) -> None:
+def _check_names(catalog: duckdb.DuckDBPyConnection, selection: Selection, found: Sequence[Mapping[str, Any]]) -> None:
     """Refuse a name that found nothing because there is no such name, also beside others that found something."""
     asked = (
         ("model", selection.models, ("model",)),
