@@ -308,7 +308,7 @@ def test_a_run_started_in_the_command_line_is_on_the_timeline_and_the_jobs_page(
     run = ui.wait_for_status("SUCCESS", shaberi__command="run-evals", dagster__partition=command_line_run)
 
     with ui.page("/timeline") as page:
-        expect(page.get_by_text("evaluate", exact=True)).to_be_visible()
+        expect(page.get_by_text("evaluate", exact=True).first).to_be_visible()
         _take_part(page, "ui-timeline.png")
     assert run["repositoryOrigin"] == {"repositoryLocationName": _LOCATION}  # it leaves out runs of nowhere
     with ui.page(f"/locations/{_LOCATION}/jobs/evaluate/runs") as page:
