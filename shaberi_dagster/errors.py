@@ -2,7 +2,9 @@
 
 import re
 
-_INTERRUPT = re.compile(r"^Query interrupted$|^INTERRUPT Error|KeyboardInterrupt|ExecutionInterruptedError")
+_INTERRUPT = r"KeyboardInterrupt|ExecutionInterruptedError"
+_OF_A_LIBRARY = re.compile(rf"^INTERRUPT Error|{_INTERRUPT}")
+_OF_PYTHON = re.compile(rf"^Query interrupted$|(^|\s)\w*({_INTERRUPT}):?\s*$")
 
 
 class ShaberiError(Exception):
@@ -53,8 +55,10 @@ class PartitionBusyError(ShaberiError):
 def is_interrupt(error: BaseException) -> bool:
     """Whether Ctrl-C, `kill` or a server's end stopped something.
 
-    Libraries that call Python, or are called while it is pressed, make errors of their own of it.
+    Libraries that call Python, or are called while it is pressed, make errors of their own of it, or errors of
+    Python's. The latter can be anybody's and quote anything, so what they end with counts alone.
     """
     if isinstance(error, Exception):
-        return not isinstance(error, ShaberiError) and _INTERRUPT.search(str(error)) is not None
+        words = _OF_PYTHON if type(error).__module__ == "builtins" else _OF_A_LIBRARY
+        return not isinstance(error, ShaberiError) and words.search(str(error)) is not None
     return not isinstance(error, GeneratorExit | SystemExit)

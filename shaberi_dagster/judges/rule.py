@@ -158,30 +158,6 @@ def _hash_of_rule(rule: Grader, version: int) -> str:
     return sha256_json(own | ({"file": rule.file_sha256} if rule.file_sha256 else {}))
 
 
-def rule_version_of(config_hash: str, grader: str, model: JudgeSpec | None, prompt_hash: str | None) -> int | None:
-    """Which version of a rule made judgements with these settings.
-
-    Args:
-        config_hash: `judge_config_hash` of the judgements.
-        grader: The rule, as in `rule:math`.
-        model: The model that decides where the rule abstains, if there is one.
-        prompt_hash: `judge_prompt_hash` of the judgements; None without a model.
-
-    Returns:
-        The version; None if the settings are of something else.
-    """
-    rule = GRADERS.use(grader)
-    for version in range(rule.version, 0, -1):
-        if model is None or prompt_hash is None:
-            hashes = [_hash_of_rule(rule, version)]
-        else:
-            of_model = rule, model, prompt_hash, version
-            hashes = [config_hash_of(*of_model), *former_config_hashes_of(*of_model)]
-        if config_hash in hashes:
-            return version
-    return None
-
-
 @lru_cache(maxsize=1)  # the rule alone and the rule with a model look at the same answer, one after the other
 def _graded(rule: Grader, answer: str, question: GradedQuestion) -> Verdict:
     with running(rule):

@@ -139,11 +139,16 @@ def test_an_interrupt_within_duckdb_is_one_too(ended):
         RuntimeError("Query interrupted"),
         duckdb.InterruptException("INTERRUPT Error: Interrupted!"),
         DeltaError("C Data interface error: KeyboardInterrupt"),
+        OSError("Generic error: C Data interface error: KeyboardInterrupt: "),
     ],
     ids=lambda error: type(error).__name__,
 )
 def test_what_libraries_make_of_an_interrupt_is_one(error, ended):
     assert ended(raising(error)) == (130, _GO_ON)
+
+
+def test_an_unforeseen_error_that_quotes_an_interrupt_is_none(ended):
+    assert ended(raising(ValueError("no score in 'except KeyboardInterrupt: pass'")))[0] == 70
 
 
 def test_an_interrupt_that_a_server_writes_about_is_none(ended):
