@@ -126,7 +126,7 @@ class Lake:
         return self._opened[table]
 
     def _is_newest(self, table: str) -> bool:
-        """Whether nothing was committed since the table was opened, by two looks at the disk (1 ms for delta-rs).
+        """Whether nothing was committed since the table was opened, by two looks at the disk, without delta-rs.
 
         The log's old entries are deleted from its beginning on: while the own one is there, so is the next one.
         """
