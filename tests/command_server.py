@@ -1,14 +1,19 @@
 """Commands without the seconds that imports take: this process has made them and forks for each command.
 
 A command so still is a process of its own, with its own environment, working directory, outputs and exit code. Requests
-are lines of JSON on stdin: to start a command, which is answered with its process id, or to tell its exit code.
+are lines of JSON on stdin: to start a command, which is answered with its process id, to tell its exit code, or to
+listen on a socket, by which the programs of `commands.make_programs` start commands with their own outputs.
 """
 
 import importlib
 import json
 import os
+import select
+import signal
+import socket
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tests.migrations import make_engines_once, read_migrations_once
@@ -46,26 +51,66 @@ def main() -> None:
         importlib.import_module(module)
     read_migrations_once()
     make_engines_once()
-    for line in sys.stdin:
+    listening: list[socket.socket] = []
+    while True:
+        ready, _, _ = select.select([sys.stdin, *listening], [], [])
+        if listening and listening[0] in ready:
+            connection, _ = listening[0].accept()
+            if os.fork() == 0:
+                _serve(connection, modules)
+            connection.close()
+            continue
+        if not (line := sys.stdin.readline()):
+            return
         request = json.loads(line)
-        if "pid" in request:
+        if "listen" in request:
+            listening.append(socket.socket(socket.AF_UNIX))
+            listening[0].bind(request["listen"])
+            listening[0].listen()
+            answer = None
+        elif "pid" in request:
             ended, status = os.waitpid(request["pid"], 0 if request["wait"] else os.WNOHANG)
             answer = os.waitstatus_to_exitcode(status) if ended else None
         else:
             answer = os.fork()
             if answer == 0:
-                _become(modules[request["command"]], request)
+                _become(modules[request["command"]], request, _opened(request))
         print(json.dumps(answer), file=answers, flush=True)
 
 
-def _become(module: Any, request: dict[str, Any]) -> NoReturn:
+def _serve(connection: socket.socket, modules: dict[str, Any]) -> NoReturn:
+    """Run the command that a program asks for, tell it the exit code, and kill the command if the program is killed."""
+    message, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 3)
+    while not message.endswith(b"\n"):
+        message += connection.recv(1 << 20)
+    request = json.loads(message)
+    pid = os.fork()
+    if pid == 0:
+        connection.close()
+        _become(modules[request["command"]], request, descriptors)
+    end = os.pidfd_open(pid)
+    ready, _, _ = select.select([connection, end], [], [])
+    if end not in ready:
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    if end in ready:
+        connection.send(b"%d" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
+
+
+def _opened(request: dict[str, Any]) -> list[int]:
+    """A command's stdin, stdout and stderr."""
+    return [
+        os.open(request["stdin"], os.O_RDONLY | os.O_NOCTTY),
+        os.open(request["out"], os.O_WRONLY),
+        os.open(request["err"], os.O_WRONLY | os.O_NOCTTY),
+    ]
+
+
+def _become(module: Any, request: dict[str, Any], descriptors: Sequence[int]) -> NoReturn:
     """Be the command that is asked for, up to its end."""
-    for descriptor, path, flags in (
-        (0, request["stdin"], os.O_RDONLY | os.O_NOCTTY),
-        (1, request["out"], os.O_WRONLY),
-        (2, request["err"], os.O_WRONLY | os.O_NOCTTY),
-    ):
-        os.dup2(os.open(path, flags), descriptor)
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pty
+import shutil
 import signal
 import struct
 import subprocess
@@ -19,6 +20,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tests.command_server import COMMANDS
 
 SCRIPTS = Path(sys.executable).parent
 _ROOT = Path(__file__).resolve().parents[1]
@@ -168,6 +171,45 @@ def run_anew(command: str, *arguments: str | Path, environment: Mapping[str, str
         check=False,
     )
     return Finished(finished.returncode, finished.stdout, finished.stderr)
+
+
+_PROGRAM = """\
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({socket!r})
+    request = dict(command={command!r}, arguments=sys.argv[1:], environment=dict(os.environ), folder=os.getcwd())
+    socket.send_fds(server, [b"{{"], [0, 1, 2])
+    server.sendall(json.dumps(request)[1:].encode() + b"\\n")
+    sys.exit(int(server.recv(16)))
+"""
+
+
+def make_programs(folder: Path) -> Path:
+    """A virtual environment, as scripts see it: its programs are the project's commands without their imports.
+
+    Args:
+        folder: Where it is made.
+
+    Returns:
+        It.
+    """
+    (folder / "bin").mkdir(parents=True)
+    for command in COMMANDS:
+        program = folder / "bin" / command
+        text = _PROGRAM.format(socket=_listening(), command=command)
+        program.write_text(f"#!{sys.executable} -IS\n{text}", encoding="utf-8")
+        program.chmod(0o755)
+    return folder
+
+
+@cache
+def _listening() -> str:
+    """The socket of the server of commands."""
+    folder = tempfile.mkdtemp()  # a test's own may be longer than the name of a socket can be
+    atexit.register(shutil.rmtree, folder)
+    path = f"{folder}/socket"
+    _server().ask(listen=path)
+    return path
 
 
 def _environment(more: Mapping[str, str | Path] | None) -> dict[str, str]:

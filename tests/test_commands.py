@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import run, run_anew
+from tests.commands import make_programs, run, run_anew
 
 pytestmark = pytest.mark.e2e
 
@@ -22,4 +22,6 @@ def test_a_command_ends_as_it_does_when_a_shell_starts_it(
 
     finished = run(*arguments, environment=own)
 
-    assert finished == run_anew(*arguments, environment=own)
+    command, *rest = arguments
+    program = make_programs(tmp_path / "programs") / "bin" / command
+    assert finished == run_anew(*arguments, environment=own) == run_anew(str(program), *rest, environment=own)

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from shaberi_dagster.rendering.ci import MARKER
-from tests.commands import SCRIPTS, run, run_anew
+from tests.commands import SCRIPTS, make_programs, run, run_anew
 from tests.ensembles import prompt_of, starter_questions
 from tests.mock_endpoint import MockEndpoint, running_mock
 
@@ -342,7 +342,12 @@ def service(tmp_path: Path, endpoint: MockEndpoint) -> Service:
     variables = {"EVAL_MODEL": MODEL, "EVAL_BASE_URL": endpoint.base_url, "EVAL_JUDGE_MODEL": GRADER}
     variables |= {"EVAL_DATASETS": ",".join(DATASETS), "EVAL_SAMPLE": str(N_QUESTIONS), "EVAL_ENSEMBLE": str(SIZE)}
     own = {"number": 7, "head": {"repo": {"full_name": "org/project"}}}
-    return Service(tmp_path / "service", variables | {"EVAL_STRATEGIES": STRATEGIES}, event={"pull_request": own})
+    return Service(
+        tmp_path / "service",
+        variables | {"EVAL_STRATEGIES": STRATEGIES},
+        event={"pull_request": own},
+        programs=make_programs(tmp_path / "programs"),
+    )
 
 
 # --- tests -----------------------------------------------------------------------------------------------------------

@@ -121,10 +121,18 @@ class Lake:
             self._opened[table] = self._open(table)
             if self._as_of:
                 self._opened[table].load_as_version(self._as_of)
-        elif not self._as_of:
+        elif not self._as_of and not self._is_newest(table):
             # Reads what is new in the log; opening reads all of it, 20 ms after some hundred commits.
             self._opened[table].update_incremental()
         return self._opened[table]
+
+    def _is_newest(self, table: str) -> bool:
+        """Whether nothing was committed since the table was opened, by two looks at the disk, without delta-rs.
+
+        The log's old entries are deleted from its beginning on: while the own one is there, so is the next one.
+        """
+        version = self._opened[table].version()
+        return self.has_version(table, version) and not self.has_version(table, version + 1)
 
     def _open(self, table: str) -> DeltaTable:
         path = self.path(table)

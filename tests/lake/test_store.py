@@ -241,6 +241,29 @@ def test_a_table_that_is_open_shows_what_others_wrote_and_compacted_since(lake: 
     assert sorted(other.read("answers")["run_id"]) == ["a", "b", "b", "b", "b", "b"]
 
 
+def test_a_table_that_is_open_shows_what_others_wrote_also_where_the_beginning_of_the_log_was_deleted(
+    lake: Lake,
+) -> None:
+    lake.append("answers", _answers("a"))
+    opened = lake.delta("answers").version()
+    other = Lake(lake.folder)
+    for name in "bc":
+        other.append("answers", _answers(name))
+    other.delta("answers").create_checkpoint()
+    for version in range(opened + 2):
+        (lake.path("answers") / "_delta_log" / f"{version:020}.json").unlink()
+    assert set(lake.read("answers")["run_id"]) == {"a", "b", "c"}
+
+
+def test_a_table_that_is_open_is_read_anew_only_when_something_was_written(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.append("answers", _answers("a"))
+    lake.read("answers")
+    monkeypatch.setattr(DeltaTable, "update_incremental", lambda _: pytest.fail("asks delta-rs"))
+    assert set(lake.read("answers")["run_id"]) == {"a"}
+
+
 def test_a_transaction_is_known_once_its_rows_are_in(lake: Lake) -> None:
     assert not lake.committed("answers", "one")
     lake.append("answers", _answers("a"), transaction="one")
