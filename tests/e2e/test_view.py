@@ -243,18 +243,25 @@ def test_a_decision_is_followed_until_it_is_made(browser, kept):
 
 
 @pytest.mark.skipif("SHABERI_SCREENSHOTS" not in os.environ, reason="only when pictures are wanted")
-def test_pictures_for_the_documentation(browser, site):
+def test_pictures_for_the_documentation(browser, site, kept):
     folder = Path(os.environ["SHABERI_SCREENSHOTS"])
+    names = ["step-3000@@july", "step-2000@@july"]
+    pair = {"a": names[0], "b": names[1]}
+    ends = [("open", 2.4), ("open", 1.2), ("open", 0.8), ("A", 0.6)]
+    curve = [look(24 * n, 0.7, 0.7 - reach, 0.7 + reach, said) | pair for n, (said, reach) in enumerate(ends, 1)]
+    decided = OWN | {"candidates": names, "state": "decided", "n_asked": 96, "calls": 384}
+    write(Lake(kept.warehouse), decided | {"best": names[:1]}, *curve)
     start = opened(browser, site.url + "/questions?m=best&m=second")
     question = start.locator("a[data-row]").first.get_attribute("href")
-    for name, path, scheme in (
-        ("leaderboard", "/", "light"),
-        ("questions", "/questions?m=best&m=second", "light"),
-        ("side-by-side", f"{question}&view=diff", "dark"),
-        ("compare", "/compare?m=best&m=second", "light"),
-        ("judges", "/judges", "light"),
+    for name, where, path, scheme in (
+        ("leaderboard", site, "/", "light"),
+        ("questions", site, "/questions?m=best&m=second", "light"),
+        ("side-by-side", site, f"{question}&view=diff", "dark"),
+        ("compare", site, "/compare?m=best&m=second", "light"),
+        ("judges", site, "/judges", "light"),
+        ("decision", kept, "/decision?decision=d1", "light"),
     ):
-        page = opened(browser, site.url + path, 1100, color_scheme=scheme)
+        page = opened(browser, where.url + path, 1100, color_scheme=scheme)
         page.set_viewport_size({"width": 1100, "height": 620})
         page.screenshot(path=folder / f"view-{name}.png")
 

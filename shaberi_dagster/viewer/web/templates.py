@@ -17,6 +17,7 @@ from shaberi_dagster.viewer.web.ask import Ask
 
 STATIC = Path(__file__).resolve().parent / "static"
 _SHADES = 9
+_A_DIME = 0.1
 
 
 class Shown(NamedTuple):
@@ -101,4 +102,4 @@ def dollars(value: float | None) -> str:
     """An amount, small ones with more digits; a dash where it is not known."""
     if value is None:
         return figures.NOTHING
-    return f"${value:,.2f}" if value >= 1 or value == 0 else f"${value:.3g}"
+    return f"${value:,.2f}" if value >= _A_DIME or value == 0 else f"${value:.3g}"
