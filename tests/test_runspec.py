@@ -204,9 +204,25 @@ def test_a_spec_of_the_first_version_says_the_same_in_new_words() -> None:
     assert mixed.judge("rule:numeric+g") == _judge(model="g", max_tokens=4096)
 
 
-def test_imported_caches_have_no_such_spec() -> None:
-    with pytest.raises(ValidationError):
-        RunSpec.read({"kind": "legacy", "system": "ensemble", "model": "m"})
+def test_an_imported_cache_of_before_says_the_same_in_new_words() -> None:
+    gsm8k = {"question_set": "gsm8k@2", "question_set_sha256": "0" * 64, "question_texts": "some known"}
+    counts = {"n_questions": 2, "samples": 5, "n_planned": 10, "judges": ["legacy:unknown"]}
+    of_before = {
+        "kind": "legacy",
+        "system": "ensemble",
+        "model": "m",
+        "run_tag": "legacy-5x-t0.7",
+        "temperature": 0.7,
+        "benchmarks": {"gsm8k": gsm8k | counts},
+        "not_recorded": "tokens",
+    }
+    spec = RunSpec.read(of_before)
+    assert spec.imported is not None
+    assert (spec.origin, spec.imported.form, spec.imported.not_recorded) == ("imported", "caches", "tokens")
+    own = spec.benchmarks["gsm8k"]
+    assert (own.temperature, own.samples, own.question_texts) == (0.7, 5, "some known")
+    assert (spec.n_planned("gsm8k"), own.all_judges, own.judges) == (10, ("legacy:unknown",), ())
+    assert RunSpec.read(spec.model_dump_json()) == spec
 
 
 def test_a_run_that_was_imported_before_version_2_says_the_same_in_new_words() -> None:
