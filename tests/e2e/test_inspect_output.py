@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from shaberi_dagster.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
 from tests.commands import run
 from tests.inspected import N_QUESTIONS, made
 
 pytestmark = pytest.mark.e2e
 
 _PATIENCE_SECONDS = 60
+_HISTORY_JUDGE = "gpt-4-turbo-preview"
 _COMMAND = "from shaberi_dagster.cli.inspect_output import main; main()"
 
 
@@ -123,3 +127,25 @@ def test_a_pipe_gets_everything_as_text(lake: Path) -> None:
 )
 def test_what_cannot_be_shown_is_refused_in_one_line(options: list[str], expected: str, lake: Path) -> None:
     assert expected in run("inspect-output", *options, environment={"SHABERI_WAREHOUSE": lake}).complaint
+
+
+@pytest.mark.corpus
+def test_which_of_three_models_of_the_history_is_best_and_where_it_loses_takes_two_commands(tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse"
+    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(warehouse)}), environment={})
+    trees = Path(os.environ["SHABERI_CORPUS"]) / "legacy" / "mini"
+    import_trees(ImportRequest({name: trees / name for name in ("shisa", "umiyuki", "lightblue")}), workspace)
+    best, second, third = "Qwen__Qwen1.5-14B-Chat", "karakuri-ai__karakuri-lm-70b-chat-v0.1", "lightblue__20240422"
+    models = [part for name in (best, second, third) for part in ("--model", name)]
+
+    scores = run("view-scores", *models, "--judge", _HISTORY_JUDGE, environment={"SHABERI_WAREHOUSE": warehouse})
+    ranked = [line.split()[:2] for line in scores.succeeded().out.splitlines() if line[:1].isdigit()]
+    assert [rank for rank, _ in ranked[:3]] == ["1", "1", "3"]
+    assert ranked[0][1] == best
+    assert "Rank 1: no difference from the best is shown." in scores.out
+
+    options = ["--filter", "benchmark:mt_bench sort:difference", *models[:4]]
+    shown = run("inspect-output", *options, environment={"SHABERI_WAREHOUSE": warehouse}).succeeded().out
+    first = shown.partition("\n\n")[2]
+    assert shown.startswith("mt_bench@80")
+    assert first.index(best) < first.index(second)
