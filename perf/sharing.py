@@ -16,7 +16,7 @@ import math
 import random
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -77,7 +77,7 @@ class Server(ChatClient):
     finished_at: float = 0.0
     noise: random.Random = field(default_factory=lambda: random.Random(1))  # noqa: S311
 
-    async def send(self, body: dict[str, Any]) -> Reply:  # noqa: ARG002
+    async def send(self, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
         """A reply after a while, or a rejection at once."""
         await asyncio.sleep(_DISTANCE / 2)
         if self.running >= self.case.capacity:
