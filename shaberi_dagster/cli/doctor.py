@@ -36,9 +36,9 @@ def examine(settings: Settings) -> list[Finding]:
     """Look at everything; close Dagster runs of dead processes, register runs that the instance lacks."""
     return [
         *_folders(settings),
-        *(Finding(*found) for found in examine_database()),
-        *(Finding(*found) for found in examine_store(settings.warehouse)),
-        *(Finding(*found) for found in examine_workers()),
+        *examine_database(),
+        *examine_store(settings.warehouse),
+        *examine_workers(),
         _embedded_model(),
         *_plugins(settings),
         *_lake(settings),

@@ -20,16 +20,16 @@ def test_the_database_is_named_with_its_version_and_without_its_password(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHABERI_DATABASE_URL", database)
-    ((what, fine, detail),) = examine_database()
-    assert (what, fine) == ("database", True)
-    assert detail.startswith("PostgreSQL 1")
-    assert PASSWORD not in detail
+    (found,) = examine_database()
+    assert (found.what, found.fine) == ("database", True)
+    assert found.detail.startswith("PostgreSQL 1")
+    assert PASSWORD not in found.detail
 
     monkeypatch.setenv("SHABERI_DATABASE_URL", f"postgresql://me:{PASSWORD}@127.0.0.1:1/none")
-    ((what, fine, detail),) = examine_database()
-    assert (what, fine) == ("database", False)
-    assert "cannot be reached" in detail
-    assert PASSWORD not in detail
+    (found,) = examine_database()
+    assert (found.what, found.fine) == ("database", False)
+    assert "cannot be reached" in found.detail
+    assert PASSWORD not in found.detail
 
 
 @pytest.mark.parametrize(
@@ -46,18 +46,18 @@ def test_the_store_is_probed_and_its_mirror_counted(
         monkeypatch.setenv("SHABERI_MIRRORS", str(tmp_path / "mirrors"))
         probed, mirrored = examine_store(Settings.from_environment().warehouse)
 
-    assert probed[:2] == ("store", conditional)
-    assert said in probed[2]
-    assert mirrored[:2] == ("mirror", True)
-    assert "1 files" in mirrored[2]  # that which says what it mirrors
+    assert (probed.what, probed.fine) == ("store", conditional)
+    assert said in probed.detail
+    assert (mirrored.what, mirrored.fine) == ("mirror", True)
+    assert "1 files" in mirrored.detail  # that which says what it mirrors
 
 
 def test_a_broker_that_cannot_be_reached_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHABERI_BROKER_URL", "redis://:secret@127.0.0.1:1/0")
 
-    ((what, fine, detail),) = examine_workers()
+    (found,) = examine_workers()
 
-    assert (what, fine) == ("workers", False)
-    assert detail.startswith("redis://127.0.0.1:1/0 cannot be reached: ")
-    assert "secret" not in detail
-    assert "\n" not in detail
+    assert (found.what, found.fine) == ("workers", False)
+    assert found.detail.startswith("redis://127.0.0.1:1/0 cannot be reached: ")
+    assert "secret" not in found.detail
+    assert "\n" not in found.detail
