@@ -41,18 +41,18 @@ def pools_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[str]
         judges: For `judgements`: only these; none named means all of the run's.
     """
     if stage == "answers":
-        endpoints = [one.endpoint for one in (spec.itself, *spec.members)]
+        endpoints = [spec.endpoint, *(one.endpoint for one in spec.members)]  # that of an imported run is not known
     elif stage == "consensus":
         asked = spec.consensus.endpoint if spec.consensus else spec.endpoint
-        endpoints = [asked] if asked and spec.has_consensus else []
+        endpoints = [asked] if spec.has_consensus else []
     elif stage == "judgements":
         names = {name for benchmark in spec.benchmarks for name in spec.chosen_judges(benchmark, judges)}
         endpoints = [judge.endpoint for name in names if (judge := spec.judge(name))]
     elif stage == "pass_outputs":
-        endpoints = [one.endpoint for pipeline in spec.passes for one in pipeline if one.endpoint]
+        endpoints = [one.endpoint for pipeline in spec.passes for one in pipeline]
     else:
         endpoints = []
-    return sorted({pool_name(one.base_url) for one in endpoints if one.base_url != EMBEDDED_URL})
+    return sorted({pool_name(one.base_url) for one in endpoints if one and one.base_url != EMBEDDED_URL})
 
 
 @contextmanager
