@@ -158,8 +158,8 @@ def _judged_and_merged(stored: BenchmarkSpec, request: RunRequest, name: str, mo
 
 
 def _strategies(request: RunRequest) -> list[str]:
-    """Those that are asked for, each once; the single answer is there anyway."""
-    return [name for name in dict.fromkeys(request.strategies or ()) if name != SINGLE]
+    """Those that are asked for; the single answer is there anyway."""
+    return [name for name in request.strategies or () if name != SINGLE]
 
 
 def _entry(name: str, stored: RunSpec | None) -> Benchmark:
