@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from shaberi_dagster.passes.format_validation import FormatValidation, FormatValidationConfig
-from tests.passes.test_repetition_corpus import labels_of, real_answers
+from tests.passes.labelled import labels_of, real_answers
 
 pytestmark = pytest.mark.corpus
 

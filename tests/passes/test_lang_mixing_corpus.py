@@ -1,79 +1,30 @@
 """Precision and recall of lang_mixing on real answers that were labelled by hand."""
 
-import hashlib
-import json
-import os
 import sys
-import tarfile
-from pathlib import Path
 
 import polars as pl
-import pyarrow as pa
 import pytest
 
-from shaberi_dagster.passes.base import Answer
 from shaberi_dagster.passes.lang_mixing import LangMixing, LangMixingConfig
+from tests.passes.labelled import key_of, labels_of, real_answers
 
 pytestmark = pytest.mark.corpus
 
-LABELS = [json.loads(line) for line in Path(__file__).with_name("lang_mixing_labels.jsonl").read_text().splitlines()]
-
-
-def sha256(text):
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-@pytest.fixture(scope="module")
-def questions():
-    """Reference and criteria by question_id."""
-    folder = Path(os.environ["SHABERI_CORPUS"]) / "questions"
-    rows = [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.open(encoding="utf-8")]
-    return {row["question_sha256"]: row for row in rows}
+LABELS = labels_of("lang_mixing")
 
 
 @pytest.fixture(scope="module")
 def answers():
-    """(question, answer) of the labelled rows, by (question_id, answer_hash); the archive is read as a stream."""
-    wanted = {(label["question_id"], label["answer_hash"]) for label in LABELS}
-    files = {(label["source"], label["dataset"], label["model"]) for label in LABELS}
-    archive = pa.CompressedInputStream(
-        pa.OSFile(str(Path(os.environ["SHABERI_CORPUS"]) / "legacy" / "subset.tar.zst")), "zstd"
-    )
-    found = {}
-    with tarfile.open(fileobj=archive, mode="r|") as tar:
-        for member in tar:
-            path = Path(member.name)
-            if "model_answers" not in path.parts or (path.parts[0], path.parent.name, path.stem) not in files:
-                continue
-            for line in tar.extractfile(member).read().decode().split("\n"):
-                row = json.loads(line) if line else {"ModelAnswer": None}
-                if row["ModelAnswer"]:
-                    key = (sha256(row["Question"]), sha256(row["ModelAnswer"]))
-                    if key in wanted:
-                        found[key] = (row["Question"], row["ModelAnswer"])
-    return found
+    return real_answers(LABELS)
 
 
 @pytest.fixture(scope="module")
-def judged(answers, questions):
+def judged(answers):
     """The labels with what the pass found."""
     examined = LangMixing(LangMixingConfig())
     rows = []
     for label in LABELS:
-        question, text = answers[label["question_id"], label["answer_hash"]]
-        given = questions.get(label["question_id"], {})
-        finding = examined.examine(
-            Answer(
-                benchmark=label["dataset"],
-                question_id=label["question_id"],
-                question=question,
-                category=given.get("category"),
-                reference=given.get("reference"),
-                criteria=given.get("criteria"),
-                text=text,
-                truncated=None,
-            )
-        )
+        finding = examined.examine(answers[key_of(label)])
         touched = sum(
             any(start < end_found and start_found < end for start_found, end_found, _ in finding.details["spans"])
             for start, end, _ in label["spans"]

@@ -4,55 +4,17 @@
 says what it measured then and what was mended afterwards.
 """
 
-import hashlib
-import json
-import os
 import sys
-import tarfile
-from collections.abc import Iterator
-from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from shaberi_dagster.passes.base import Answer
 from shaberi_dagster.passes.repetition import Repetition, RepetitionConfig
+from tests.passes.labelled import labels_of, real_answers
 
 pytestmark = pytest.mark.corpus
 
 FLOORS = {"tuning": (0.98, 0.9), "held_out": (0.94, 0.86)}
 """Precision and recall at least."""
-
-
-def labels_of(name: str) -> list[dict]:
-    path = Path(__file__).with_name(f"{name}_labels.jsonl")
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-
-
-def real_answers(labels: list[dict]) -> dict[tuple[str, str], Answer]:
-    """The labelled answers as they stand in the trees, by sha256 of question and answer."""
-    wanted = {(label["question_id"], label["answer_hash"]) for label in labels}
-    found = {}
-    for row in rows_of_the_trees():
-        question, text = row["Question"], row["ModelAnswer"] or ""
-        key = (sha256(question), sha256(text))
-        if key in wanted:
-            found[key] = Answer("corpus", key[0], question, None, None, None, text, None)
-    assert found.keys() == wanted
-    return found
-
-
-def rows_of_the_trees() -> Iterator[dict]:
-    archive = Path(os.environ["SHABERI_CORPUS"]) / "legacy" / "subset.tar.zst"
-    stream = pa.CompressedInputStream(pa.OSFile(str(archive)), "zstd")
-    with tarfile.open(fileobj=stream, mode="r|") as tar:
-        for member in tar:
-            if "/model_answers/" in member.name and (file := tar.extractfile(member)):
-                yield from (json.loads(line) for line in file if line.strip())
-
-
-def sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ or an entry of a list, announce what does not come, or run on as a loop of words
 import pytest
 
 from shaberi_dagster.passes.format_validation import FormatValidation, FormatValidationConfig
-from tests.passes.test_repetition_corpus import labels_of, real_answers
+from tests.passes.labelled import key_of, labels_of, real_answers
 from tests.passes.weighted import rates
 
 pytestmark = pytest.mark.corpus
@@ -38,11 +38,9 @@ def found(labels):
 @pytest.mark.parametrize("part", FLOORS)
 def test_what_breaks_off_is_found_and_complete_texts_are_left_alone(labels, found, part):
     own = [label for label in labels if part in {label["sample"], label["family"]}]
-    measured = rates(
-        own, lambda label: label["unfinished"], lambda label: (label["question_id"], label["answer_hash"]) in found
-    )
-    assert measured.precision >= FLOORS[part][0], measured
-    assert measured.recall >= FLOORS[part][1], measured
+    measured = rates(own, lambda label: label["unfinished"], lambda label: key_of(label) in found)
+    assert measured.precision.value >= FLOORS[part][0], measured
+    assert measured.recall.value >= FLOORS[part][1], measured
 
 
 def test_both_samples_have_enough_of_either_kind(labels):
