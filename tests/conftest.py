@@ -45,8 +45,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_unconfigure() -> None:
-    """An engine has frozen what was loaded; DuckDB's bindings would count all of it as leaked, at length."""
+    """Let all that was loaded be freed; DuckDB's bindings count what is not as leaked, at length.
+
+    An engine has frozen it, and the callback by which Hypothesis times the collector keeps what its module refers to.
+    """
     gc.unfreeze()
+    gc.callbacks.clear()
 
 
 @pytest.fixture(autouse=True)
