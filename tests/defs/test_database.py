@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import dagster as dg
 import pytest
@@ -85,18 +86,19 @@ def test_a_broker_without_a_database_is_refused(settings: Settings, monkeypatch:
 
 
 def test_runs_that_are_registered_at_the_same_moment_make_their_pools_without_an_error(
-    instance: dg.DagsterInstance, workspace: Workspace
+    settings: Settings, instance: dg.DagsterInstance, workspace: Workspace
 ) -> None:
-    n_runs = 30
+    n_runs, n_processes = 30, 6
     spec = plan_run(RunRequest(model="model", base_url="http://one/v1", judge_models=["gpt-5"]), workspace)
     together = threading.Barrier(n_runs)
 
-    def register(_: int) -> None:
+    def register(own: dg.DagsterInstance) -> None:
         together.wait(_PATIENCE)
-        add_pools(spec, instance)
+        add_pools(spec, own)
 
-    with ThreadPoolExecutor(n_runs) as threads:
-        list(threads.map(register, range(n_runs)))
+    with ExitStack() as stack, ThreadPoolExecutor(n_runs) as threads:
+        opened = [stack.enter_context(open_instance(settings.dagster_home)) for _ in range(n_processes)]
+        list(threads.map(register, opened * (n_runs // n_processes)))
 
     limits = instance.event_log_storage.get_pool_limits()
     assert {(one.name, one.limit, one.from_default) for one in limits} == {
