@@ -215,7 +215,6 @@ def read_texts(
         run_ids: Whose answers, in this order.
         question: Which.
     """
-    return InspectedTexts(
-        find_question(catalog, question.benchmark, question.question_set, question.question_id),
-        read_answers(catalog, question.benchmark, question.question_id, run_ids),
-    )
+    benchmark, question_id = question.benchmark, question.question_id
+    found = find_question(catalog, benchmark=benchmark, question_set=question.question_set, question_id=question_id)
+    return InspectedTexts(found, read_answers(catalog, benchmark, question_id, run_ids))

@@ -20,6 +20,8 @@ from shaberi_dagster.reports.reading import BASELINE, fetch, fetch_frame
 if TYPE_CHECKING:
     import polars as pl
 
+_PLACE = ("benchmark", "question_set", "question_id", "position")
+
 
 @dataclass(frozen=True)
 class Question:
@@ -77,8 +79,7 @@ class Span(NamedTuple):
     kind: str
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """What a pass found in an answer.
 
     Attributes:
@@ -220,11 +221,10 @@ class RunAnswers(NamedTuple):
     consensus: tuple[Judgement, ...]
 
 
-def find_question(
-    catalog: duckdb.DuckDBPyConnection, benchmark: str, question_set: str, question_id: str
-) -> Question | None:
-    """The question with this id in a set; None where the set is not in the lake."""
-    return _find(catalog, benchmark=benchmark, question_set=question_set, question_id=question_id, position=None)
+def find_question(catalog: duckdb.DuckDBPyConnection, **place: str | int | None) -> Question | None:
+    """A question by any of benchmark, question_set, question_id and position; of several sets in the largest."""
+    found = fetch(catalog, "question", **dict.fromkeys(_PLACE) | place)
+    return Question(**found[0]) if found else None
 
 
 def question_at(
@@ -241,7 +241,7 @@ def question_at(
     Raises:
         ConfigurationError: The lake has no such question.
     """
-    found = _find(catalog, benchmark=benchmark, question_set=question_set, question_id=None, position=position)
+    found = find_question(catalog, benchmark=benchmark, question_set=question_set, position=position)
     if found is None:
         for what, name in {"benchmark": benchmark, "question set": question_set}.items():
             check_known(what, [] if name is None else [name], known_names(catalog, what))
@@ -320,11 +320,6 @@ def read_answers(
         findings = tuple(map(_finding, row.pop("findings")))
         answers[row["run_id"]].append(Answer(**row, findings=findings, judgements=judgements))
     return {run_id: RunAnswers(tuple(answers[run_id]), tuple(judged[run_id, None])) for run_id in run_ids}
-
-
-def _find(catalog: duckdb.DuckDBPyConnection, **place: str | int | None) -> Question | None:
-    found = fetch(catalog, "question", **place)
-    return Question(**found[0]) if found else None
 
 
 def _delta(one: Mapping[str, Any]) -> Delta:

@@ -116,8 +116,10 @@ def test_a_place_is_in_the_named_set_or_in_the_largest(catalog):
     assert question_at(catalog, 1, question_set="tengu@1").question_id == "q"
     largest = question_at(catalog, 1, benchmark="tengu")
     assert (largest.question_set, largest.n_questions) == ("tengu@2", 2)
-    assert find_question(catalog, "tengu", "tengu@1", "q") == question_at(catalog, 1, question_set="tengu@1")
-    assert find_question(catalog, "tengu", "tengu@2", "q") is None
+    assert find_question(catalog, question_set="tengu@1", question_id="q") == question_at(
+        catalog, 1, question_set="tengu@1"
+    )
+    assert find_question(catalog, question_set="tengu@2", question_id="q") is None
     with pytest.raises(ConfigurationError, match="no question 2 of tengu@1"):
         question_at(catalog, 2, question_set="tengu@1")
     with pytest.raises(ConfigurationError, match="no question set 'tengu@3'"):
