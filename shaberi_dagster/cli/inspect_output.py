@@ -67,10 +67,10 @@ def inspect_output(  # noqa: PLR0917
         run_ids = [run.run_id for run in runs]
         for question in all_questions(catalog, run_ids, questions):
             texts = read_texts(catalog, run_ids, question)
-            asked = {answer["run_id"] for answer in texts.answers}
+            asked = [run for run in runs if texts.answers[run.run_id].samples]
             for part in (
                 question_text(question, texts),
-                *(answers_text(run, question.scores.get(run.run_id), texts) for run in runs if run.run_id in asked),
+                *(answers_text(run, question.scores.get(run.run_id), texts) for run in asked),
             ):
                 console.print(part, crop=False, soft_wrap=True)
                 console.print()

@@ -76,6 +76,7 @@ def open_catalog(folder: Path) -> duckdb.DuckDBPyConnection:
     # Where large results are spilled to is readable as well; by default that is in the working directory.
     connection.execute(f"set temp_directory = {_sql_string(str(_spill_folder(folder)))}")
     connection.execute(f"set allowed_directories = [{_sql_string(str(folder) + os.sep)}]")
+    connection.execute("set parquet_metadata_cache = true")  # files never change, and questions are often asked again
     connection.execute("set enable_progress_bar = false")  # nobody asked for lines of it in a log
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")

@@ -1,13 +1,13 @@
 """One question with its answers and judgements, as text; on a terminal nothing in it means something."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
 from shaberi_dagster.rendering.figures import decimals
 from shaberi_dagster.rendering.text import printable
 from shaberi_dagster.reports.inspection import InspectedQuestion, InspectedRun, InspectedTexts
+from shaberi_dagster.reports.question import Answer, Judgement
 
 _NOT_STORED = "(the text of this question is not in the lake)"
 
@@ -15,8 +15,9 @@ _NOT_STORED = "(the text of this question is not in the lake)"
 def question_text(question: InspectedQuestion, texts: InspectedTexts, *, in_full: bool = True) -> Text:
     """The question, and in full its reference and criteria as well."""
     where = f"{question.question_set} {question.position or question.question_id[:12]}"
-    parts = [_title(where, question.category or ""), _body(texts.question or _NOT_STORED)]
-    more = {"reference": texts.reference, "criteria": texts.criteria} if in_full else {}
+    stored = texts.question
+    parts = [_title(where, question.category or ""), _body(stored.question if stored else _NOT_STORED)]
+    more = {"reference": stored.reference, "criteria": stored.criteria} if stored and in_full else {}
     for name, text in more.items():
         if text:
             parts += [Text(), _title(name), _body(text)]
@@ -32,43 +33,41 @@ def answers_text(run: InspectedRun, score: float | None, texts: InspectedTexts, 
         texts: Everything there is of the question.
         judgements: With the judges' whole texts, not only their scores.
     """
-    answers = [one for one in texts.answers if one["run_id"] == run.run_id]
-    judged = [one for one in texts.judgements if one["run_id"] == run.run_id]
+    answers, consensus = texts.answers[run.run_id]
     parts = [_title(f"{run.model} {run.run_tag}", decimals(score))]
     for answer in answers:
-        own = [one for one in judged if one["sample_index"] == answer["sample_index"] and one["strategy"] is None]
-        parts += [*_answer(answer, len(answers) > 1), *_judgements(own, in_full=judgements)]
+        parts += [*_answer(answer, len(answers) > 1), *_judgements(answer.judgements, in_full=judgements)]
     if not answers:
         parts.append(Text("(not asked)", style="dim"))
-    parts += _judgements([one for one in judged if one["strategy"] is not None], in_full=judgements)
+    parts += _judgements(consensus, in_full=judgements)
     return Text("\n").join(parts)
 
 
-def _answer(answer: Mapping[str, Any], several: bool) -> Iterator[Text]:
+def _answer(answer: Answer, several: bool) -> Iterator[Text]:
     if several:
-        yield Text(f"sample {answer['sample_index']}", style="bold")
-    if answer["status"] != "ok":
-        said = ": ".join(filter(None, (answer["status"], answer["error_class"], answer["error_message"])))
+        yield Text(f"sample {answer.sample_index}", style="bold")
+    if answer.status != "ok":
+        said = ": ".join(filter(None, (answer.status, answer.error_class, answer.error_message)))
         yield Text(printable(said), style="yellow")
-    if answer["finish_reason"] not in {None, "stop"}:
-        yield Text(printable(f"ended by: {answer['finish_reason']}"), style="yellow")
-    if answer["answer"]:
-        yield _body(answer["answer"])
-    elif answer["status"] == "ok":
+    if answer.finish_reason not in {None, "stop"}:
+        yield Text(printable(f"ended by: {answer.finish_reason}"), style="yellow")
+    if answer.answer:
+        yield _body(answer.answer)
+    elif answer.status == "ok":
         yield Text("(empty)", style="dim")
 
 
-def _judgements(judgements: Sequence[Mapping[str, Any]], *, in_full: bool) -> Iterator[Text]:
+def _judgements(judgements: Sequence[Judgement], *, in_full: bool) -> Iterator[Text]:
     for one in judgements:
         yield Text()
-        who = f"{one['judge']} of {one['strategy']}" if one["strategy"] else one["judge"]
-        score = f"{one['score']:g}" if one["score"] is not None else "no score"
-        why = "" if one["status"] == "ok" else f"{one['status']} {one['error_class'] or ''}".strip()
+        who = f"{one.judge} of {one.strategy}" if one.strategy else one.judge
+        score = f"{one.score:g}" if one.score is not None else "no score"
+        why = "" if one.status == "ok" else f"{one.status} {one.error_class or ''}".strip()
         yield Text.assemble(
             (printable(f"▸ {who}"), "cyan"), (f"  {score}", "bold"), (printable(f"  {why}") if why else "", "yellow")
         )
-        if in_full and one["judge_output"]:
-            yield _body(one["judge_output"])
+        if in_full and one.judge_output:
+            yield _body(one.judge_output)
 
 
 def _title(text: str, detail: str = "") -> Text:

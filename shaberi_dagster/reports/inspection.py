@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.reports.question import Question, RunAnswers, find_question, read_answers
 from shaberi_dagster.reports.reading import fetch
 
 SORTS = ("position", "score", "difference", "disagreement")
@@ -143,23 +144,16 @@ class InspectedQuestion:
     n_failed: int
 
 
-@dataclass(frozen=True)
-class InspectedTexts:
-    """One question with what runs answered and what judges said.
+class InspectedTexts(NamedTuple):
+    """One question with what runs made of it.
 
     Attributes:
-        question: What models are asked; None when the set is not in the lake.
-        reference: A right answer, or None.
-        criteria: What judges are to look at, or None.
-        answers: Columns of `sql/reports/inspected_answers.sql`, run by run.
-        judgements: Columns of `sql/reports/inspected_judgements.sql`, run by run.
+        question: The question; None when its set is not in the lake.
+        answers: Of each run, by its id.
     """
 
-    question: str | None
-    reference: str | None
-    criteria: str | None
-    answers: Sequence[Mapping[str, Any]]
-    judgements: Sequence[Mapping[str, Any]]
+    question: Question | None
+    answers: Mapping[str, RunAnswers]
 
 
 def read_runs(
@@ -221,11 +215,6 @@ def read_texts(
         run_ids: Whose answers, in this order.
         question: Which.
     """
-    which = {"benchmark": question.benchmark, "question_id": question.question_id}
-    found = fetch(catalog, "inspected_question", **which, question_set=question.question_set)
-    text = found[0] if found else dict.fromkeys(("question", "reference", "criteria"))
-    return InspectedTexts(
-        **text,
-        answers=fetch(catalog, "inspected_answers", **which, run_ids=list(run_ids)),
-        judgements=fetch(catalog, "inspected_judgements", **which, run_ids=list(run_ids)),
-    )
+    benchmark, question_id = question.benchmark, question.question_id
+    found = find_question(catalog, benchmark=benchmark, question_set=question.question_set, question_id=question_id)
+    return InspectedTexts(found, read_answers(catalog, benchmark, question_id, run_ids))

@@ -71,9 +71,10 @@ def test_scores_of_runs_and_how_far_they_are_apart(catalog):
 def test_a_question_has_its_reference_answers_and_judgements(catalog):
     question = found(catalog, "")[6]
     texts = read_texts(catalog, BOTH[::-1], question)
-    assert (texts.question, texts.reference) == ("質問7：犬は何匹いますか？", "7匹")
-    assert [(one["model"], one["answer"]) for one in texts.answers] == [("beta", HOSTILE), ("alpha", HOSTILE)]
-    assert [(one["run_id"], one["judge"]) for one in texts.judgements][:2] == [("beta@@july", "a"), ("beta@@july", "b")]
+    assert (texts.question.question, texts.question.reference) == ("質問7：犬は何匹いますか？", "7匹")
+    answers = [answer for run in texts.answers.values() for answer in run.samples]
+    assert [(one.model, one.answer) for one in answers] == [("beta", HOSTILE), ("alpha", HOSTILE)]
+    assert [(one.run_id, one.judge) for one in answers[0].judgements] == [("beta@@july", "a"), ("beta@@july", "b")]
 
 
 @pytest.mark.parametrize("text", ["sort:random", "score<1.2.3"])

@@ -18,12 +18,13 @@ from shaberi_dagster.reports.comparison import ComparisonReport, ComparisonReque
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.decision import DecisionReport, read_decision
 from shaberi_dagster.reports.ensemble import read_stored_report
+from shaberi_dagster.reports.question import Answer
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
 from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch
 from shaberi_dagster.reports.run_progress import CostOf, read_run
 from shaberi_dagster.reports.score_reading import Selection, read_rankings
 from shaberi_dagster.reports.scores import grouped
-from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, Answer, read_side_by_side
+from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, read_side_by_side
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.templates import Shown
 

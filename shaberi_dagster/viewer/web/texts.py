@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from shaberi_dagster.rendering.text import printable
-from shaberi_dagster.reports.side_by_side import Span
+from shaberi_dagster.reports.question import Span
 
 _NOT_RENDERED = ("link", "image", "autolink", "reference", "html_block", "html_inline", "entity")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+|\s+|.", re.DOTALL)

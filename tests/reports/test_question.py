@@ -1,0 +1,126 @@
+"""One question is the same for the library, the terminal and the browser."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import open_catalog, write_catalog
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.question import (
+    Delta,
+    Finding,
+    Span,
+    find_question,
+    question_at,
+    read_answers,
+    read_question,
+)
+
+pytestmark = pytest.mark.integration
+
+_NOW = datetime(2026, 7, 1, tzinfo=UTC)
+_RUN = {"run_id": "alpha@@july", "model": "alpha", "run_tag": "july", "created_at": _NOW}
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    with open_catalog(_made(tmp_path_factory.mktemp("question"))) as connection:
+        yield connection
+
+
+def _made(folder: Path) -> Path:
+    """Two samples of one run, judged by two judges; a strategy's answer; passes found something in the first sample."""
+    lake = Lake(folder)
+    place = {"benchmark": "tengu", "question_id": "q", "question_set": "tengu@1"}
+    item = _RUN | place | {"status": "ok"}
+    text = {"category": "敬語", "question": "犬は？", "reference": "7匹", "criteria": None, "position": 1}
+    stored = place | text | {"question_set_sha256": "s", "created_at": _NOW}
+    larger = [stored | {"question_set": "tengu@2", "question_id": name} for name in ("first", "second")]
+    questions = [stored, larger[0], larger[1] | {"position": 2}]
+    answers = [
+        item | {"sample_index": sample, "answer": f"{sample}番目の答え", "answer_hash": f"h{sample}"}
+        | {"finish_reason": "stop", "answer_ending": "complete", "request_hash": f"r{sample}"}
+        for sample in (0, 1)
+    ]  # fmt: skip
+    scored = [
+        item | {"sample_index": sample, "strategy": strategy, "judge": judge, "score": 8.0, "answer_hash": "h0"}
+        for judge in "ba"
+        for sample, strategy in ((0, None), (1, None), (0, "majority"))
+    ]
+    judged = [one | {"judge_output": "よい答え", "superseded": False} for one in scored]
+    added = {
+        "pipeline": "repetition",
+        "score": 6.0,
+        "deltas": [{"pass": "repetition", "delta": -2.0, "reason": "twice"}],
+    }
+    scores = [one | added for one in scored if one["judge"] == "a"]
+    found = item | {"sample_index": 0, "strategy": None, "pass": "repetition", "reason": "twice"}
+    found |= {"pass_version": "1", "pass_config": "{}", "pass_config_hash": "c"}
+    details = json.dumps({"spans": [[0, 2, "again"]]})
+    older = found | {"severity": 0.9, "details": None, "created_at": datetime(2026, 6, 1, tzinfo=UTC)}
+    outputs = [older, found | {"severity": 0.5, "details": details}]
+    spent = {"run_id": "alpha@@july", "model": "alpha", "benchmark": "tengu", "question_id": "q", "status": "ok"}
+    spent |= {"stage": "answers", "request_hash": "r0", "cost_usd": 0.25, "base_url": "", "created_at": _NOW}
+    tables = {"questions": questions, "answers": answers, "judgements": judged, "scores": scores}
+    for table, rows in (tables | {"pass_outputs": outputs, "calls": [spent]}).items():
+        lake.append(table, pl.DataFrame(rows, infer_schema_length=None))
+    write_catalog(lake)
+    return folder
+
+
+def test_samples_have_their_judgements_and_findings_and_strategies_stand_apart(catalog):
+    ((first, second), consensus) = read_answers(catalog, "tengu", "q", ["alpha@@july"])["alpha@@july"]
+
+    assert [one.judge for one in first.judgements] == ["a", "b"]
+    assert [(one.strategy, one.judge) for one in consensus] == [("majority", "a"), ("majority", "b")]
+    assert first.findings == (Finding("repetition", 0.5, "twice", (Span(0, 2, "again"),)),)
+    assert (first.cost_usd, second.cost_usd, second.findings) == (0.25, None, ())
+    assert (first.ending, first.finish_reason) == ("complete", "stop")
+    assert second.judgements[0].answer_hash != second.answer_hash
+
+
+def test_deltas_are_those_of_the_pipeline_and_texts_are_cut_where_that_is_asked_for(catalog):
+    which = ("tengu", "q", ["alpha@@july", "beta@@july"])
+    read = read_answers(catalog, *which, judges=["a"], pipeline="repetition", most=2)
+
+    first = read["alpha@@july"].samples[0]
+    assert [(one.judge, one.deltas) for one in first.judgements] == [("a", (Delta("repetition", -2.0, "twice"),))]
+    assert (first.answer, first.answer_length) == ("0番", 6)
+    assert (first.judgements[0].judge_output, first.judgements[0].judge_output_length) == ("よい", 4)
+    assert read["beta@@july"] == ((), ())
+    plain = read_answers(catalog, *which)["alpha@@july"].samples[0]
+    assert [one.deltas for one in plain.judgements] == [(), ()]
+
+
+def test_the_library_has_all_of_it_as_frames(catalog):
+    report = read_question(catalog, "tengu", 1, question_set="tengu@1")
+
+    assert (report.question, report.n_questions) == ("犬は？", 1)
+    assert report.answers.select("run_tag", "sample_index", "answer", "cost_usd").row(0) == (
+        "july",
+        0,
+        "0番目の答え",
+        0.25,
+    )
+    assert report.answers["findings"].list.len().to_list() == [1, 0]
+    assert report.judgements["strategy"].to_list() == [None] * 4 + ["majority"] * 2
+
+
+def test_a_place_is_in_the_named_set_or_in_the_largest(catalog):
+    assert question_at(catalog, 1, question_set="tengu@1").question_id == "q"
+    largest = question_at(catalog, 1, benchmark="tengu")
+    assert (largest.question_set, largest.n_questions) == ("tengu@2", 2)
+    assert find_question(catalog, question_set="tengu@1", question_id="q") == question_at(
+        catalog, 1, question_set="tengu@1"
+    )
+    assert find_question(catalog, question_set="tengu@2", question_id="q") is None
+    with pytest.raises(ConfigurationError, match="no question 2 of tengu@1"):
+        question_at(catalog, 2, question_set="tengu@1")
+    with pytest.raises(ConfigurationError, match="no question set 'tengu@3'"):
+        question_at(catalog, 1, question_set="tengu@3")
