@@ -436,8 +436,9 @@ class ScoreReport:
 
         Within a group the best is first, those without a score are last.
         """
+        order = benchmark_order()
         means = [
-            RunMean(*key, tuple(sorted(rows, key=benchmark_order())), self.ties.get(key))
+            RunMean(*key, tuple(sorted(rows, key=order)), self.ties.get(key))
             for key, rows in grouped(self.rows, lambda row: (row.model, row.run_tag, row.judge))
         ]
         groups = [group for _, group in grouped(means, lambda mean: mean.asked)]

@@ -25,7 +25,7 @@ class Standing:
         model: The evaluated model.
         tag: The base tag of its runs; for a run that stands alone its own tag.
         n_runs: How many runs.
-        rows: Their scores by the judges that count: equally many for each run.
+        rows: Their scores by the judges that count, equally many for each run, in the benchmarks' order.
         over_questions: The mean with its 95 % interval over questions; None when not known.
         tie: How it is beside the best; None when it was not compared.
     """
@@ -40,7 +40,7 @@ class Standing:
     @cached_property
     def by_benchmark(self) -> Mapping[str, float]:
         """The mean over runs and judges of each benchmark, by what was asked, in the benchmarks' order."""
-        return _means(sorted(self.rows, key=benchmark_order()), lambda row: row.asked)
+        return _means(self.rows, lambda row: row.asked)
 
     @cached_property
     def by_judge(self) -> Mapping[str, float]:
@@ -123,7 +123,7 @@ class NotRanked:
 
 @dataclass(frozen=True)
 class _Entry:
-    """What is to be ranked: runs of one model that have the same, with their scores."""
+    """What is to be ranked: runs of one model that have the same, with their scores in the benchmarks' order."""
 
     model: str
     tag: str
@@ -133,11 +133,16 @@ class _Entry:
 
     @cached_property
     def asked(self) -> tuple[str, ...]:
-        return _in_order(self.rows)
+        return _asked(self.rows)
 
     def has_all(self, cells: frozenset[_Cell]) -> bool:
         """Whether these cells have a score for each benchmark that it was asked."""
         return {cell[0] for cell in cells} == set(self.asked)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether all that it was asked has a score."""
+        return self.has_all(self.cells)
 
 
 def read_standings(
@@ -157,8 +162,8 @@ def read_standings(
     rankings: list[tuple[frozenset[_Cell], list[_Entry]]] = []
     unscored: list[_Entry] = []
     for _, group in grouped(_entries(catalog, rows), lambda entry: entry.asked):
-        left = [entry for entry in group if entry.has_all(entry.cells)]
-        unscored += [entry for entry in group if entry not in left]
+        left = [entry for entry in group if entry.is_scored]
+        unscored += [entry for entry in group if not entry.is_scored]
         while left:
             cells = _most_comparable(left)
             rankings.append((cells, [entry for entry in left if entry.cells >= cells]))
@@ -193,6 +198,12 @@ def _entries(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> li
         if several
         else {}
     )
+    in_order = benchmark_order()
+
+    def entry(tag: str, own: Iterable[ScoreRow], n_runs: int) -> _Entry:
+        ordered = tuple(sorted(own, key=in_order))
+        return _Entry(ordered[0].model, tag, n_runs, ordered, _cells(ordered))
+
     entries = []
     for (_, base_tag, _), own in tags:
         runs = grouped(own, lambda row: row.run_tag)
@@ -201,14 +212,10 @@ def _entries(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> li
         run_ids = {tag: [of_run[0].run_id] for tag, of_run in fullest}
         together = len(fullest) > 1 and not differences(settings, run_ids)
         if together:
-            entries.append(_entry(base_tag, [row for _, of_run in fullest for row in of_run], len(fullest)))
+            entries.append(entry(base_tag, [row for _, of_run in fullest for row in of_run], len(fullest)))
         alone = [run for run in runs if not (together and run in fullest)]
-        entries += [_entry(tag, of_run, 1) for tag, of_run in alone]
+        entries += [entry(tag, of_run, 1) for tag, of_run in alone]
     return entries
-
-
-def _entry(tag: str, rows: Sequence[ScoreRow], n_runs: int) -> _Entry:
-    return _Entry(rows[0].model, tag, n_runs, tuple(rows), _cells(rows))
 
 
 def _cells(rows: Iterable[ScoreRow]) -> frozenset[_Cell]:
@@ -277,7 +284,7 @@ def _ranking(cells: frozenset[_Cell], entries: Sequence[_Entry], samples: Sample
     ]
     standings.sort(key=lambda one: (-one.mean, one.model, one.tag))
     judges = tuple(sorted({cell[1] for cell in cells}))
-    return Ranking(_in_order(standings[0].rows), judges, tuple(standings))
+    return Ranking(_asked(standings[0].rows), judges, tuple(standings))
 
 
 def _estimate(rows: Sequence[ScoreRow], samples: SamplesByRow, over: str) -> Estimate | None:
@@ -301,5 +308,5 @@ def _means(rows: Iterable[ScoreRow], key: Callable[[ScoreRow], str]) -> dict[str
     return {name: fmean(score for _, score in own) for name, own in grouped(scored, lambda one: key(one[0]))}
 
 
-def _in_order(rows: Iterable[ScoreRow]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(row.asked for row in sorted(rows, key=benchmark_order())))
+def _asked(rows: Iterable[ScoreRow]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row.asked for row in rows))

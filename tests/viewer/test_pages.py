@@ -72,6 +72,11 @@ def test_the_leaderboard_is_narrowed_by_its_address(choice, models, site):
     assert [cells[2] for cells in rows_of_table(site.get("/" + choice))] == models
 
 
+def test_the_leaderboard_offers_every_judge_that_it_can_be_narrowed_to(site):
+    offered = re.search(r'<select name="judge".*?</select>', site.get("/").text, re.DOTALL)
+    assert re.findall(r"<option>(.*?)</option>", offered[0]) == ["judge-a", "judge-b"]
+
+
 def test_questions_are_sorted_by_the_difference_and_have_the_numbers_of_compare(site, warehouse):
     page = site.get("/questions?m=best&m=second")
 
