@@ -65,8 +65,7 @@ def inspect_output(  # noqa: PLR0917
             return FINE
         console = Console(width=None if sys.stdout.isatty() else 100_000)
         run_ids = [run.run_id for run in runs]
-        for question in all_questions(catalog, run_ids, questions):
-            texts = read_texts(catalog, run_ids, question)
+        for question, texts in read_texts(catalog, run_ids, all_questions(catalog, run_ids, questions)):
             asked = [run for run in runs if texts.answers[run.run_id].samples]
             for part in (
                 question_text(question, texts),

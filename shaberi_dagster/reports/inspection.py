@@ -1,8 +1,9 @@
 """Answers to look at: runs, their questions page by page, and one question with what was answered and judged."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import duckdb
@@ -15,6 +16,8 @@ SORTS = ("position", "score", "difference", "disagreement")
 """Orders of questions: in their set, the lowest first, where runs or where judges are furthest apart."""
 PAGE = 100
 """So many questions are read at once."""
+_BLOCK = 20
+"""Of so many questions all texts are in memory at once."""
 _NAMES = ("benchmark", "judge", "category", "sort")
 _NAMED = re.compile(rf"({'|'.join(_NAMES)}):(\S+)")
 _BOUND = re.compile(r"score([<>])([\d.]+)")
@@ -206,15 +209,23 @@ def all_questions(
 
 
 def read_texts(
-    catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], question: InspectedQuestion
-) -> InspectedTexts:
-    """What there is to read of one question.
+    catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], questions: Iterable[InspectedQuestion]
+) -> Iterator[tuple[InspectedQuestion, InspectedTexts]]:
+    """What there is to read of each question.
 
     Args:
         catalog: The public views.
         run_ids: Whose answers, in this order.
-        question: Which.
+        questions: Which, in this order.
     """
-    benchmark, question_id = question.benchmark, question.question_id
-    found = find_question(catalog, benchmark=benchmark, question_set=question.question_set, question_id=question_id)
-    return InspectedTexts(found, read_answers(catalog, benchmark, question_id, run_ids))
+    left = iter(questions)
+    while block := list(islice(left, _BLOCK)):
+        ids: dict[str, list[str]] = {}
+        for one in block:
+            ids.setdefault(one.benchmark, []).append(one.question_id)
+        read = {benchmark: read_answers(catalog, benchmark, own, run_ids) for benchmark, own in ids.items()}
+        for one in block:
+            benchmark, question_id = one.benchmark, one.question_id
+            answers = {run_id: read[benchmark][question_id, run_id] for run_id in run_ids}
+            found = find_question(catalog, benchmark=benchmark, question_set=one.question_set, question_id=question_id)
+            yield one, InspectedTexts(found, answers)

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
@@ -100,6 +101,7 @@ class Judgement:
     """What a judge said of an answer.
 
     Attributes:
+        question_id: sha256 of the question's text.
         run_id: The run.
         model: Its model.
         run_tag: Its tag.
@@ -124,6 +126,7 @@ class Judgement:
         deltas: What each pass added.
     """
 
+    question_id: str
     run_id: str
     model: str
     run_tag: str
@@ -153,6 +156,7 @@ class Answer:
     """One sample of one run.
 
     Attributes:
+        question_id: sha256 of the question's text.
         run_id: The run.
         model: Its model.
         run_tag: Its tag.
@@ -181,6 +185,7 @@ class Answer:
         judgements: Of this sample, by judge.
     """
 
+    question_id: str
     run_id: str
     model: str
     run_tag: str
@@ -273,7 +278,7 @@ def read_question(
     check_known("model", models, known_names(catalog, "model"))
     which = {
         "benchmark": benchmark,
-        "question_id": question.question_id,
+        "question_ids": [question.question_id],
         "run_ids": None,
         "models": list(models) or None,
     }
@@ -287,39 +292,42 @@ def read_question(
 def read_answers(
     catalog: duckdb.DuckDBPyConnection,
     benchmark: str,
-    question_id: str,
+    question_ids: Sequence[str],
     run_ids: Sequence[str],
     *,
     judges: Sequence[str] = (),
     pipeline: str = BASELINE,
     most: int | None = None,
-) -> Mapping[str, RunAnswers]:
-    """What some runs made of a question, by run id, in this order.
+) -> Mapping[tuple[str, str], RunAnswers]:
+    """What some runs made of some questions, by question id and run id; many are read almost as fast as one.
 
     Args:
         catalog: The public views.
-        benchmark: The question's benchmark.
-        question_id: The question.
+        benchmark: The questions' benchmark.
+        question_ids: The questions.
         run_ids: The runs.
         judges: Only these; none means all.
         pipeline: Passes in order, or baseline.
         most: Characters of a text that are read; None: all.
     """
-    which = {"benchmark": benchmark, "question_id": question_id, "run_ids": list(run_ids)}
+    which = {"benchmark": benchmark, "question_ids": list(question_ids), "run_ids": list(run_ids)}
     texts = {"models": None, "most": most}
     added = fetch(catalog, "question_deltas", **which, pipeline=pipeline) if pipeline != BASELINE else []
-    deltas = {(row["run_id"], row["sample_index"], row["strategy"], row["judge"]): row["deltas"] for row in added}
-    judged: defaultdict[tuple[str, int | None], list[Judgement]] = defaultdict(list)
+    deltas = {(*_sample(row), row["strategy"], row["judge"]): tuple(map(_delta, row["deltas"])) for row in added}
+    own: defaultdict[tuple[str, str, int], list[Judgement]] = defaultdict(list)
+    consensus: defaultdict[tuple[str, str], list[Judgement]] = defaultdict(list)
     for row in fetch(catalog, "question_judgements", **which, **texts, judges=list(judges) or None):
-        own = deltas.get((row["run_id"], row["sample_index"], row["strategy"], row["judge"]), ())
-        of = row["run_id"], None if row["strategy"] else row["sample_index"]
-        judged[of].append(Judgement(**row, deltas=tuple(map(_delta, own))))
-    answers: defaultdict[str, list[Answer]] = defaultdict(list)
+        judgement = Judgement(**row, deltas=deltas.get((*_sample(row), row["strategy"], row["judge"]), ()))
+        (own[_sample(row)] if row["strategy"] is None else consensus[_sample(row)[:2]]).append(judgement)
+    samples: defaultdict[tuple[str, str], list[Answer]] = defaultdict(list)
     for row in fetch(catalog, "question_answers", **which, **texts):
-        judgements = tuple(judged[row["run_id"], row["sample_index"]])
         findings = tuple(map(_finding, row.pop("findings")))
-        answers[row["run_id"]].append(Answer(**row, findings=findings, judgements=judgements))
-    return {run_id: RunAnswers(tuple(answers[run_id]), tuple(judged[run_id, None])) for run_id in run_ids}
+        samples[_sample(row)[:2]].append(Answer(**row, findings=findings, judgements=tuple(own[_sample(row)])))
+    return {of: RunAnswers(tuple(samples[of]), tuple(consensus[of])) for of in product(question_ids, run_ids)}
+
+
+def _sample(row: Mapping[str, Any]) -> tuple[str, str, int]:
+    return row["question_id"], row["run_id"], row["sample_index"]
 
 
 def _delta(one: Mapping[str, Any]) -> Delta:

@@ -43,12 +43,13 @@ def read_side_by_side(
     """
     question = question_at(catalog, position, question_set=question_set)
     sides = read_sides(catalog, request.models)
-    which = {"benchmark": question.benchmark, "question_id": question.question_id}
-    rows = read_rows(catalog, sides, request, **which)
+    benchmark, question_id = question.benchmark, question.question_id
+    rows = read_rows(catalog, sides, request, benchmark=benchmark, question_id=question_id)
     read = read_answers(
         catalog,
-        **which,
-        run_ids=[run_id for side in sides for run_id in side.run_ids],
+        benchmark,
+        [question_id],
+        [run_id for side in sides for run_id in side.run_ids],
         judges=request.judges,
         pipeline=request.pipeline,
         most=MOST_CHARACTERS,
@@ -57,5 +58,7 @@ def read_side_by_side(
         **vars(question),
         sides=sides,
         scores=next((row for row in rows if row.question_set == question_set), rows[0] if rows else None),
-        answers=tuple(tuple(answer for run_id in side.run_ids for answer in read[run_id].samples) for side in sides),
+        answers=tuple(
+            tuple(answer for run_id in side.run_ids for answer in read[question_id, run_id].samples) for side in sides
+        ),
     )

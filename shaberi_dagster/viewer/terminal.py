@@ -255,7 +255,7 @@ class AnswersScreen(Screen[None]):
 
     def _read(self) -> None:
         run_ids = [run.run_id for run in self._questions.runs]
-        self._texts = read_texts(_app(self).catalog, run_ids, self._question)
+        ((_, self._texts),) = read_texts(_app(self).catalog, run_ids, [self._question])
         for column in self.query(VerticalScroll):
             column.scroll_home(animate=False)
         self._show()

@@ -1,14 +1,14 @@
--- What judges said of the answers to one question, on the judge's own scale; texts up to $most characters, null: whole.
+-- What judges said of the answers to some questions of a benchmark, on the judge's own scale; texts up to $most characters, null: whole.
 -- Replaced judgements are left out.
 select
     model, run_tag, sample_index, strategy, judge, score, score_source,
-    coalesce(left(judge_output, $most), judge_output) as judge_output, status, error_class, created_at, run_id,
+    coalesce(left(judge_output, $most), judge_output) as judge_output, status, error_class, created_at, question_id, run_id,
     answer_hash, coalesce(out_of_scale, false) as out_of_scale, coalesce(length(judge_output), 0) as judge_output_length,
     coalesce(left(fallback_output, $most), fallback_output) as fallback_output, error_message,
     judge_prompt_tokens as prompt_tokens, judge_completion_tokens as completion_tokens, judge_prompt_hash, request_hash
 from judgements
 where benchmark = $benchmark
-  and question_id = $question_id
+  and list_contains($question_ids, question_id)
   and not superseded
   and ($run_ids is null or list_contains($run_ids, run_id))
   and ($models is null or list_contains($models, model))

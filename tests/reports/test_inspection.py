@@ -70,11 +70,20 @@ def test_scores_of_runs_and_how_far_they_are_apart(catalog):
 
 def test_a_question_has_its_reference_answers_and_judgements(catalog):
     question = found(catalog, "")[6]
-    texts = read_texts(catalog, BOTH[::-1], question)
+    ((_, texts),) = read_texts(catalog, BOTH[::-1], [question])
     assert (texts.question.question, texts.question.reference) == ("質問7：犬は何匹いますか？", "7匹")
     answers = [answer for run in texts.answers.values() for answer in run.samples]
     assert [(one.model, one.answer) for one in answers] == [("beta", HOSTILE), ("alpha", HOSTILE)]
     assert [(one.run_id, one.judge) for one in answers[0].judgements] == [("beta@@july", "a"), ("beta@@july", "b")]
+
+
+def test_each_of_many_questions_has_its_own_answers(catalog):
+    read = list(read_texts(catalog, BOTH, found(catalog, "score>3 sort:difference")))
+    assert len(read) > PAGE
+    assert [question for question, _ in read] == found(catalog, "score>3 sort:difference")
+    assert all(texts.question.position == question.position for question, texts in read)
+    answers = {question.position: texts.answers["alpha@@july"].samples[0].answer for question, texts in read}
+    assert answers == {position: HOSTILE if position == 7 else f"alphaの答え{position}" for position in answers}
 
 
 @pytest.mark.parametrize("text", ["sort:random", "score<1.2.3"])

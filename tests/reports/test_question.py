@@ -75,7 +75,7 @@ def _made(folder: Path) -> Path:
 
 
 def test_samples_have_their_judgements_and_findings_and_strategies_stand_apart(catalog):
-    ((first, second), consensus) = read_answers(catalog, "tengu", "q", ["alpha@@july"])["alpha@@july"]
+    ((first, second), consensus) = read_answers(catalog, "tengu", ["q"], ["alpha@@july"])["q", "alpha@@july"]
 
     assert [one.judge for one in first.judgements] == ["a", "b"]
     assert [(one.strategy, one.judge) for one in consensus] == [("majority", "a"), ("majority", "b")]
@@ -86,15 +86,15 @@ def test_samples_have_their_judgements_and_findings_and_strategies_stand_apart(c
 
 
 def test_deltas_are_those_of_the_pipeline_and_texts_are_cut_where_that_is_asked_for(catalog):
-    which = ("tengu", "q", ["alpha@@july", "beta@@july"])
+    which = ("tengu", ["q"], ["alpha@@july", "beta@@july"])
     read = read_answers(catalog, *which, judges=["a"], pipeline="repetition", most=2)
 
-    first = read["alpha@@july"].samples[0]
+    first = read["q", "alpha@@july"].samples[0]
     assert [(one.judge, one.deltas) for one in first.judgements] == [("a", (Delta("repetition", -2.0, "twice"),))]
     assert (first.answer, first.answer_length) == ("0番", 6)
     assert (first.judgements[0].judge_output, first.judgements[0].judge_output_length) == ("よい", 4)
-    assert read["beta@@july"] == ((), ())
-    plain = read_answers(catalog, *which)["alpha@@july"].samples[0]
+    assert read["q", "beta@@july"] == ((), ())
+    plain = read_answers(catalog, *which)["q", "alpha@@july"].samples[0]
     assert [one.deltas for one in plain.judgements] == [(), ()]
 
 
