@@ -38,7 +38,7 @@ _HEAVY = (
         "dagster._core.instance.runs.run_domain",
         "dagster._core.storage.sqlite_storage",
     ),
-    *("dagster._core.storage.root", "dagster._core.storage.local_compute_log_manager", "dagster._core.secrets.loader"),
+    *("dagster._core.storage.root", "dagster._core.storage.noop_compute_log_manager", "dagster._core.secrets.loader"),
     *("structlog", "upath.implementations.local", "httpcore2", "pyarrow.compute", "rich._emoji_codes"),
 )
 

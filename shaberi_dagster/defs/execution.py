@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dagster._core.instance.ref import InstanceRef
 
 from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS
 from shaberi_dagster.defs.leases import is_leased, leased
@@ -51,6 +52,10 @@ _INSTANCE_CONFIGS = {
     "cluster": _HEAD + _CLUSTER + _DATABASE,
 }
 """What is written as `dagster.yaml`; a password is only in the environment."""
+_OF_COMMANDS = {
+    "compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
+}
+"""What commands print is on their terminal. Dagster would copy it by four more processes, which Ctrl-C ends noisily."""
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 PROCESS_TAG = "shaberi/process"
 LEASE_TAG = "shaberi/lease"
@@ -78,7 +83,7 @@ def open_instance(home: Path) -> dg.DagsterInstance:
     prepare_home(home)
     os.environ["DAGSTER_HOME"] = str(home)
     with at_the_instance(home, "instance"):
-        instance = dg.DagsterInstance.get()
+        instance = dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home), overrides=_OF_COMMANDS))
         for storage in ("run_storage", "event_log_storage", "schedule_storage"):
             getattr(instance, storage)  # makes its tables
         if database_url():  # else each event would take a connection of its own
