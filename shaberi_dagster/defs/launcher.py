@@ -44,7 +44,11 @@ class ClusterRunLauncher(CeleryRunLauncher):
         super().__init__(config_source=CELERY_SETTINGS | (config_source or {}), **settings)
 
     def resume_run(self, context: ResumeRunContext) -> None:
-        """Let another worker go on with a run; Celery's launcher names the task's argument wrongly (0.29)."""
+        """Let another worker go on with a run; Celery's launcher names the task's argument wrongly (0.29).
+
+        Until one has it, it holds no slots: all workers may wait for those with other runs.
+        """
+        self._instance.event_log_storage.free_concurrency_slots_for_run(context.dagster_run.run_id)
         origin = context.dagster_run.job_code_origin
         assert origin is not None  # noqa: S101  (it was launched before)
         asked = ResumeRunArgs(

@@ -54,7 +54,7 @@ def test_a_run_is_alive_as_long_as_its_lease_is_held_or_it_waits(  # noqa: PLR09
         assert launcher.check_run_worker_health(run).status == status
 
 
-def test_a_resumed_run_is_a_task_that_workers_take(
+def test_a_resumed_run_is_a_task_that_workers_take_and_holds_no_slot_until_one_has(
     launcher: ClusterRunLauncher, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from shaberi_dagster.defs.worker import app  # noqa: PLC0415  (it reads the environment)
@@ -70,8 +70,13 @@ def test_a_resumed_run_is_a_task_that_workers_take(
         submitted = submit_evaluation("model@@default", ["elyza"], instance, tags={})
         run = instance.get_run_by_id(submitted)
         assert run is not None
+        slots = instance.event_log_storage
+        slots.set_concurrency_slots("pool", 1)
+        assert slots.claim_concurrency_slot("pool", run.run_id, "answers").is_claimed
+        assert not slots.claim_concurrency_slot("pool", "another", "answers").is_claimed
         monkeypatch.setattr(Task, "apply_async", send)
         launcher.resume_run(ResumeRunContext(run, workspace=None, resume_attempt_number=1))
+        assert slots.claim_concurrency_slot("pool", "another", "answers").is_claimed
 
     (arguments,) = sent
     app.tasks["resume_job"].__header__(**arguments)  # the names that the worker's task has
