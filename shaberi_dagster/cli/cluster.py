@@ -1,5 +1,6 @@
 """`shaberi cluster`: several workers, and what they share, as processes of this machine; or one part of a cluster."""
 
+import fcntl
 import os
 import secrets
 import shutil
@@ -13,10 +14,12 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, Self
 
 import typer
 
+from shaberi_dagster.cli import cluster_keeper
+from shaberi_dagster.cli.cluster_keeper import end_group
 from shaberi_dagster.cli.command import FINE, Debug
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.settings import Settings, check_cluster
@@ -36,7 +39,6 @@ PARTS = ("worker", "daemon", "web")
 _DEFINITIONS = ["-m", "shaberi_dagster.definitions"]
 _BUCKET = "lake"
 _START_SECONDS = 60.0
-_STOP_SECONDS = 15.0
 _LOOK_SECONDS = 0.5
 _SERVERS = "/usr/lib/postgresql"
 
@@ -98,9 +100,6 @@ def run_all(folder: Path, workers: int, host: str, port: int) -> None:
         ConfigurationError: Something that it needs is not installed, or cannot listen.
         ShaberiError: A part other than a worker has ended.
     """
-    from shaberi_dagster.cli.ui import check_free  # noqa: PLC0415
-
-    check_free(host, port)
     with running(folder, workers, host, port) as parts:
         say(f"the cluster is up, its UI on http://{host}:{port}; in other shells:\n\n  . {folder / 'environment'}\n")
         with suppress(KeyboardInterrupt):
@@ -126,6 +125,7 @@ class Part:
         log: Where it writes.
         user: As whom it runs; None for who we are.
         stop: The signal that ends it quickly.
+        keeper: Who ends it should we be killed; nobody, where we are not.
         process: Itself, when it is at work.
     """
 
@@ -135,10 +135,12 @@ class Part:
     log: Path
     user: str | None = None
     stop: signal.Signals = signal.SIGTERM
+    keeper: "Keeper | None" = None
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def start(self) -> None:
         """Start it in a group of its own, so that Ctrl-C reaches us first, and killing it leaves no child."""
+        self._tell_keeper(0)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603
                 self.command,
@@ -152,6 +154,7 @@ class Part:
                 cwd=self.log.parent,
                 start_new_session=True,
             )
+        self._tell_keeper(self.stop)
 
     def has_ended(self) -> bool:
         """Whether it is not at work any more."""
@@ -161,14 +164,43 @@ class Part:
         """End it and all its children."""
         if self.process is None:
             return
-        for number, patience in ((self.stop, _STOP_SECONDS), (signal.SIGKILL, None)):
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, number)
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(patience)
-                break
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)  # children that outlive it
+        end_group(self.process.pid, self.stop, self.has_ended)
+        self.process.wait()
+        self._tell_keeper(0)
+
+    def _tell_keeper(self, stop: int) -> None:
+        if self.keeper and self.process:
+            self.keeper.tell(self.process.pid, stop)
+
+
+class Keeper:
+    """A process that ends the parts of this cluster should this process be killed; a context manager.
+
+    Args:
+        lock: A file descriptor that is open as long as it lives.
+    """
+
+    def __init__(self, lock: int) -> None:
+        self._process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-IS", cluster_keeper.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[lock],
+            start_new_session=True,  # Ctrl-C is for us
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+    def tell(self, group: int, stop: int) -> None:
+        """Tell it of a part at work, or with the signal 0 of one that has ended."""
+        assert self._process.stdin is not None  # noqa: S101
+        self._process.stdin.write(f"{group} {stop}\n".encode())
+        self._process.stdin.flush()
 
 
 @contextmanager
@@ -185,15 +217,23 @@ def running(folder: Path, workers: int, host: str = "127.0.0.1", port: int = 0) 
         Its parts by name: `postgres`, `redis`, `store`, `daemon`, `web`, `worker-1`, ….
 
     Raises:
-        ConfigurationError: Something that it needs is not installed, or does not start.
+        ConfigurationError: Something that it needs is not installed, or does not start; another cluster is in the
+            folder.
     """
+    from shaberi_dagster.cli.ui import check_free  # noqa: PLC0415
+
     settings = environment_of(folder)
     environment = os.environ | settings
     with ExitStack() as stack:
+        lock = stack.enter_context(alone_in(folder))
+        if port:
+            check_free(host, port)
+        keeper = stack.enter_context(Keeper(lock))
         parts: dict[str, Part] = {}
 
         def start(part: Part, is_ready: Callable[[], object] = lambda: True) -> None:
             parts[part.name] = part
+            part.keeper = keeper
             stack.callback(part.end)
             part.start()
             _wait_for(part, is_ready)
@@ -208,6 +248,47 @@ def running(folder: Path, workers: int, host: str = "127.0.0.1", port: int = 0) 
             stop = signal.SIGKILL if name.startswith("worker") else signal.SIGTERM
             start(Part(name, command, environment, folder / f"{name}.log", stop=stop))
         yield parts
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[int]:
+    """A file descriptor that locks the folder as long as it, or a copy of it, is open.
+
+    Raises:
+        ConfigurationError: Another cluster is at work there, or does not come to its end.
+    """
+    with (folder / "lock").open("a+") as lock:
+        until = time.monotonic() + _START_SECONDS
+        while not _try_lock(lock.fileno()):
+            lock.seek(0)
+            owner = int(lock.read() or 0)
+            if (owner and _lives(owner)) or time.monotonic() > until:
+                raise ConfigurationError(
+                    f"a cluster is at work in {folder}: Ctrl-C where it was started, or `kill {owner}`, stops it"
+                )
+            time.sleep(_LOOK_SECONDS)  # its parts are being ended
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield lock.fileno()
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True
 
 
 def look_after(parts: Mapping[str, Part]) -> None:

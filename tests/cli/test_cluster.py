@@ -1,15 +1,16 @@
-"""`shaberi cluster` without its processes: its settings, what it refuses, and that a part ends with its children."""
+"""`shaberi cluster` without its servers: its settings, what it refuses, and how its parts end."""
 
 import os
 import signal
 import stat
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.cli.cluster import PARTS, Part, command_of, environment_of, look_after
+from shaberi_dagster.cli.cluster import PARTS, Part, alone_in, command_of, environment_of, look_after
 from shaberi_dagster.errors import ShaberiError
 from tests.commands import run
 
@@ -75,6 +76,43 @@ def test_a_worker_that_has_ended_is_started_anew_and_another_part_is_missed(tmp_
     redis.process.wait()
     with pytest.raises(ShaberiError, match="redis of the cluster has ended: no memory"):
         look_after({"redis": redis})
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from shaberi_dagster.cli.cluster import Keeper, Part, alone_in
+folder = Path(sys.argv[1])
+child = "import os, subprocess, time; print(os.getpid(), subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
+with alone_in(folder) as lock, Keeper(lock) as keeper:
+    for name, code in (("meek", child), ("hard", child)):
+        stop = signal.SIGTERM if name == "meek" else signal.SIGKILL
+        Part(name, [sys.executable, "-c", code], dict(os.environ), folder / f"{name}.log", stop=stop, keeper=keeper).start()
+    for name in ("meek", "hard"):
+        while not (folder / f"{name}.log").read_text().endswith("\\n"):
+            pass
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_kill_9_of_a_cluster_ends_its_parts_with_their_children_before_another_one_begins(tmp_path: Path) -> None:
+    killed = subprocess.run([sys.executable, "-c", _KILLED, tmp_path], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    processes = [int(pid) for log in tmp_path.glob("*.log") for pid in log.read_text(encoding="utf-8").split()]
+
+    with alone_in(tmp_path):
+        assert len(processes) == 4
+        assert not any(_lives(pid) for pid in processes)
+
+
+def test_a_second_cluster_in_the_same_folder_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
+    with alone_in(tmp_path):
+        complaint = run("shaberi", "cluster", "--folder", tmp_path).complaint
+
+    assert (
+        complaint
+        == f"a cluster is at work in {tmp_path}: Ctrl-C where it was started, or `kill {os.getpid()}`, stops it"
+    )
 
 
 def _part(folder: Path, code: str, name: str = "part") -> Part:
