@@ -12,7 +12,7 @@ import dagster as dg
 from dagster._core.instance.ref import InstanceRef
 
 from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS
-from shaberi_dagster.defs.leases import is_leased, leased
+from shaberi_dagster.defs.leases import LEASE_TAG, is_leased, leased
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.locks import alone
 from shaberi_dagster.settings import broker_url, check_writable, database_url
@@ -58,8 +58,7 @@ _OF_COMMANDS = {
 """What commands print is on their terminal. Dagster would copy it by four more processes, which Ctrl-C ends noisily."""
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 PROCESS_TAG = "shaberi/process"
-LEASE_TAG = "shaberi/lease"
-"""Instead of `PROCESS_TAG` where there is a database: the run is at work as long as its process has the lease."""
+"""Of runs that a command makes, its process; where there is a database, they have a `LEASE_TAG` instead."""
 _UNFINISHED = [
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,

@@ -60,6 +60,21 @@ class ClusterRunLauncher(CeleryRunLauncher):
             routing_key=TASK_RESUME_JOB_NAME,
         )
 
+    def terminate(self, run_id: str) -> bool:
+        """What the UI's Terminate asks for. A worker at work is interrupted; a run that none has ends at once.
+
+        Celery's launcher only interrupts, which looks to the daemon as if the worker had died.
+        """
+        run, url = self._instance.get_run_by_id(run_id), database_url()
+        if run is None or run.is_finished:
+            return False
+        self._instance.report_run_canceling(run)
+        if url is None or is_leased(run_id, url):
+            return super().terminate(run_id)
+        self._instance.report_run_canceled(run, "no worker had it; finished calls are in the journal")
+        self._instance.event_log_storage.free_concurrency_slots_for_run(run_id)
+        return True
+
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """What the daemon asks of each run at work; one that has failed is resumed by another worker."""
         task = run.tags.get(DAGSTER_CELERY_TASK_ID_TAG)

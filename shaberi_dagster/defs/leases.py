@@ -8,6 +8,8 @@ from contextlib import closing, contextmanager
 
 from shaberi_dagster.database import connect, lock_key, query, try_lock
 
+LEASE_TAG = "shaberi/lease"
+"""Of runs that a command makes, its process: the run is at work as long as that has the lease."""
 _LOCK = "dagster run"
 # PostgreSQL shows a lock's number in two halves.
 _HELD = """

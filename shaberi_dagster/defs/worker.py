@@ -6,6 +6,7 @@ from typing import Any
 from celery import Task  # type: ignore[import-untyped]
 from celery.signals import worker_init  # type: ignore[import-untyped]
 from dagster._serdes import unpack_value
+from dagster._utils.interrupts import capture_interrupts
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
 
@@ -31,7 +32,8 @@ class LeasedTask(Task):  # type: ignore[misc]
         """
         (packed,) = arguments.values()
         asked: Any = unpack_value(packed)
-        with leased(asked.run_id, _database()) as is_ours:
+        # An interrupt between two steps would else be lost, or kill us.
+        with capture_interrupts(), leased(asked.run_id, _database()) as is_ours:
             return int(super().__call__(**arguments)) if is_ours else 0
 
 

@@ -12,9 +12,9 @@ import dagster as dg
 import pytest
 import yaml
 
-from shaberi_dagster.defs.execution import LEASE_TAG, PROCESS_TAG, close_dead_runs, open_instance, prepare_home
-from shaberi_dagster.defs.jobs import run_in_process
-from shaberi_dagster.defs.leases import is_leased, leased
+from shaberi_dagster.defs.execution import PROCESS_TAG, close_dead_runs, open_instance, prepare_home
+from shaberi_dagster.defs.jobs import Materialization, run_in_process
+from shaberi_dagster.defs.leases import LEASE_TAG, is_leased, leased
 from shaberi_dagster.defs.pools import add_pools, pool_name, try_claim
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.planning import plan_run
@@ -47,7 +47,7 @@ def test_a_run_is_seen_from_another_host_and_nothing_on_disk_has_the_password(
 ) -> None:
     spec = registered(benchmarks=["elyza"])
     assert instance.event_log_storage.get_pool_limits()[0].name == pool_name(mock.base_url)
-    run_in_process(spec.run_id, ["elyza"], instance)
+    run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
 
     with open_instance(settings.dagster_home.with_name("elsewhere")) as other:
         (run,) = other.get_runs()

@@ -8,7 +8,8 @@ import pytest
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs import assets
 from shaberi_dagster.defs.interrupts import INTERRUPTS, canceled_when_interrupted
-from shaberi_dagster.defs.jobs import run_in_process
+from shaberi_dagster.defs.jobs import Materialization, run_in_process
+from shaberi_dagster.defs.leases import LEASE_TAG
 from shaberi_dagster.runs.spec import RunSpec
 from tests.mock_endpoint import MockEndpoint
 
@@ -36,6 +37,31 @@ def test_an_interrupted_op_cancels_its_run(interrupt: type[BaseException], insta
     assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.CANCELED]
 
 
+@pytest.mark.parametrize(
+    ("tags", "status"),
+    [({}, dg.DagsterRunStatus.STARTED), ({LEASE_TAG: "host:1:1"}, dg.DagsterRunStatus.CANCELED)],
+    ids=["of a worker", "of a command"],
+)
+def test_a_run_whose_worker_is_stopped_is_left_to_the_next_one_and_that_of_a_command_is_canceled(
+    tags: dict[str, str], status: dg.DagsterRunStatus, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dg.DagsterInstance, "run_will_resume", lambda *_: True)
+
+    @dg.op
+    def work(context: dg.OpExecutionContext) -> None:
+        with canceled_when_interrupted(context):
+            raise KeyboardInterrupt
+
+    @dg.job
+    def job() -> None:
+        work()
+
+    with pytest.raises(KeyboardInterrupt):
+        job.execute_in_process(instance=instance, tags=tags)
+
+    assert [run.status for run in instance.get_runs()] == [status]
+
+
 def test_an_error_is_a_failure_as_ever(instance: dg.DagsterInstance) -> None:
     @dg.op
     def work(context: dg.OpExecutionContext) -> None:
@@ -60,7 +86,7 @@ def test_an_interrupt_of_a_run_in_process_cancels_it(
     monkeypatch.setattr(assets, place, _interrupted)
 
     with pytest.raises(KeyboardInterrupt):
-        run_in_process(spec.run_id, ["elyza"], instance)
+        run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
 
     assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.CANCELED]
 

@@ -1,5 +1,6 @@
 """Which runs of a cluster the daemon takes for dead, and how they go on."""
 
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -12,18 +13,38 @@ from dagster._core.launcher import ResumeRunContext, WorkerStatus
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
 
 from shaberi_dagster.defs.execution import open_instance
-from shaberi_dagster.defs.jobs import submit_evaluation
+from shaberi_dagster.defs.jobs import Materialization
 from shaberi_dagster.defs.launcher import ClusterRunLauncher
 from shaberi_dagster.defs.leases import leased
+from shaberi_dagster.defs.submission import submit
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def launcher() -> ClusterRunLauncher:
+def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
+    with open_instance(settings.dagster_home) as opened:
+        yield opened
+
+
+@pytest.fixture
+def launcher(instance: dg.DagsterInstance) -> ClusterRunLauncher:
     """A launcher whose queue is in memory."""
-    return ClusterRunLauncher(default_queue="dagster", broker="memory://", backend="cache+memory://")
+    made = ClusterRunLauncher(default_queue="dagster", broker="memory://", backend="cache+memory://")
+    made.register_instance(instance)
+    return made
+
+
+@pytest.fixture
+def submitted(registered: Callable[..., RunSpec], workspace: Workspace, instance: dg.DagsterInstance) -> dg.DagsterRun:
+    """A run that workers are to make."""
+    spec = registered(benchmarks=["elyza"])
+    run = instance.get_run_by_id(submit(Materialization(spec.run_id, ["elyza"]), workspace, instance))
+    assert run is not None
+    return run
 
 
 @pytest.mark.parametrize(
@@ -55,7 +76,10 @@ def test_a_run_is_alive_as_long_as_its_lease_is_held_or_it_waits(  # noqa: PLR09
 
 
 def test_a_resumed_run_is_a_task_that_workers_take_and_holds_no_slot_until_one_has(
-    launcher: ClusterRunLauncher, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    launcher: ClusterRunLauncher,
+    instance: dg.DagsterInstance,
+    submitted: dg.DagsterRun,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from shaberi_dagster.defs.worker import app  # noqa: PLC0415  (it reads the environment)
 
@@ -65,18 +89,34 @@ def test_a_resumed_run_is_a_task_that_workers_take_and_holds_no_slot_until_one_h
         sent.append(kwargs)
         return SimpleNamespace(task_id="task")
 
-    with open_instance(settings.dagster_home) as instance:
-        launcher.register_instance(instance)
-        submitted = submit_evaluation("model@@default", ["elyza"], instance, tags={})
-        run = instance.get_run_by_id(submitted)
-        assert run is not None
-        slots = instance.event_log_storage
-        slots.set_concurrency_slots("pool", 1)
-        assert slots.claim_concurrency_slot("pool", run.run_id, "answers").is_claimed
-        assert not slots.claim_concurrency_slot("pool", "another", "answers").is_claimed
-        monkeypatch.setattr(Task, "apply_async", send)
-        launcher.resume_run(ResumeRunContext(run, workspace=None, resume_attempt_number=1))
-        assert slots.claim_concurrency_slot("pool", "another", "answers").is_claimed
+    slots = instance.event_log_storage
+    slots.set_concurrency_slots("pool", 1)
+    assert slots.claim_concurrency_slot("pool", submitted.run_id, "answers").is_claimed
+    assert not slots.claim_concurrency_slot("pool", "another", "answers").is_claimed
+    monkeypatch.setattr(Task, "apply_async", send)
+    launcher.resume_run(ResumeRunContext(submitted, workspace=None, resume_attempt_number=1))
+    assert slots.claim_concurrency_slot("pool", "another", "answers").is_claimed
 
     (arguments,) = sent
     app.tasks["resume_job"].__header__(**arguments)  # the names that the worker's task has
+
+
+def test_terminate_of_a_run_that_waits_for_another_worker_cancels_it_and_frees_its_slots(
+    launcher: ClusterRunLauncher,
+    instance: dg.DagsterInstance,
+    submitted: dg.DagsterRun,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SHABERI_DATABASE_URL", database)
+    slots = instance.event_log_storage
+    slots.set_concurrency_slots("pool", 1)
+    slots.claim_concurrency_slot("pool", submitted.run_id, "answers")
+
+    assert launcher.terminate(submitted.run_id)
+
+    run = instance.get_run_by_id(submitted.run_id)
+    assert run is not None
+    assert run.status == dg.DagsterRunStatus.CANCELED
+    assert slots.claim_concurrency_slot("pool", "another", "answers").is_claimed
+    assert not launcher.terminate(submitted.run_id)
