@@ -3,17 +3,17 @@
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 import orjson
 import polars as pl
 
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError, EndpointError
-from shaberi_dagster.evaluation import CALLING_STAGES, check_endpoints, is_up_to_date, stored_spec
+from shaberi_dagster.evaluation import CALLING_STAGES, check_endpoints, is_up_to_date
 from shaberi_dagster.forecast import Estimate, forecast
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
@@ -116,7 +116,7 @@ class Evaluation:
     def _work(self, reporter: Reporter) -> None:
         """Materialize everything on the instance that the UI shows."""
         from shaberi_dagster.defs.execution import close_dead_runs, open_instance  # noqa: PLC0415
-        from shaberi_dagster.defs.jobs import run_in_process  # noqa: PLC0415
+        from shaberi_dagster.defs.jobs import Materialization, run_in_process  # noqa: PLC0415
         from shaberi_dagster.defs.partitions import add_partition  # noqa: PLC0415
         from shaberi_dagster.defs.resources import COMMAND_TAG  # noqa: PLC0415
 
@@ -130,20 +130,26 @@ class Evaluation:
         self._announce(reporter.note)
         instance = open_instance(workspace.settings.dagster_home)
         close_dead_runs(instance)
-        how: dict[str, Any] = {
-            "benchmarks": self._benchmarks,
-            "instance": instance,
-            "judges": self._judges(),
-            "reprocess": self._reprocess,
-            "reexamine": self._reprocess and self._pipeline == BASELINE,
-            "options": workspace.options,
-            "tags": {"shaberi/command": self._command, COMMAND_TAG: self._command_id},
+        wanted = {
+            spec.run_id: Materialization(
+                spec.run_id,
+                self._benchmarks,
+                stages=self._stages(),
+                judges=self._judges(),
+                reprocess=self._reprocess,
+                reexamine=self._reprocess and self._pipeline == BASELINE,
+                options=workspace.options,
+                tags={"shaberi/command": self._command, COMMAND_TAG: self._command_id},
+            )
+            for spec in self._specs
         }
-        materialize: Callable[..., None] = partial(run_in_process, **how)
+        materialize: Callable[[Materialization], None] = partial(run_in_process, instance=instance)
         if self._submit:
-            materialize = by_workers = _ByWorkers(workspace, **how)
+            from shaberi_dagster.defs.submission import ByWorkers  # noqa: PLC0415
+
+            materialize = by_workers = ByWorkers(workspace, instance)
             for spec in self._specs:  # which are then made side by side
-                by_workers.begin(spec, self._stages())
+                by_workers.begin(spec, wanted[spec.run_id])
         else:
             reporter.expect(sum(map(self._n_items, self._specs)))
         for spec in self._specs:
@@ -151,13 +157,13 @@ class Evaluation:
                 store_run(spec, workspace)
                 add_partition(spec, instance)
             try:
-                materialize(spec.run_id, stages=self._stages())
+                materialize(wanted[spec.run_id])
             except EndpointError as error:
                 # It worked when the command began. What is there is scored; the same command does the rest.
                 reporter.note(str(error))
                 self._refusals.append(str(error))
                 without_calls = [stage for stage in self._stages() if stage in {"scores", "metrics"}]
-                materialize(spec.run_id, stages=without_calls)
+                materialize(replace(wanted[spec.run_id], stages=without_calls))
             if self._only is not None:
                 set_status(spec, workspace)
                 changed(spec.run_id, workspace)
@@ -322,81 +328,3 @@ def answers_missing(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspa
     """
     estimates = forecast([spec], benchmarks, ["answers"], workspace, now=datetime.now(UTC))
     return sum(one.calls for one in estimates)
-
-
-class _ByWorkers:
-    """In the place of `run_in_process`: the workers of a cluster make the runs, and this process looks on.
-
-    Args:
-        workspace: Where the lake is.
-        benchmarks: Which benchmarks.
-        instance: Dagster's, where the queue is.
-        tags: Tags for the Dagster runs.
-        how: The other options of `submit_evaluation`.
-    """
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        benchmarks: Sequence[str],
-        instance: Any,
-        tags: Mapping[str, str],
-        **how: Any,
-    ) -> None:
-        self._workspace, self._benchmarks, self._instance = workspace, benchmarks, instance
-        self._tags, self._how = tags, how
-        self._at_work: dict[str, list[str]] = {}
-
-    def begin(self, spec: RunSpec, stages: Sequence[str]) -> None:
-        """Give a run to the workers; one that they have already is looked on at."""
-        from shaberi_dagster.defs.partitions import add_partition  # noqa: PLC0415
-        from shaberi_dagster.defs.submission import submitted  # noqa: PLC0415
-
-        self._at_work[spec.run_id] = submitted(spec.run_id, self._instance)
-        if not self._at_work[spec.run_id]:
-            store_run(spec, self._workspace)
-            add_partition(spec, self._instance)
-            self._submit(spec, stages)
-
-    def _submit(self, spec: RunSpec, stages: Sequence[str]) -> None:
-        from shaberi_dagster.defs.jobs import submit_evaluation  # noqa: PLC0415
-        from shaberi_dagster.defs.submission import content_tag  # noqa: PLC0415
-
-        content = content_tag(spec, self._benchmarks, self._workspace)
-        self._at_work[spec.run_id] = [
-            submit_evaluation(
-                spec.run_id,
-                self._benchmarks,
-                self._instance,
-                stages=stages,
-                tags={**self._tags, **content},
-                **self._how,
-            )
-        ]
-
-    def __call__(self, run_id: str, stages: Sequence[str]) -> None:
-        """Look on until the stages of a run are made; they are submitted unless the run is at work.
-
-        Raises:
-            ShaberiError: As for `follow`.
-            KeyboardInterrupt: Nobody looks on any more; the run goes on.
-        """
-        from shaberi_dagster.defs.submission import follow  # noqa: PLC0415
-
-        reporter = self._workspace.reporter
-        if not self._at_work.get(run_id):
-            self._submit(stored_spec(run_id, self._workspace), stages)
-        try:
-            for dagster_run_id in self._at_work.pop(run_id):
-                follow(dagster_run_id, self._instance, reporter.note)
-        except KeyboardInterrupt:
-            reporter.note("the cluster goes on with what was submitted; the same command looks on again")
-            raise
-        except ConfigurationError as error:
-            self._workspace.lake.refresh()
-            if not isinstance(error, EndpointError):
-                set_status(stored_spec(run_id, self._workspace), self._workspace, error=str(error))
-            raise
-        finally:
-            self._workspace.lake.refresh()
-            changed(run_id, self._workspace)

@@ -8,13 +8,13 @@ import dagster as dg
 import pydantic
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
+from shaberi_dagster.defs.content import refuse_other_content
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.metadata import column_schema, materialize_result, question_set_metadata, with_questions
 from shaberi_dagster.defs.options import config_class, part_of
 from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.pools import endpoint_slots
 from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
-from shaberi_dagster.defs.submission import refuse_other_content
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.legacy.reprocess import add_to_imported, made_together, reprocess_imported

@@ -1,6 +1,7 @@
 """Jobs: evaluate a registered run, start a new one from the launchpad, compact the lake."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 from urllib.parse import urlencode
@@ -15,7 +16,6 @@ from shaberi_dagster.defs.options import config_class, given, stage_config
 from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.run_records import STARTED_BY_TAG
-from shaberi_dagster.defs.submission import submit
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.runs.planning import plan_run, store_run
 from shaberi_dagster.runs.request_file import request_from
@@ -49,51 +49,11 @@ def _evaluating_definitions() -> dg.Definitions:
     )
 
 
-def run_in_process(run_id: str, benchmarks: Sequence[str], instance: dg.DagsterInstance, **options: Any) -> None:
-    """Materialize stages of one registered run here and now.
+@dataclass(frozen=True)
+class Materialization:
+    """Stages of one registered run that are to be materialized.
 
-    Args:
-        run_id: Its partition key.
-        benchmarks: Which benchmarks.
-        instance: Where Dagster records it.
-        options: As for `_evaluation`.
-
-    Raises:
-        KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
-    """
-    execute(_evaluating_definitions().resolve_job_def(EVALUATE), instance, **_evaluation(run_id, benchmarks, **options))
-
-
-def submit_evaluation(run_id: str, benchmarks: Sequence[str], instance: dg.DagsterInstance, **options: Any) -> str:
-    """Let a worker of the cluster materialize stages of one registered run.
-
-    Args:
-        run_id: Its partition key.
-        benchmarks: Which benchmarks.
-        instance: Where the queue is.
-        options: As for `_evaluation`.
-
-    Returns:
-        The Dagster run id.
-    """
-    job = _evaluating_definitions().resolve_job_def(EVALUATE)
-    return submit(job, instance, **_evaluation(run_id, benchmarks, **options))
-
-
-def _evaluation(
-    run_id: str,
-    benchmarks: Sequence[str],
-    *,
-    stages: Sequence[str] = STAGES,
-    judges: Sequence[str] = (),
-    reprocess: bool = False,
-    reexamine: bool = False,
-    options: CallOptions | None = None,
-    tags: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """What `execute` and `submit` take to materialize stages of one registered run.
-
-    Args:
+    Attributes:
         run_id: Its partition key.
         benchmarks: Which benchmarks.
         stages: Which stages, any order.
@@ -103,14 +63,51 @@ def _evaluation(
         options: How calls are made.
         tags: More tags for the Dagster run.
     """
-    keys = asset_keys(benchmarks, stages)
-    chosen = {key.path[0] for key in keys}
-    return {
-        "ops": stage_config(options or CallOptions(), chosen, judges, reprocess=reprocess, reexamine=reexamine),
-        "tags": tags or {},
-        "partition_key": run_id,
-        "asset_selection": keys,
-    }
+
+    run_id: str
+    benchmarks: Sequence[str]
+    stages: Sequence[str] = STAGES
+    judges: Sequence[str] = ()
+    reprocess: bool = False
+    reexamine: bool = False
+    options: CallOptions = field(default_factory=CallOptions)
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def job(self) -> dg.JobDefinition:
+        """The job that does it."""
+        return _evaluating_definitions().resolve_job_def(EVALUATE)
+
+    @property
+    def ops(self) -> dict[str, Any]:
+        """The `ops` part of the job's config."""
+        stages = {key.path[0] for key in self.assets}
+        return stage_config(self.options, stages, self.judges, reprocess=self.reprocess, reexamine=self.reexamine)
+
+    @property
+    def assets(self) -> list[dg.AssetKey]:
+        """The assets that it makes."""
+        return asset_keys(self.benchmarks, self.stages)
+
+
+def run_in_process(wanted: Materialization, instance: dg.DagsterInstance) -> None:
+    """Materialize stages of one registered run here and now.
+
+    Args:
+        wanted: Which, and how.
+        instance: Where Dagster records it.
+
+    Raises:
+        KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
+    """
+    execute(
+        wanted.job,
+        instance,
+        ops=wanted.ops,
+        tags=wanted.tags,
+        partition_key=wanted.run_id,
+        asset_selection=wanted.assets,
+    )
 
 
 _LIMITER = ("limiter", "initial_concurrency", "min_concurrency", "max_concurrency", "limiter_cooldown")
@@ -152,7 +149,8 @@ def evaluate_new_run(
         yield dg.Output(spec.run_id, metadata=_links(spec, context.run_id))
         with canceled_when_interrupted(context):
             tags = {STARTED_BY_TAG: context.run_id}
-            run_in_process(spec.run_id, list(spec.benchmarks), context.instance, options=options, tags=tags)
+            wanted = Materialization(spec.run_id, list(spec.benchmarks), options=options, tags=tags)
+            run_in_process(wanted, context.instance)
     except ShaberiError as error:
         raise dg.Failure(str(error)) from None  # one line, not where it was raised
 

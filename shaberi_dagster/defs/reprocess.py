@@ -6,7 +6,7 @@ from pydantic import Field
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
-from shaberi_dagster.defs.jobs import run_in_process
+from shaberi_dagster.defs.jobs import Materialization, run_in_process
 from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME, add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
@@ -80,16 +80,16 @@ def reprocess_runs(
             add_partition(spec, context.instance)
             if config.passes:
                 add_pipeline(run_id, config.passes, config.pass_options, place)
-            run_in_process(
+            wanted = Materialization(
                 run_id,
                 list(spec.benchmarks),
-                context.instance,
                 stages=_REPROCESSED,
                 reprocess=True,
                 reexamine=not config.passes,
                 options=_NO_CALL,
                 tags={STARTED_BY_TAG: context.run_id},
             )
+            run_in_process(wanted, context.instance)
     return {"runs": len(chosen), "imported": len(imported)}
 
 

@@ -1,17 +1,15 @@
 """Runs that the workers of a cluster make while this process looks on.
 
-A run is put into Dagster's queue, and the daemon gives it to a worker. It takes with it the hashes of the prompts and
-plugins that it was planned with; a worker that has others refuses it.
+A run is put into Dagster's queue, and the daemon gives it to a worker.
 """
 
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 
 import dagster as dg
-import orjson
 from dagster._core.code_pointer import ModuleCodePointer
 from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
 from dagster._core.origin import DEFAULT_DAGSTER_ENTRY_POINT, JobPythonOrigin, RepositoryPythonOrigin
@@ -19,26 +17,22 @@ from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, 
 from dagster._core.run_coordinator import SubmitRunContext
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
-from shaberi_dagster import __version__, errors
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
-from shaberi_dagster.consensus.registry import STRATEGIES
+from shaberi_dagster import errors
+from shaberi_dagster.defs.content import CONTENT_TAG, content_tag
 from shaberi_dagster.defs.execution import QUIET
-from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.evaluation import CALLING_STAGES, stored_spec
-from shaberi_dagster.grading.registry import GRADERS
-from shaberi_dagster.passes.registry import PASSES
-from shaberi_dagster.plugins import Kind
-from shaberi_dagster.prompts_used import HasPrompts, prompts_of
+from shaberi_dagster.defs.jobs import Materialization
+from shaberi_dagster.defs.partitions import add_partition
+from shaberi_dagster.errors import ConfigurationError, EndpointError, ShaberiError
+from shaberi_dagster.evaluation import stored_spec
+from shaberi_dagster.publishing import changed
+from shaberi_dagster.runs.planning import store_run
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.metrics import set_status
 
-CONTENT_TAG = "shaberi/content"
-"""The hashes of what a submitted run is to be made with, as JSON."""
 _DEFINITIONS = "shaberi_dagster.definitions"
 _PARTITION_TAG = "dagster/partition"
-_KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, GRADERS, STRATEGIES, PASSES)
 _POLL_SECONDS = 1.0
-_HASH_LENGTH = 12
 _STATES = {
     dg.DagsterRunStatus.QUEUED: "waits in the queue",
     dg.DagsterRunStatus.STARTING: "waits for a worker",
@@ -49,24 +43,62 @@ _RESUMED = "Launching a new run worker"
 """How the daemon's event begins when a run goes on on another worker."""
 
 
-def submit(
-    job: dg.JobDefinition,
-    instance: dg.DagsterInstance,
-    *,
-    ops: Mapping[str, Any],
-    tags: Mapping[str, str],
-    partition_key: str,
-    asset_selection: Sequence[dg.AssetKey],
-) -> str:
-    """Put a run into the queue.
+class ByWorkers:
+    """In the place of `run_in_process`: the workers of a cluster make the runs, and this process looks on.
 
     Args:
-        job: A job of the definitions.
+        workspace: Where the lake is.
+        instance: Dagster's, where the queue is.
+    """
+
+    def __init__(self, workspace: Workspace, instance: dg.DagsterInstance) -> None:
+        self._workspace, self._instance = workspace, instance
+        self._at_work: dict[str, list[str]] = {}
+
+    def begin(self, spec: RunSpec, wanted: Materialization) -> None:
+        """Give a run to the workers; one that they have already is looked on at."""
+        self._at_work[spec.run_id] = submitted(spec.run_id, self._instance)
+        if not self._at_work[spec.run_id]:
+            store_run(spec, self._workspace)
+            add_partition(spec, self._instance)
+            self._at_work[spec.run_id] = [submit(wanted, self._workspace, self._instance)]
+
+    def __call__(self, wanted: Materialization) -> None:
+        """Look on until the stages of a run are made; they are submitted unless the run is at work.
+
+        Raises:
+            ShaberiError: As for `follow`.
+            KeyboardInterrupt: Nobody looks on any more; the run goes on.
+        """
+        run_id, reporter = wanted.run_id, self._workspace.reporter
+        followed = self._at_work.pop(run_id, []) or [submit(wanted, self._workspace, self._instance)]
+        try:
+            for dagster_run_id in followed:
+                follow(dagster_run_id, self._instance, reporter.note)
+        except KeyboardInterrupt:
+            going_on = [one[:8] for run in (followed, *self._at_work.values()) for one in run]
+            reporter.note(
+                f"the cluster goes on with what was submitted (Dagster run {', '.join(going_on)}); "
+                "the same command looks on again, Terminate in Dagster's UI cancels it"
+            )
+            raise
+        except ConfigurationError as error:
+            self._workspace.lake.refresh()
+            if not isinstance(error, EndpointError):
+                set_status(stored_spec(run_id, self._workspace), self._workspace, error=str(error))
+            raise
+        finally:
+            self._workspace.lake.refresh()
+            changed(run_id, self._workspace)
+
+
+def submit(wanted: Materialization, workspace: Workspace, instance: dg.DagsterInstance) -> str:
+    """Put stages of a registered run into the queue, with the hashes of what they are to be made with.
+
+    Args:
+        wanted: Which, and how.
+        workspace: Where its spec and the prompts are.
         instance: Where the queue is.
-        ops: The `ops` part of its config.
-        tags: More tags for the Dagster run, with that of its content.
-        partition_key: Its partition.
-        asset_selection: Only these of its assets.
 
     Returns:
         The Dagster run id.
@@ -79,11 +111,12 @@ def submit(
     )
     target = LoadableTargetOrigin(executable_path=sys.executable, module_name=_DEFINITIONS)
     location = ManagedGrpcPythonEnvCodeLocationOrigin(target, _DEFINITIONS)
+    job, content = wanted.job, content_tag(stored_spec(wanted.run_id, workspace), wanted.benchmarks, workspace)
     run = instance.create_run_for_job(
         job,
-        run_config=QUIET | {"ops": ops},
-        tags={_PARTITION_TAG: partition_key, **tags},
-        asset_selection=set(asset_selection),
+        run_config=QUIET | {"ops": wanted.ops},
+        tags={_PARTITION_TAG: wanted.run_id, **wanted.tags, **content},
+        asset_selection=set(wanted.assets),
         job_code_origin=JobPythonOrigin(job.name, code),
         remote_job_origin=RemoteRepositoryOrigin(location, SINGLETON_REPOSITORY_NAME).get_job_origin(job.name),
     )
@@ -156,50 +189,3 @@ def _failure(entry: dg.EventLogEntry) -> Exception | None:
         return cast("Exception", kind(message))
     is_ours = "shaberi_dagster." in error.message.partition(": ")[0]
     return ConfigurationError(message) if is_ours else RuntimeError(f"{error.cls_name}: {message}")
-
-
-def content_of(spec: RunSpec, benchmarks: Sequence[str], workspace: HasPrompts) -> dict[str, str]:
-    """What a run is made with beside its spec, as it is on this machine: hashes by names that people know.
-
-    Args:
-        spec: The run.
-        benchmarks: Some of its benchmarks.
-        workspace: Where prompts are.
-    """
-    used = (one for stage in CALLING_STAGES for one in prompts_of(spec, benchmarks, stage, workspace))
-    prompts = {f"prompt {one.name} ({one.purpose})": one.prompt_hash for one in used}
-    kinds = {kind.noun: kind for kind in _KINDS}
-    files = {one: kinds[one.kind].file(one.name) for one in spec.plugins if one.kind in kinds}
-    plugins = {f"{one.kind} {one.name}": (file and file.sha256) or "none" for one, file in files.items()}
-    hashes = {"version of shaberi-dagster": __version__, **prompts, **plugins}
-    return {name: value[:_HASH_LENGTH] for name, value in sorted(hashes.items())}
-
-
-def content_tag(spec: RunSpec, benchmarks: Sequence[str], workspace: HasPrompts) -> dict[str, str]:
-    """The tag with which a run is submitted; as for `content_of`."""
-    return {CONTENT_TAG: orjson.dumps(content_of(spec, benchmarks, workspace)).decode()}
-
-
-def refuse_other_content(run: dg.DagsterRun, run_id: str, workspace: Workspace) -> None:
-    """Let a run that was submitted with other prompts, plugins or another version not be made here.
-
-    Args:
-        run: The Dagster run; one that was not submitted is made with whatever is here.
-        run_id: One of its partitions.
-        workspace: Where its spec and the prompts are.
-
-    Raises:
-        ConfigurationError: They differ.
-    """
-    if CONTENT_TAG not in run.tags:
-        return
-    spec = stored_spec(run_id, workspace)
-    asked: dict[str, str] = orjson.loads(run.tags[CONTENT_TAG])
-    benchmarks = {key.path[-1] for key in run.asset_selection or ()}
-    here = content_of(spec, [name for name in spec.benchmarks if name in benchmarks], workspace)
-    if unlike := sorted(name for name in asked.keys() | here.keys() if asked.get(name) != here.get(name)):
-        raise ConfigurationError(
-            f"this worker has another {unlike[0]} than the run was submitted with"
-            f"{f' ({len(unlike)} differ in all)' if len(unlike) > 1 else ''}: "
-            "let all hosts have the same prompts, plugins and version of shaberi-dagster, and submit it again"
-        )

@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 from shaberi_dagster.defs.execution import PROCESS_TAG, close_dead_runs, open_instance, prepare_home, process_name
-from shaberi_dagster.defs.jobs import run_in_process
+from shaberi_dagster.defs.jobs import Materialization, run_in_process
 from shaberi_dagster.errors import EndpointError
 from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER
 from shaberi_dagster.runs.spec import RunSpec
@@ -37,7 +37,7 @@ def test_a_run_in_process_is_a_successful_partitioned_run_that_names_its_process
 ) -> None:
     spec = registered(benchmarks=["elyza"])
 
-    run_in_process(spec.run_id, ["elyza"], instance, tags={"asked": "here"})
+    run_in_process(Materialization(spec.run_id, ["elyza"], tags={"asked": "here"}), instance)
 
     (run,) = instance.get_runs()
     assert run.status == dg.DagsterRunStatus.SUCCESS
@@ -53,7 +53,7 @@ def test_what_an_asset_raises_arrives_and_the_run_is_a_failure(
     mock.options.key = "another key"
 
     with pytest.raises(EndpointError, match=mock.base_url):
-        run_in_process(spec.run_id, ["elyza"], instance)
+        run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
 
     assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.FAILURE]
 

@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from shaberi_dagster.defs.export import results, shaberi_v1
-from shaberi_dagster.defs.jobs import run_in_process
+from shaberi_dagster.defs.jobs import Materialization, run_in_process
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.runs.spec import RunSpec
@@ -32,7 +32,7 @@ def test_the_asset_writes_the_lake_beside_its_tables_and_says_how_much(
     registered: Callable[..., RunSpec], instance: dg.DagsterInstance, settings: Settings
 ) -> None:
     spec = registered(benchmarks=["elyza"])
-    run_in_process(spec.run_id, ["elyza"], instance)
+    run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
 
     metadata = _materialized(instance)
 
@@ -47,7 +47,7 @@ def test_the_launchpad_chooses_folder_and_runs(
 ) -> None:
     for tag in ("one", "two"):
         spec = registered(benchmarks=["elyza"], tag=tag)
-        run_in_process(spec.run_id, ["elyza"], instance)
+        run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
 
     metadata = _materialized(instance, output=str(tmp_path / "tree"), tags=["two"])
 
@@ -73,7 +73,7 @@ def test_the_results_of_a_run_are_an_asset_of_its_partition(
     registered: Callable[..., RunSpec], instance: dg.DagsterInstance, settings: Settings
 ) -> None:
     spec = registered(benchmarks=["elyza"])
-    run_in_process(spec.run_id, ["elyza"], instance)
+    run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
 
     metadata = _results_of(instance, spec.run_id)
 

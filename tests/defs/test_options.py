@@ -5,7 +5,7 @@ from collections.abc import Callable
 import dagster as dg
 import pytest
 
-from shaberi_dagster.defs.jobs import run_in_process
+from shaberi_dagster.defs.jobs import Materialization, run_in_process
 from shaberi_dagster.defs.options import config_class, part_of, stage_config
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -33,12 +33,14 @@ def test_options_reach_the_engine_and_limit_changes_the_lake(
 ) -> None:
     mock.options.latency = 0.05
     spec = registered(benchmarks=["elyza", "tengu"])
-    run_in_process(spec.run_id, list(spec.benchmarks), instance, options=CallOptions(concurrency=2))
+    run_in_process(Materialization(spec.run_id, list(spec.benchmarks), options=CallOptions(concurrency=2)), instance)
     assert mock.stats()["most_in_flight"] == 2
     assert workspace.lake.read("limit_changes").is_empty()  # a fixed limit does not change
 
     other = registered(tag="other", benchmarks=["elyza", "tengu"], temperature=0.5)
-    run_in_process(other.run_id, list(other.benchmarks), instance, options=CallOptions(initial_concurrency=5))
+    run_in_process(
+        Materialization(other.run_id, list(other.benchmarks), options=CallOptions(initial_concurrency=5)), instance
+    )
     changes = workspace.lake.read("limit_changes", {"run_id": other.run_id})
     assert changes.select("stage", "base_url", "limit_before", "limit_after", "cause").rows()[0] == (
         "answers",
@@ -53,14 +55,17 @@ def test_stages_of_one_run_share_a_budget_and_the_same_run_goes_on_without_one(
     registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint
 ) -> None:
     spec = registered(benchmarks=["elyza", "tengu"])
-    run_in_process(spec.run_id, list(spec.benchmarks), instance, options=CallOptions(max_tokens_total=1, concurrency=1))
+    run_in_process(
+        Materialization(spec.run_id, list(spec.benchmarks), options=CallOptions(max_tokens_total=1, concurrency=1)),
+        instance,
+    )
     answers = workspace.lake.read("answers", {"run_id": spec.run_id})
     assert answers["status"].to_list().count("ok") == mock.stats()["requests"] == 1
     assert set(answers.filter(status="error")["error_class"]) == {"budget"}
     judgements = workspace.lake.read("judgements", {"run_id": spec.run_id})
     assert set(judgements["error_class"]) <= {"budget", "no_answer"}
 
-    run_in_process(spec.run_id, list(spec.benchmarks), instance)
+    run_in_process(Materialization(spec.run_id, list(spec.benchmarks)), instance)
     for table in ("answers", "judgements"):
         assert set(workspace.lake.read(table, {"run_id": spec.run_id})["status"]) == {"ok"}
     assert mock.stats()["repeated"] == 0

@@ -12,7 +12,7 @@ import pytest
 
 from shaberi_dagster.defs import assets, pools
 from shaberi_dagster.defs.execution import open_instance
-from shaberi_dagster.defs.jobs import run_in_process
+from shaberi_dagster.defs.jobs import Materialization, run_in_process
 from shaberi_dagster.defs.pools import pool_name, pools_of, try_claim
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
@@ -85,7 +85,7 @@ def test_without_any_limit_nothing_is_claimed(
     spec = registered(benchmarks=["elyza"])
     monkeypatch.setattr(pools, "try_claim", pytest.fail)
 
-    run_in_process(spec.run_id, ["elyza"], instance)
+    run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
 
     assert instance.event_log_storage.get_concurrency_keys() == set()
     assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.SUCCESS]
@@ -113,7 +113,7 @@ def test_a_stage_has_a_slot_of_the_default_limit_while_it_works_however_it_ends(
     monkeypatch.setattr(assets, "materialize", materialize)
 
     with pytest.raises(end) if end else contextlib.nullcontext():
-        run_in_process(spec.run_id, ["elyza"], instance)
+        run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
 
     after = {} if end else {"pass_outputs": [], "scores": [], "metrics": []}
     assert seen == {"answers": ["answers"], "consensus": [], "judgements": ["judgements"]} | after
@@ -233,7 +233,7 @@ def test_a_slot_of_a_run_that_has_ended_is_free(
     instance.report_run_canceled(ended)
     spec = registered(benchmarks=["elyza"])
 
-    run_in_process(spec.run_id, ["elyza"], instance)
+    run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
 
     _assert_free(instance, pool_name(mock.base_url))
 

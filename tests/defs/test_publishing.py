@@ -8,7 +8,7 @@ import pytest
 
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs import assets
-from shaberi_dagster.defs.jobs import EVALUATE, run_in_process
+from shaberi_dagster.defs.jobs import EVALUATE, Materialization, run_in_process
 from shaberi_dagster.export.results_tree import is_exported
 from shaberi_dagster.lake.catalog import refresh_catalog
 from shaberi_dagster.publishing import published_at_the_end
@@ -112,7 +112,7 @@ def test_runs_of_one_command_are_published_by_it(
 
     with published_at_the_end(workspace):
         for spec in specs:
-            run_in_process(spec.run_id, ["elyza"], instance)
+            run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
         assert written == {}
 
     assert written == {"catalog": 1, "summary of model july": 1, **dict.fromkeys((one.run_id for one in specs), 1)}

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from shaberi_dagster.definitions import defs, run_job
-from shaberi_dagster.defs.jobs import EVALUATE, run_in_process
+from shaberi_dagster.defs.jobs import EVALUATE, Materialization, run_in_process
 from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB, REPROCESS, REPROCESS_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.errors import ConfigurationError
@@ -61,7 +61,7 @@ def test_own_and_imported_runs_are_made_anew_without_a_call(
     leaking: MockEndpoint,
 ) -> None:
     own = registered(benchmarks=["rakuda"])
-    run_in_process(own.run_id, ["rakuda"], instance)
+    run_in_process(Materialization(own.run_id, ["rakuda"]), instance)
     requests = leaking.stats()["requests"]
 
     assert _reprocess(instance, **_LOWER) == {"runs": 2, "imported": 1}
@@ -83,7 +83,7 @@ def test_only_runs_with_this_model_and_tag_are_made_anew(
 ) -> None:
     runs = [registered(benchmarks=["rakuda"], tag=tag) for tag in ("a-run1", "a-run2", "b")]
     for spec in runs:
-        run_in_process(spec.run_id, ["rakuda"], instance)
+        run_in_process(Materialization(spec.run_id, ["rakuda"]), instance)
 
     assert _reprocess(instance, tags=["a"], **_LOWER) == {"runs": 2, "imported": 0}
     assert _reprocess(instance, tags=["legacy"], models=["org__model"], **_LOWER) == {"runs": 1, "imported": 1}
@@ -98,7 +98,7 @@ def test_a_run_that_this_instance_does_not_know_becomes_its_partition(
     registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace
 ) -> None:
     spec = registered(benchmarks=["rakuda"])
-    run_in_process(spec.run_id, ["rakuda"], instance)
+    run_in_process(Materialization(spec.run_id, ["rakuda"]), instance)
     with dg.DagsterInstance.ephemeral() as another:
         assert _reprocess(another, **_LOWER) == {"runs": 1, "imported": 0}
         assert another.get_dynamic_partitions(RUNS_NAME) == [spec.run_id]
@@ -112,7 +112,7 @@ def test_samples_and_their_consensus_are_graded_again_and_take_passes(
     asked = {"samples": 2, "strategies": ["plurality"], "judge_models": None, "limit": None}
     asked |= {"single": "own", "sample": 2}
     spec = registered(benchmarks=["gsm8k"], **asked)
-    run_in_process(spec.run_id, ["gsm8k"], instance)
+    run_in_process(Materialization(spec.run_id, ["gsm8k"]), instance)
     judgements = workspace.lake.read("judgements")
     workspace.lake.replace("judgements", judgements.clear(), {"run_id": spec.run_id})
     requests = mock.stats()["requests"]
@@ -131,7 +131,7 @@ def test_what_failed_stays_a_failure_though_the_endpoint_is_gone(
 ) -> None:
     guard = {"passes": ["safety_check"], "pass_options": ["safety_check.model=guard"]}
     spec = registered(benchmarks=["rakuda"], **guard)
-    run_in_process(spec.run_id, ["rakuda"], instance)
+    run_in_process(Materialization(spec.run_id, ["rakuda"]), instance)
     assert set(workspace.lake.read("pass_outputs")["error_class"]) == {"no_verdict"}
     requests = leaking.stats()["requests"]
     leaking.options.key = "changed"

@@ -13,8 +13,8 @@ from dagster._cli.api import _execute_run_command_body
 
 from shaberi_dagster.defs import submission
 from shaberi_dagster.defs.execution import open_instance
-from shaberi_dagster.defs.jobs import submit_evaluation
-from shaberi_dagster.defs.submission import content_tag, follow, submitted
+from shaberi_dagster.defs.jobs import Materialization
+from shaberi_dagster.defs.submission import follow, submit, submitted
 from shaberi_dagster.errors import ConfigurationError, EndpointError, ShaberiError
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -43,7 +43,7 @@ def given(workspace: Workspace, instance: dg.DagsterInstance) -> Callable[[RunSp
     """Submits a registered run."""
 
     def give(spec: RunSpec) -> str:
-        return submit_evaluation(spec.run_id, _NAMES, instance, tags=content_tag(spec, _NAMES, workspace))
+        return submit(Materialization(spec.run_id, _NAMES), workspace, instance)
 
     return give
 

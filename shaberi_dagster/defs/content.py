@@ -1,0 +1,74 @@
+"""What a submitted run is to be made with: it takes the hashes of its prompts and plugins to the worker.
+
+A worker that has others refuses it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+import orjson
+
+from shaberi_dagster import __version__
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.consensus.registry import STRATEGIES
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.evaluation import CALLING_STAGES, stored_spec
+from shaberi_dagster.grading.registry import GRADERS
+from shaberi_dagster.passes.registry import PASSES
+from shaberi_dagster.plugins import Kind
+from shaberi_dagster.prompts_used import HasPrompts, prompts_of
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+
+CONTENT_TAG = "shaberi/content"
+"""The hashes of what a submitted run is to be made with, as JSON."""
+_KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, GRADERS, STRATEGIES, PASSES)
+_HASH_LENGTH = 12
+
+
+def content_of(spec: RunSpec, benchmarks: Sequence[str], workspace: HasPrompts) -> dict[str, str]:
+    """What a run is made with beside its spec, as it is on this machine: hashes by names that people know.
+
+    Args:
+        spec: The run.
+        benchmarks: Some of its benchmarks.
+        workspace: Where prompts are.
+    """
+    used = (one for stage in CALLING_STAGES for one in prompts_of(spec, benchmarks, stage, workspace))
+    prompts = {f"prompt {one.name} ({one.purpose})": one.prompt_hash for one in used}
+    kinds = {kind.noun: kind for kind in _KINDS}
+    files = {one: kinds[one.kind].file(one.name) for one in spec.plugins if one.kind in kinds}
+    plugins = {f"{one.kind} {one.name}": (file and file.sha256) or "none" for one, file in files.items()}
+    hashes = {"version of shaberi-dagster": __version__, **prompts, **plugins}
+    return {name: value[:_HASH_LENGTH] for name, value in sorted(hashes.items())}
+
+
+def content_tag(spec: RunSpec, benchmarks: Sequence[str], workspace: HasPrompts) -> dict[str, str]:
+    """The tag with which a run is submitted; as for `content_of`."""
+    return {CONTENT_TAG: orjson.dumps(content_of(spec, benchmarks, workspace)).decode()}
+
+
+def refuse_other_content(run: dg.DagsterRun, run_id: str, workspace: Workspace) -> None:
+    """Let a run that was submitted with other prompts, plugins or another version not be made here.
+
+    Args:
+        run: The Dagster run; one that was not submitted is made with whatever is here.
+        run_id: One of its partitions.
+        workspace: Where its spec and the prompts are.
+
+    Raises:
+        ConfigurationError: They differ.
+    """
+    if CONTENT_TAG not in run.tags:
+        return
+    spec = stored_spec(run_id, workspace)
+    asked: dict[str, str] = orjson.loads(run.tags[CONTENT_TAG])
+    benchmarks = {key.path[-1] for key in run.asset_selection or ()}
+    here = content_of(spec, [name for name in spec.benchmarks if name in benchmarks], workspace)
+    if unlike := sorted(name for name in asked.keys() | here.keys() if asked.get(name) != here.get(name)):
+        raise ConfigurationError(
+            f"this worker has another {unlike[0]} than the run was submitted with"
+            f"{f' ({len(unlike)} differ in all)' if len(unlike) > 1 else ''}: "
+            "let all hosts have the same prompts, plugins and version of shaberi-dagster, and submit it again"
+        )
