@@ -7,8 +7,8 @@
 
 With --quick everything in a small size. PostgreSQL, Redis, Dagster's daemon and the workers are those of
 `shaberi cluster`, without the UI; the store and the endpoint are those of the tests, which count requests and fail on
-demand. Checked after the kills: every run is complete, no row is missing or twice, and the endpoint was asked again
-only for what was in flight at a kill.
+demand. Checked after the kills: every run is complete, the endpoint was asked again only for what was in flight at a
+kill, and every table is, cell by cell, what one process makes of the same requests in a folder.
 """
 
 import argparse
@@ -27,19 +27,26 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 import polars as pl
 
 from perf.crash import Endpoint
 from perf.history import Size, write_history
+from perf.same_tables import differences, tables_of
 from shaberi_dagster.cli.cluster import Part, look_after, running
+from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.runs.planning import plan_run, store_run
+from shaberi_dagster.runs.spec import CallOptions, RunRequest
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.object_storage import running_store
 
-_BENCHMARK, _STAGES = "rakuda", ("answers", "judgements", "scores", "metrics")
+_BENCHMARK, _STAGES = "rakuda", ("answers", "judgements", "pass_outputs", "scores", "metrics")
+_PASSES = ["repetition", "lang_mixing"]
 _JUDGES = ["judge-a", "judge-b"]
 _MOST_AT_ONCE = 16
 _PATIENCE_SECONDS = 3600.0
@@ -59,6 +66,7 @@ class Outcome:
         repeated: Replies that it gave to a request beyond the first.
         abandoned: Requests that were in flight at a kill.
         most_at_once: Requests at once that it saw.
+        cells: Cells that were compared with those of one machine.
         violations: What should not be, one sentence each.
     """
 
@@ -70,21 +78,31 @@ class Outcome:
     repeated: int = 0
     abandoned: int = 0
     most_at_once: int = 0
+    cells: int = 0
     violations: list[str] = field(default_factory=list)
 
 
 def evaluate_on_cluster(
-    *, workers: int, runs: int, questions: int, kills: int = 0, failing: float = 0.0, latency: float, seed: int = 0
+    *,
+    workers: int,
+    runs: int,
+    questions: int,
+    kills: int = 0,
+    failing: float = 0.0,
+    latency: float,
+    compared: bool = False,
+    seed: int = 0,
 ) -> Outcome:
     """Let a cluster make runs, while workers are killed.
 
     Args:
         workers: How many.
         runs: How many; each of a model of its own, so that none can use another one's replies.
-        questions: Of each run, judged by two judges.
+        questions: Of each run, judged by two judges and examined by two passes.
         kills: How often a random worker, with all its children, is killed.
         failing: Share of requests that the store answers with 503.
         latency: Seconds until a reply.
+        compared: Whether one process makes the same in a folder, to be compared.
         seed: Of the kills.
     """
     outcome = Outcome(runs, needed=runs * questions * (1 + len(_JUDGES)))
@@ -93,9 +111,9 @@ def evaluate_on_cluster(
         os.environ.update(store.environment | {"SHABERI_WAREHOUSE": store.uri})
         endpoint = stack.enter_context(Endpoint(latency=latency))
         parts = stack.enter_context(running(folder / "cluster", workers))
-        models = [f"model-{number}" for number in range(runs)]
+        requests = _requests(runs, _questions(folder, questions), endpoint.base_url)
         started = time.monotonic()
-        submitted = _submit(models, _questions(folder, questions), endpoint.base_url)
+        submitted = _submit(requests)
         chance, next_kill = random.Random(seed), time.monotonic() + 5.0  # noqa: S311
         while not _have_ended(submitted):
             look_after(parts)
@@ -111,28 +129,42 @@ def evaluate_on_cluster(
         counters = endpoint.settled()
         outcome.requests, outcome.repeated = counters["requests"], counters["repeated"]
         outcome.abandoned, outcome.most_at_once = counters["abandoned"], counters["most_in_flight"]
-        outcome.violations += _violations(outcome, models, questions, workers)
+        outcome.violations += _violations(outcome, workers)
         outcome.violations += _failures(submitted)
+        if compared:
+            made = tables_of(Lake(Settings.from_environment().warehouse))
+            stack.close()
+            expected = _made_by_one(requests, endpoint.base_url)
+            outcome.cells = sum(rows.height * rows.width for rows in expected.values())
+            outcome.violations += differences(made, expected)
     return outcome
 
 
-def _violations(outcome: Outcome, models: Sequence[str], questions: int, workers: int) -> Iterator[str]:
+def _made_by_one(requests: Sequence[RunRequest], base_url: str) -> dict[str, pl.DataFrame]:
+    """The tables that one process makes of the requests, in a folder, with journals in files."""
+    port = urlsplit(base_url).port or 0
+    with _folder() as folder, Endpoint(latency=0.0, port=port):  # at its old address, which is in the requests
+        os.environ["SHABERI_WAREHOUSE"] = str(folder / "warehouse")
+        workspace = Workspace(Settings.from_environment(), environment={})
+        for request in requests:
+            spec = plan_run(request, workspace)
+            store_run(spec, workspace)
+            for stage in _STAGES:
+                materialize(stage, spec.run_id, [_BENCHMARK], workspace)
+        return tables_of(workspace.lake)
+
+
+def _violations(outcome: Outcome, workers: int) -> Iterator[str]:
     """What should not be, after the runs have ended."""
     lake = Lake(Settings.from_environment().warehouse)
     lake.refresh()
-    runs = lake.read("runs", columns=["model", "status"])
+    runs, calls = lake.read("runs", columns=["model", "status"]), lake.read("calls", {"status": "ok"}, ["request_hash"])
     if unfinished := runs.filter(pl.col("status") != "complete").rows():
         yield f"not complete: {unfinished}"
-    if sorted(runs["model"]) != sorted(models):
-        yield f"{runs.height} runs instead of {len(models)}"
-    for table, keys, per_run in (
-        ("answers", ["run_id", "question_id"], questions),
-        ("judgements", ["run_id", "question_id", "judge"], questions * len(_JUDGES)),
-        ("calls", ["request_hash"], questions * (1 + len(_JUDGES))),
-    ):
-        rows = lake.read(table, {"status": "ok"}, keys)
-        if (rows.height, rows.n_unique()) != (len(models) * per_run,) * 2:
-            yield f"{table}: {rows.height} rows, {rows.n_unique()} different, not {len(models) * per_run}"
+    if runs["model"].n_unique() != outcome.runs:
+        yield f"runs of {runs['model'].n_unique()} models instead of {outcome.runs}"
+    if (calls.height, calls["request_hash"].n_unique()) != (outcome.needed,) * 2:
+        yield f"{calls.height} calls, {calls['request_hash'].n_unique()} different, not {outcome.needed}"
     again = outcome.requests - outcome.needed
     if again > outcome.kills * _MOST_AT_ONCE:
         yield f"{again} requests made again after {outcome.kills} kills of workers with {_MOST_AT_ONCE} at once"
@@ -140,28 +172,32 @@ def _violations(outcome: Outcome, models: Sequence[str], questions: int, workers
         yield f"{outcome.most_at_once} requests at once of {workers} workers with {_MOST_AT_ONCE} each"
 
 
-def _submit(models: Sequence[str], questions: Path, base_url: str) -> list[str]:
-    """Put a run of each model into the queue, as `run-evals --submit` does."""
+def _requests(runs: int, questions: Path, base_url: str) -> list[RunRequest]:
+    urls = {"base_url": base_url, "judge_base_url": base_url, "questions": str(questions)}
+    return [
+        RunRequest.model_validate(
+            urls
+            | {"model": model, "benchmarks": [_BENCHMARK], "passes": _PASSES}
+            | {"judge_models": [f"{judge}-{model}" for judge in _JUDGES]}
+        )
+        for model in (f"model-{number}" for number in range(runs))
+    ]
+
+
+def _submit(requests: Sequence[RunRequest]) -> list[str]:
+    """Put the runs into the queue, as `run-evals --submit` does."""
     from shaberi_dagster.defs.execution import open_instance  # noqa: PLC0415
-    from shaberi_dagster.defs.jobs import register, submit_evaluation  # noqa: PLC0415
-    from shaberi_dagster.defs.submission import content_tag  # noqa: PLC0415
-    from shaberi_dagster.runs.spec import CallOptions, RunRequest  # noqa: PLC0415
-    from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415
+    from shaberi_dagster.defs.jobs import Materialization, register  # noqa: PLC0415
+    from shaberi_dagster.defs.submission import submit  # noqa: PLC0415
 
     workspace = Workspace(Settings.from_environment(), environment={})
     instance = open_instance(workspace.settings.dagster_home)
     submitted = []
-    for model in models:
-        urls = {"base_url": base_url, "judge_base_url": base_url, "questions": str(questions)}
-        asked = RunRequest.model_validate(
-            urls | {"model": model, "benchmarks": [_BENCHMARK], "judge_models": [f"{one}-{model}" for one in _JUDGES]}
-        )
-        spec = register(asked, workspace, instance)
-        tags = content_tag(spec, [_BENCHMARK], workspace)
+    for request in requests:
+        spec = register(request, workspace, instance)
         options = CallOptions(concurrency=_MOST_AT_ONCE)
-        submitted.append(
-            submit_evaluation(spec.run_id, [_BENCHMARK], instance, stages=_STAGES, options=options, tags=tags)
-        )
+        wanted = Materialization(spec.run_id, [_BENCHMARK], stages=_STAGES, options=options)
+        submitted.append(submit(wanted, workspace, instance))
     return submitted
 
 
@@ -318,7 +354,7 @@ def main() -> None:
     if asked.what == "kills":
         small = {"workers": 2, "runs": 4, "questions": 40, "kills": 4}
         full = {"workers": 4, "runs": 16, "questions": 320, "kills": 20}
-        found = vars(evaluate_on_cluster(**(small if asked.quick else full), failing=0.05, latency=0.5))
+        found = vars(evaluate_on_cluster(**(small if asked.quick else full), failing=0.05, latency=0.5, compared=True))
     elif asked.what == "throughput":
         runs, questions = (4, 40) if asked.quick else (16, 320)
         by_workers = {

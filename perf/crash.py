@@ -120,11 +120,12 @@ class Endpoint:
 
     Args:
         latency: Seconds until an answer.
+        port: Where it listens; 0 finds a free one.
     """
 
-    def __init__(self, latency: float) -> None:
-        command = [sys.executable, str(ROOT / "tests" / "mock_endpoint.py"), "--port", "0", "--latency", str(latency)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    def __init__(self, latency: float, port: int = 0) -> None:
+        program, options = str(ROOT / "tests" / "mock_endpoint.py"), ["--port", str(port), "--latency", str(latency)]
+        self._process = subprocess.Popen([sys.executable, program, *options], stdout=subprocess.PIPE, text=True)  # noqa: S603
         assert self._process.stdout is not None  # noqa: S101
         self.base_url = self._process.stdout.readline().strip()
 
