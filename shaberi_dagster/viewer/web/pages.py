@@ -18,6 +18,7 @@ from shaberi_dagster.reports.comparison import ComparisonReport, ComparisonReque
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.decision import DecisionReport, read_decision
 from shaberi_dagster.reports.ensemble import read_stored_report
+from shaberi_dagster.reports.leaderboard import read_leaderboard
 from shaberi_dagster.reports.question import Answer
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
 from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch
@@ -70,16 +71,14 @@ def _selection(ask: Ask) -> Selection:
 
 def leaderboard(source: Source, ask: Ask) -> Shown:
     """Who is best among models that were asked and judged alike."""
-    report = read_rankings(source.catalog, _selection(ask))
-    text = ask.one("text").casefold()
-    lines = [(ranking, list(zip(ranking.ranks, ranking.standings, strict=True))) for ranking in report.rankings]
+    page = ask.number("page", 1, least=1)
+    board = read_leaderboard(source.catalog, _selection(ask), name=ask.one("text"), page=page)
     return Shown(
         "leaderboard.html",
-        "Leaderboard",
+        "Leaderboard" if page == 1 else f"Leaderboard, page {page}",
         {
-            "report": report,
-            "shown": [(ranking, [one for one in own if text in one[1].model.casefold()]) for ranking, own in lines],
-            "not_ranked": [one for one in report.not_ranked if text in one.model.casefold()],
+            "board": board,
+            "report": board.report,
             "policies": POLICIES,
             "choices": {
                 name: [row["name"] for row in own]
