@@ -48,6 +48,7 @@ class Source(NamedTuple):
 
 Page = Callable[[Source, Ask], Shown]
 _ROWS = 100
+_MOST_LENGTHS = 50_000
 _TEXTS = ("answers", "questions", "judgements")
 
 
@@ -160,9 +161,13 @@ def run(source: Source, ask: Ask) -> Shown:
     return Shown("run.html", f"{run_row['model']} {run_row['run_tag']}", {"progress": progress, "live": progress.live})
 
 
-def judges(source: Source, ask: Ask) -> Shown:  # noqa: ARG001
-    """How judges agree, how lenient they are, which scores they give, and whether they like length."""
+def judges(source: Source, ask: Ask) -> Shown:
+    """How judges agree, how lenient they are, which scores they give, and whether they like length.
+
+    Of very many judgements length is read when it is asked for, as that takes longer than all the rest.
+    """
     facts = fetch(source.catalog, "judge_facts")
+    with_lengths = ask.one("lengths") == "yes" or sum(row["n_judgements"] for row in facts) <= _MOST_LENGTHS
     names = [row["judge"] for row in facts]
     pairs = {(row["judge_a"], row["judge_b"]): row for row in fetch(source.catalog, "judge_pairs", judges=names)}
     scores = grouped(fetch(source.catalog, "judge_scores"), lambda row: row["judge"])
@@ -174,7 +179,9 @@ def judges(source: Source, ask: Ask) -> Shown:  # noqa: ARG001
             "facts": facts,
             "names": names,
             "pairs": pairs | {(b, a): row for (a, b), row in pairs.items()},
-            "lengths": {name: own[0]["length_correlation"] for name, own in scores},
+            "lengths": {row["judge"]: row["length_correlation"] for row in fetch(source.catalog, "judge_lengths")}
+            if with_lengths
+            else None,
             "scores": {name: {row["score"]: row["n"] for row in own} for name, own in scores},
             "drift": drift,
         },
