@@ -222,9 +222,10 @@ def read_run(
     limits = [(row["created_at"].astimezone(UTC), row["base_url"], row["limit_after"]) for row in committed]
     limits += [one for tally in tallies for one in tally.limits]
     spec = json.loads(run["spec"])
+    judges = _judges_by_model(spec) if tallies else {}
     for tally in tallies:
-        tally.read_calls(cost_of, partial(_score_of, spec))
-    scores = _scores(fetch(catalog, "run_scores", run_id=run_id), tallies, spec)
+        tally.read_calls(cost_of, partial(_score_of, judges))
+    scores = _scores(fetch(catalog, "run_scores", run_id=run_id), tallies, judges)
     failed: Counter[str] = Counter()
     for tally in tallies:
         failed += tally.failures
@@ -246,28 +247,30 @@ def read_run(
     )
 
 
-def _judges_by_model(spec: Mapping[str, Any]) -> Mapping[str, JudgeSpec]:
-    """The judges of a run's settings by the model that is asked; of several that differ in their prompt the last."""
+_JudgesByModel = Mapping[str, JudgeSpec]
+"""Judges by the model that is asked; of several that differ in their prompt the last."""
+
+
+def _judges_by_model(spec: Mapping[str, Any]) -> _JudgesByModel:
     return {one["model"]: JudgeSpec.model_validate(one) for one in spec.get("judges") or ()}
 
 
-def _score_of(spec: Mapping[str, Any], call: FinishedCall) -> int | None:
+def _score_of(judges: _JudgesByModel, call: FinishedCall) -> int | None:
     """The score in a judge's reply, before it is committed: without the answer, which may hold one itself."""
     if call["purpose"] not in {"judge", "fallback"} or call["benchmark"] not in ALL_BENCHMARKS:
         return None
     from shaberi_dagster.judges.llm import parsed_score  # noqa: PLC0415  (only while a run works)
 
-    judge = _judges_by_model(spec).get(call["model"])
+    judge = judges.get(call["model"])
     benchmark = ALL_BENCHMARKS[call["benchmark"]]
     found = parsed_score(call["content"], call["finish_reason"], benchmark, judge, "") if judge else None
     return floor(found.score) if found else None
 
 
 def _scores(
-    rows: Sequence[Mapping[str, Any]], tallies: Sequence[JournalTally], spec: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]], tallies: Sequence[JournalTally], judges: _JudgesByModel
 ) -> dict[tuple[str, str], dict[int, int]]:
     """How often each judge gave each score: committed, and on its way."""
-    judges = _judges_by_model(spec)
     counts = Counter({(row["judge"], row["benchmark"], row["score"]): row["n"] for row in rows})
     for tally in tallies:
         counts.update({(judges[model].name, name, score): n for (model, name, score), n in tally.scores.items()})

@@ -12,10 +12,17 @@ from shaberi_dagster.names import check_known
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import BASELINE, POLICIES, benchmarks_in, check_choice, fetch
 from shaberi_dagster.reports.sameness import differences, read_settings
-from shaberi_dagster.reports.scores import Replies, RunStatistic, ScoreReport, ScoreRow, TokenRow, grouped
-from shaberi_dagster.reports.standings import read_standings
-from shaberi_dagster.reports.uncertainty import (
+from shaberi_dagster.reports.scores import (
     MOST_RUNS,
+    Replies,
+    RunStatistic,
+    ScoreReport,
+    ScoreRow,
+    TokenRow,
+    grouped,
+)
+from shaberi_dagster.reports.standings import read_standings, with_intervals_in
+from shaberi_dagster.reports.uncertainty import (
     SamplesByRow,
     judge_remarks,
     read_judge_means,
@@ -25,7 +32,7 @@ from shaberi_dagster.reports.uncertainty import (
     read_unfinished,
     version_remarks,
     with_interval,
-    with_intervals,
+    with_intervals_over_runs,
     with_leniency,
 )
 from shaberi_dagster.statistics.intervals import margin_of_error
@@ -85,6 +92,11 @@ class Selection:
         """Whether the roll-up does not have these scores."""
         return bool(self.question_sets) or self.object_scores != "none"
 
+    @property
+    def has_sums(self) -> bool:
+        """Whether rankings have intervals however many runs there are."""
+        return self.over == "questions" and self.object_scores == "none"
+
 
 def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> ScoreReport:
     """The selected scores with their uncertainty, statistics, judges, replies and tokens.
@@ -99,12 +111,16 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> Sco
     ranked, samples = _ranked(catalog, selection)
     run_ids = sorted({row.run_id for row in ranked.rows})
     replies: list[Replies] = []
-    if len(run_ids) <= MOST_RUNS and not selection.of_other_questions:
+    if not (ranked.is_large or selection.of_other_questions):
         judges = list(selection.judges) or None
         ledger = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
         replies = [Replies(**row) for row in ledger]
+    rankings = ranked.rankings
+    if ranked.is_large and selection.has_sums:
+        rankings = with_intervals_in(catalog, rankings, selection.question_sets)
     report = replace(
         ranked,
+        rankings=rankings,
         tokens=[TokenRow(**row) for row in fetch(catalog, "tokens", run_ids=run_ids)],
         ties=read_ties(ranked.rows, samples),
         unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
@@ -119,6 +135,8 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> Sco
 
 def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> ScoreReport:
     """The selected scores and who is best, without statistics over runs, judges, replies and tokens.
+
+    Of more than `MOST_RUNS` runs rankings have no intervals: `standings.with_intervals` reads those of some lines.
 
     Args:
         catalog: The public views, at the time that is selected.
@@ -137,26 +155,23 @@ def _ranked(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> tuple[S
     if not found:
         raise ConfigurationError(_nothing(catalog, selection))
     rows = [ScoreRow(**row) for row in found]
-    remarks = _remarks(selection) + version_remarks(rows)
-    samples: SamplesByRow = {}
-    few = len({row.run_id for row in rows}) <= MOST_RUNS
-    if not few:
-        remarks.append(f"More than {MOST_RUNS} runs: without intervals over questions, ties, leniency and agreement.")
-    if few and selection.object_scores == "none":
-        samples = read_samples(catalog, rows, selection.question_sets)
-        rows = [with_interval(row, samples, selection.over) for row in rows]
-    rankings, not_ranked = read_standings(catalog, rows, samples, selection.over)
     report = ScoreReport(
         policy=selection.null_policy,
         pipeline=selection.pipeline,
         rows=rows,
         over=selection.over,
-        remarks=remarks,
-        rankings=rankings,
-        not_ranked=not_ranked,
         benchmarks=benchmarks_in(catalog),
     )
-    return report, samples
+    remarks = _remarks(selection) + version_remarks(rows)
+    samples: SamplesByRow = {}
+    if report.is_large:
+        intervals = "intervals of ranked lines only, no" if selection.has_sums else "no intervals,"
+        remarks.append(f"More than {MOST_RUNS} runs: {intervals} ties, leniency and agreement.")
+    elif selection.object_scores == "none":
+        samples = read_samples(catalog, rows, selection.question_sets)
+        rows = [with_interval(row, samples, selection.over) for row in rows]
+    rankings, not_ranked = read_standings(catalog, rows, samples, selection.over)
+    return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked), samples
 
 
 def _check_names(catalog: duckdb.DuckDBPyConnection, selection: Selection, found: Sequence[Mapping[str, Any]]) -> None:
@@ -196,14 +211,13 @@ def _with_judges(catalog: duckdb.DuckDBPyConnection, report: ScoreReport) -> Sco
     judges = sorted({row.judge for row in report.rows})
     if len(judges) == 1:
         return report
-    few = len({row.run_id for row in report.rows}) <= MOST_RUNS
-    rows, connected = with_leniency(catalog, report.rows) if few else (report.rows, {})
+    rows, connected = (report.rows, {}) if report.is_large else with_leniency(catalog, report.rows)
     means = read_judge_means(catalog, rows)
     return replace(
         report,
         rows=rows,
         judge_means=means,
-        judge_pairs=read_judge_pairs(catalog, judges) if few else [],
+        judge_pairs=[] if report.is_large else read_judge_pairs(catalog, judges),
         remarks=[*report.remarks, *judge_remarks(rows, means, connected)],
     )
 
@@ -285,7 +299,9 @@ def _with_statistics(
         )
         if (row["model"], row["base_tag"]) in groups
     ]
-    return replace(report, statistics=with_intervals(statistics, samples, run_ids, selection.over), remarks=remarks)
+    return replace(
+        report, statistics=with_intervals_over_runs(statistics, samples, run_ids, selection.over), remarks=remarks
+    )
 
 
 def _unlike(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], pipeline: str) -> str:

@@ -23,6 +23,8 @@ T = TypeVar("T")
 K = TypeVar("K")
 OVERALL = "overall"
 MEAN_OF = "mean of "
+MOST_RUNS = 200
+"""With more runs there are no intervals of each run, ties, leniencies and agreements, which would take seconds."""
 
 
 @dataclass(frozen=True)
@@ -429,6 +431,11 @@ class ScoreReport:
     benchmarks: Mapping[str, Benchmark] = field(default_factory=lambda: ALL_BENCHMARKS)
     rankings: "Sequence[Ranking]" = ()
     not_ranked: "Sequence[NotRanked]" = ()
+
+    @cached_property
+    def is_large(self) -> bool:
+        """Whether there are more than `MOST_RUNS` runs."""
+        return len({row.run_id for row in self.rows}) > MOST_RUNS
 
     @cached_property
     def groups(self) -> list[list[RunMean]]:

@@ -1,17 +1,24 @@
 """Who is best: one line for each model and base tag, ranked among those that were asked and judged alike."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, islice
 from statistics import fmean
 
 import duckdb
 
+from shaberi_dagster.reports.reading import fetch, reported_scales
 from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.scores import ScoreRow, Tie, benchmark_order, grouped, is_number
 from shaberi_dagster.reports.uncertainty import SamplesByRow, ties_among
-from shaberi_dagster.statistics.intervals import Estimate, clustered_mean_interval, mean_of_estimates
+from shaberi_dagster.statistics.intervals import (
+    ClusterSums,
+    Estimate,
+    clustered_mean_interval,
+    interval_of_sums,
+    mean_of_estimates,
+)
 
 _Cell = tuple[str, str, str | None, str | None]
 """What was asked, who judged it, with which prompt, under which settings of passes."""
@@ -180,6 +187,50 @@ def read_standings(
     return ranked, parts + missing
 
 
+def with_intervals(
+    catalog: duckdb.DuckDBPyConnection, standings: Sequence[Standing], question_sets: Sequence[str]
+) -> list[Standing]:
+    """Standings with their intervals over questions, of sums that SQL makes: of very many runs the quick way.
+
+    The intervals are those that single scores give.
+
+    Args:
+        catalog: Where to read.
+        standings: Of one pipeline and null policy.
+        question_sets: Of these sets' benchmarks only their questions.
+    """
+    cells = [(line, row) for line, one in enumerate(standings) for row in one.rows]
+    if not cells:
+        return []
+    scales = reported_scales(catalog)
+    columns = {"run_ids": "run_id", "judges": "judge", "benchmarks": "benchmark", "n_planned": "n_planned"}
+    found = fetch(
+        catalog,
+        "standing_sums",
+        lines=[line for line, _ in cells],
+        **{name: [getattr(row, column) for _, row in cells] for name, column in columns.items()},
+        minimums=[scales[row.benchmark][0] if row.benchmark in scales else None for _, row in cells],
+        pipeline=cells[0][1].pipeline,
+        null_policy=cells[0][1].null_policy,
+        question_sets=list(question_sets),
+    )
+    sums = {
+        (row.pop("line"), benchmark): interval_of_sums(ClusterSums(**row), scales.get(benchmark))
+        for row in found
+        for benchmark in [row.pop("benchmark")]
+    }
+    of_lines = [[sums.get((line, name)) for name in _benchmarks(one.rows)] for line, one in enumerate(standings)]
+    return [replace(one, over_questions=_mean_of(own)) for one, own in zip(standings, of_lines, strict=True)]
+
+
+def with_intervals_in(
+    catalog: duckdb.DuckDBPyConnection, rankings: Sequence[Ranking], question_sets: Sequence[str]
+) -> list[Ranking]:
+    """Rankings of very many runs, with the intervals of all their lines."""
+    lines = iter(with_intervals(catalog, [one for ranking in rankings for one in ranking.standings], question_sets))
+    return [replace(ranking, standings=tuple(islice(lines, len(ranking.standings)))) for ranking in rankings]
+
+
 # --- which runs are one entry ----------------------------------------------------------------------------------------
 
 
@@ -299,8 +350,17 @@ def _estimate(rows: Sequence[ScoreRow], samples: SamplesByRow, over: str) -> Est
         scores = [score for part in known for score in part.scores]
         clusters = [cluster for part in known for cluster in part.clusters(over)]
         estimates.append(clustered_mean_interval(scores, clusters, known[0].scale if known else None))
-    known_estimates = [estimate for estimate in estimates if estimate]
-    return mean_of_estimates(known_estimates) if known_estimates and len(known_estimates) == len(estimates) else None
+    return _mean_of(estimates)
+
+
+def _mean_of(estimates: Sequence[Estimate | None]) -> Estimate | None:
+    """The mean over benchmarks; None when one is not known."""
+    known = [estimate for estimate in estimates if estimate]
+    return mean_of_estimates(known) if known and len(known) == len(estimates) else None
+
+
+def _benchmarks(rows: Iterable[ScoreRow]) -> list[str]:
+    return list(dict.fromkeys(row.benchmark for row in rows))
 
 
 def _means(rows: Iterable[ScoreRow], key: Callable[[ScoreRow], str]) -> dict[str, float]:

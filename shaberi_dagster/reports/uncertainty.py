@@ -30,8 +30,6 @@ K = TypeVar("K")
 FEWEST_CATEGORIES = 10
 """From how many categories on they are taken for a sample of categories."""
 _FEWEST_COMPARED = 2
-MOST_RUNS = 200
-"""With more runs there are no intervals over questions, ties, leniencies and agreements, which would take seconds."""
 
 
 class Samples(NamedTuple):
@@ -124,7 +122,7 @@ def with_interval(row: ScoreRow, samples: SamplesByRow, over: str) -> ScoreRow:
     return replace(row, over_questions=estimate, n_categories=own.n_categories, over_categories=wider)
 
 
-def with_intervals(
+def with_intervals_over_runs(
     statistics: Sequence[RunStatistic],
     samples: SamplesByRow,
     run_ids: Mapping[tuple[str, str], Sequence[str]],

@@ -49,6 +49,27 @@ class Estimate:
     ends: tuple[float, float] | None = None
 
 
+@dataclass(frozen=True)
+class ClusterSums:
+    """What an interval needs of values in clusters.
+
+    Attributes:
+        mean: Of all values.
+        n_values: How many.
+        n_clusters: In how many clusters.
+        squares: The sum over clusters of the square of the sum of the cluster's deviations from the mean.
+        least: The smallest value.
+        most: The largest value.
+    """
+
+    mean: float
+    n_values: int
+    n_clusters: int
+    squares: float
+    least: float
+    most: float
+
+
 def margin_of_error(sd: float | None, n: int) -> float | None:
     """Half the width of the 95 % confidence interval of a mean: t(0.975, n-1) x sd / sqrt(n).
 
@@ -88,6 +109,31 @@ def clustered_mean_interval(
 ) -> Estimate | None:
     """The mean of all values, where values of one cluster (samples of one question) are not independent.
 
+    Args:
+        values: At least one per cluster.
+        clusters: The cluster of each value.
+        bounds: Ends of the scale, for the interval of `interval_of_sums`; None for the t interval.
+        confidence: Between 0 and 1.
+
+    Returns:
+        None for fewer than two clusters.
+    """
+    if not values:
+        return None
+    mean = fmean(values)
+    deviations: dict[Hashable, float] = {}
+    for value, cluster in zip(values, clusters, strict=True):
+        deviations[cluster] = deviations.get(cluster, 0.0) + value - mean
+    squares = math.fsum(deviation**2 for deviation in deviations.values())
+    sums = ClusterSums(mean, len(values), len(deviations), squares, min(values), max(values))
+    return interval_of_sums(sums, bounds, confidence)
+
+
+def interval_of_sums(
+    sums: ClusterSums, bounds: tuple[float, float] | None = None, confidence: float = CONFIDENCE
+) -> Estimate | None:
+    """The mean of values in clusters, of which only sums are known.
+
     Standard error: sqrt(G / (G-1) x sum over clusters of (sum of the cluster's deviations from the mean)²) / N for G
     clusters and N values, with G-1 degrees of freedom (Liang and Zeger 1986; small-sample factor and degrees of
     freedom: Cameron and Miller 2015, "A Practitioner's Guide to Cluster-Robust Inference", section VI). With as many
@@ -100,30 +146,24 @@ def clustered_mean_interval(
     the whole scale, so that equal scores have an interval, too.
 
     Args:
-        values: At least one per cluster.
-        clusters: The cluster of each value.
+        sums: Of the values.
         bounds: Ends of the scale; None for the t interval.
         confidence: Between 0 and 1.
 
     Returns:
         None for fewer than two clusters.
     """
-    mean = fmean(values) if values else 0.0
-    deviations: dict[Hashable, float] = {}
-    for value, cluster in zip(values, clusters, strict=True):
-        deviations[cluster] = deviations.get(cluster, 0.0) + value - mean
-    n = len(deviations)
+    n = sums.n_clusters
     if n < 2:  # noqa: PLR2004
         return None
-    squares = math.fsum(deviation**2 for deviation in deviations.values())
-    standard_error = math.sqrt(n / (n - 1) * squares) / len(values)
+    standard_error = math.sqrt(n / (n - 1) * sums.squares) / sums.n_values
     if bounds is None:
-        return _t_estimate(mean, standard_error, n, n - 1, confidence)
+        return _t_estimate(sums.mean, standard_error, n, n - 1, confidence)
     # Scores outside of the scale are counted as given.
-    ends = min(bounds[0], *values), max(bounds[1], *values)
-    variance = _bounded_variance(mean, standard_error, n, ends, confidence)
-    interval = _bounded_interval(mean, variance, n, ends, _t_quantile(n - 1, confidence))
-    return Estimate(mean, interval, n, standard_error, n - 1, ends)
+    ends = min(bounds[0], sums.least), max(bounds[1], sums.most)
+    variance = _bounded_variance(sums.mean, standard_error, n, ends, confidence)
+    interval = _bounded_interval(sums.mean, variance, n, ends, _t_quantile(n - 1, confidence))
+    return Estimate(sums.mean, interval, n, standard_error, n - 1, ends)
 
 
 def mean_of_estimates(estimates: Sequence[Estimate], confidence: float = CONFIDENCE) -> Estimate:

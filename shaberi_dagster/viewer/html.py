@@ -79,8 +79,12 @@ def about_lake(source: Source, request: FileRequest) -> Contents:
     leaderboard = Ask("/", (*common, *(("tag", one) for one in request.tags)))
     models = list(request.models) or best_models(source, leaderboard)
     chosen = (*common, *(("m", one) for one in models))
-    asks = [leaderboard, *([Ask("/questions", chosen), Ask("/compare", chosen)] if models else [])]
-    return Contents({ask: PAGES[ask.path](source, ask) for ask in asks}, request.n_questions, tags=request.tags)
+    first = PAGES[leaderboard.path](source, leaderboard)
+    others = range(2, first.values["board"].n_pages + 1)
+    asks = [Ask("/", (*leaderboard.items, ("page", str(page)))) for page in others]
+    asks += [Ask("/questions", chosen), Ask("/compare", chosen)] if models else []
+    pages = {leaderboard: first} | {ask: PAGES[ask.path](source, ask) for ask in asks}
+    return Contents(pages, request.n_questions, tags=request.tags)
 
 
 def about_comparison(source: Source, report: ComparisonReport) -> Contents:
@@ -167,7 +171,9 @@ def _linked(section: str, places: Mapping[tuple[str, tuple[tuple[str, str], ...]
 def _key(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """What an address asks for, in whatever order; of a comparison only whose: a file has one of the same models."""
     ask = _asked(text)
-    return ask.path, tuple(sorted(one for one in ask.items if ask.path != "/compare" or one[0] == "m"))
+    return ask.path, tuple(
+        sorted(one for one in ask.items if one != ("page", "1") and (ask.path != "/compare" or one[0] == "m"))
+    )
 
 
 def _asked(text: str) -> Ask:

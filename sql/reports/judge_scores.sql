@@ -1,28 +1,8 @@
--- How often each judge gave which score (whole numbers of the reported scale), and how its scores go with the length of
--- the answers (rank correlation), over plain answers without passes.
-with own as (
-    select judge, benchmark, run_id, question_id, sample_index, score
-    from reported_scores
-    where pipeline = 'baseline'
-      and strategy is null
-      and score is not null
-),
-ranked as (
-    select
-        judge, score,
-        rank() over (partition by judge order by score) as score_rank,
-        rank() over (partition by judge order by characters) as length_rank
-    from own
-    join (select run_id, benchmark, question_id, sample_index, length(answer) as characters from answers) as lengths
-        using (run_id, benchmark, question_id, sample_index)
-),
-lengths as (
-    select judge, round(corr(score_rank, length_rank), 3) as length_correlation
-    from ranked
-    group by judge
-)
-select judge, floor(score)::bigint as score, count(*) as n, any_value(length_correlation) as length_correlation
-from own
-left join lengths using (judge)
+-- How often each judge gave which score (whole numbers of the reported scale), over plain answers without passes.
+select judge, floor(score)::bigint as score, count(*) as n
+from reported_scores
+where pipeline = 'baseline'
+  and strategy is null
+  and score is not null
 group by judge, floor(score)
 order by judge, score

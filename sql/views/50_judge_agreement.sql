@@ -4,17 +4,16 @@
 -- Sums have a fixed order, so that the same scores give the same numbers to the last bit.
 create view judge_agreement as
 with given as (
-    select benchmark, unnest(scores) as a, scores
-    from scores_by_answer
+    select benchmark, unnest(scores) as a, scores, n
+    from score_patterns
     where n_judges > 1
 ),
 pairs as (
-    select benchmark, a, unnest(scores) as b
+    select benchmark, a, unnest(scores) as b, n
     from given
 ),
--- Scores are few different numbers: counted once, the pairs of a million answers are some thousand rows.
 counted as (
-    select a.judge as judge_a, b.judge as judge_b, benchmark, a.score as score_a, b.score as score_b, count(*) as n
+    select a.judge as judge_a, b.judge as judge_b, benchmark, a.score as score_a, b.score as score_b, sum(n)::bigint as n
     from pairs
     where a.judge < b.judge
     group by all

@@ -1,18 +1,43 @@
 -- How much higher than its peers a judge scores: its mean difference, on the reported scale, from the mean of all
 -- judges of the same answer, itself included; only answers with two judges or more count. Benchmark overall: all
 -- answers together. mean_judges tells how many judges that mean is over.
+-- Sums have a fixed order, so that the same scores give the same numbers to the last bit.
 create view judge_leniency as
-with differences as (
-    select benchmark, unnest(scores) as given, mean, n_judges
-    from scores_by_answer
+with by_judge as (
+    select benchmark, unnest(scores) as own, mean, n_judges, n
+    from score_patterns
     where n_judges > 1
+),
+given as (
+    select own.judge as judge, benchmark, own.score - mean as difference, n_judges, n
+    from by_judge
+),
+everywhere as (
+    from given
+    union all by name
+    select * replace ('overall' as benchmark)
+    from given
+),
+differences as (
+    select judge, benchmark, difference, n_judges, sum(n) as n
+    from everywhere
+    group by all
+),
+means as (
+    select
+        judge, benchmark, sum(n * difference order by difference, n_judges) / sum(n) as mean_difference,
+        sum(n)::bigint as n_answers, sum(n * n_judges) / sum(n) as mean_judges
+    from differences
+    group by all
+),
+spreads as (
+    select
+        judge, benchmark,
+        sum(n * (difference - mean_difference) ** 2 order by difference, differences.n_judges) as squares
+    from differences
+    join means using (judge, benchmark)
+    group by all
 )
-select
-    given.judge as judge,
-    coalesce(benchmark, 'overall') as benchmark,
-    avg(given.score - mean) as mean_difference,
-    stddev_samp(given.score - mean) as sd,
-    count(*) as n_answers,
-    avg(n_judges) as mean_judges
-from differences
-group by grouping sets ((given.judge, benchmark), (given.judge));
+select judge, benchmark, mean_difference, sqrt(squares / nullif(n_answers - 1, 0)) as sd, n_answers, mean_judges
+from means
+join spreads using (judge, benchmark);

@@ -12,6 +12,7 @@ from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER, FileJournal
 from shaberi_dagster.llm.limiter import LimitChange
 from shaberi_dagster.llm.types import Call, Usage
 from shaberi_dagster.reports.run_progress import read_run
+from shaberi_dagster.runs.spec import JudgeSpec
 from tests.kept_lake.contents import ARCHIVE
 
 pytestmark = pytest.mark.integration
@@ -108,6 +109,24 @@ def test_scores_and_cost_of_calls_that_are_on_their_way_count(warehouse):
     assert second.scores == {("judge-a", "rakuda"): {2: 1, 4: 4, 7: 1}}
     assert (first.cost_usd - before.cost_usd, second.cost_usd - before.cost_usd) == (0.5, 1.0)
     assert first.calls_without_price - before.calls_without_price == 1
+
+
+def test_settings_of_judges_are_read_once_however_many_calls_there_are(warehouse, monkeypatch):
+    path = warehouse / JOURNAL_FOLDER / f"{RUN}.judgements.jsonl"
+    read = []
+    monkeypatch.setattr(
+        JudgeSpec, "model_validate", lambda one, own=JudgeSpec.model_validate: read.append(one) or own(one)
+    )
+    try:
+        with FileJournal.open(path, RUN, "judgements") as journal:
+            for number in range(9):
+                journal.append(call(number, model="judge-a", content="FINAL SCORE: 9"), LABELS)
+            scores = progress(warehouse).scores
+    finally:
+        path.unlink()
+
+    assert scores["judge-a", "rakuda"][9] == 9
+    assert [one["model"] for one in read] == ["judge-a"]
 
 
 def test_calls_of_another_host_are_counted(warehouse, database, monkeypatch):

@@ -628,7 +628,7 @@ def test_of_very_many_runs_only_the_scores_are_shown(read):
 
     report = read(rows, tables={"scores": scored([1.0, 2.0], "m0")})
 
-    assert report.remarks == ["More than 200 runs: without intervals over questions, ties, leniency and agreement."]
+    assert report.remarks == ["More than 200 runs: intervals of ranked lines only, no ties, leniency and agreement."]
     assert {row.over_questions for row in report.rows} == {None}
 
 

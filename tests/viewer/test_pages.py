@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
@@ -17,9 +18,12 @@ from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.question_grid import GridRequest, read_question_grid
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.viewer.web.pages import PAGES
+from shaberi_dagster.viewer.web import pages
+from shaberi_dagster.viewer.web.ask import Ask
+from shaberi_dagster.viewer.web.pages import PAGES, Source
+from shaberi_dagster.viewer.web.templates import render
 from tests.legacy.trees import LegacyTree, rows_of
-from tests.viewer.site import make_lake, served
+from tests.viewer.site import Reply, make_lake, served
 
 pytestmark = pytest.mark.integration
 
@@ -291,6 +295,19 @@ def test_the_pages_do_not_load_dagster():
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
     assert done.stdout == "[]\n"
+
+
+def test_of_very_many_judgements_how_scores_go_with_length_is_a_click_away(site, warehouse, monkeypatch):
+    at_once = site.get("/judges").text
+    monkeypatch.setattr(pages, "_MOST_LENGTHS", 10)
+    with closing(open_catalog(warehouse)) as catalog:
+        asks = Ask("/judges"), Ask("/judges", (("lengths", "yes"),))
+        without, asked = (render(PAGES["/judges"](Source(catalog, warehouse), ask), ask) for ask in asks)
+
+    assert "<th>with length</th>" not in without
+    assert 'href="/judges?lengths=yes"' in without
+    assert rows_of_table(Reply(200, None, asked)) == rows_of_table(Reply(200, None, at_once))
+    assert [cells[6] for cells in rows_of_table(Reply(200, None, asked))] == ["-0.46", "-0.23"]
 
 
 def test_without_decisions_it_is_said_how_to_make_one(site):

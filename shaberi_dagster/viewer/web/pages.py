@@ -18,6 +18,7 @@ from shaberi_dagster.reports.comparison import ComparisonReport, ComparisonReque
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.decision import DecisionReport, read_decision
 from shaberi_dagster.reports.ensemble import read_stored_report
+from shaberi_dagster.reports.leaderboard import read_leaderboard
 from shaberi_dagster.reports.question import Answer
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
 from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch
@@ -47,6 +48,7 @@ class Source(NamedTuple):
 
 Page = Callable[[Source, Ask], Shown]
 _ROWS = 100
+_MOST_LENGTHS = 50_000
 _TEXTS = ("answers", "questions", "judgements")
 
 
@@ -70,16 +72,14 @@ def _selection(ask: Ask) -> Selection:
 
 def leaderboard(source: Source, ask: Ask) -> Shown:
     """Who is best among models that were asked and judged alike."""
-    report = read_rankings(source.catalog, _selection(ask))
-    text = ask.one("text").casefold()
-    lines = [(ranking, list(zip(ranking.ranks, ranking.standings, strict=True))) for ranking in report.rankings]
+    page = ask.number("page", 1, least=1)
+    board = read_leaderboard(source.catalog, _selection(ask), name=ask.one("text"), page=page)
     return Shown(
         "leaderboard.html",
-        "Leaderboard",
+        "Leaderboard" if page == 1 else f"Leaderboard, page {page}",
         {
-            "report": report,
-            "shown": [(ranking, [one for one in own if text in one[1].model.casefold()]) for ranking, own in lines],
-            "not_ranked": [one for one in report.not_ranked if text in one.model.casefold()],
+            "board": board,
+            "report": board.report,
             "policies": POLICIES,
             "choices": {
                 name: [row["name"] for row in own]
@@ -161,9 +161,13 @@ def run(source: Source, ask: Ask) -> Shown:
     return Shown("run.html", f"{run_row['model']} {run_row['run_tag']}", {"progress": progress, "live": progress.live})
 
 
-def judges(source: Source, ask: Ask) -> Shown:  # noqa: ARG001
-    """How judges agree, how lenient they are, which scores they give, and whether they like length."""
+def judges(source: Source, ask: Ask) -> Shown:
+    """How judges agree, how lenient they are, which scores they give, and whether they like length.
+
+    Of very many judgements length is read when it is asked for, as that takes longer than all the rest.
+    """
     facts = fetch(source.catalog, "judge_facts")
+    with_lengths = ask.one("lengths") == "yes" or sum(row["n_judgements"] for row in facts) <= _MOST_LENGTHS
     names = [row["judge"] for row in facts]
     pairs = {(row["judge_a"], row["judge_b"]): row for row in fetch(source.catalog, "judge_pairs", judges=names)}
     scores = grouped(fetch(source.catalog, "judge_scores"), lambda row: row["judge"])
@@ -175,7 +179,9 @@ def judges(source: Source, ask: Ask) -> Shown:  # noqa: ARG001
             "facts": facts,
             "names": names,
             "pairs": pairs | {(b, a): row for (a, b), row in pairs.items()},
-            "lengths": {name: own[0]["length_correlation"] for name, own in scores},
+            "lengths": {row["judge"]: row["length_correlation"] for row in fetch(source.catalog, "judge_lengths")}
+            if with_lengths
+            else None,
             "scores": {name: {row["score"]: row["n"] for row in own} for name, own in scores},
             "drift": drift,
         },

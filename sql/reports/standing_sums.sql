@@ -1,0 +1,50 @@
+-- What intervals need of the single scores of some lines of rankings (runs and judges put together): for each line and
+-- benchmark the mean of all scores, and the sum over questions of the square of the sum of its deviations from it.
+with cells as (
+    select
+        unnest($lines) as line, unnest($run_ids) as run_id, unnest($judges) as judge, unnest($benchmarks) as benchmark,
+        unnest($n_planned) as n_planned, unnest($minimums) as minimum
+),
+chosen as (
+    select distinct benchmark, question_id
+    from questions
+    where list_contains($question_sets, question_set)
+),
+given as (
+    select
+        line, run_id, judge, benchmark, n_planned, minimum, question_id as question,
+        coalesce(score, case when $null_policy = 'zero' then minimum end) as score
+    from reported_scores
+    join cells using (run_id, judge, benchmark)
+    where pipeline = $pipeline
+      and strategy is null
+      and ((benchmark, question_id) in (from chosen) or benchmark not in (select benchmark from chosen))
+),
+-- A planned sample without a row is a missing score as well; of which question it is does not matter.
+without_row as (
+    select line, benchmark, unnest(range(n_planned - count(*)))::varchar as question, minimum as score
+    from given
+    where $null_policy = 'zero'
+    group by line, run_id, judge, benchmark, n_planned, minimum
+),
+by_question as (
+    select line, benchmark, question, sum(score) as total, count(*) as n, min(score) as least, max(score) as most
+    from (
+        select line, benchmark, question, score from given
+        union all
+        from without_row
+    )
+    where score is not null
+    group by all
+),
+means as (
+    select line, benchmark, sum(total order by question) / sum(n) as mean
+    from by_question
+    group by all
+)
+select
+    line, benchmark, mean, sum(n)::bigint as n_values, count(*) as n_clusters,
+    sum((total - n * mean) ** 2 order by question) as squares, min(least) as least, max(most) as most
+from by_question
+join means using (line, benchmark)
+group by all

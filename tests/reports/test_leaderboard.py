@@ -1,0 +1,125 @@
+"""The leaderboard page by page, with the intervals that single scores give."""
+
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from shaberi_dagster.lake.catalog import open_catalog, write_catalog
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports import scores
+from shaberi_dagster.reports.leaderboard import read_leaderboard
+from shaberi_dagster.reports.score_reading import Selection, read_scores
+from shaberi_dagster.viewer.html import FileRequest, about_lake, write_html
+from shaberi_dagster.viewer.web.ask import Ask
+from shaberi_dagster.viewer.web.pages import PAGES, Source
+from shaberi_dagster.viewer.web.templates import render
+
+pytestmark = pytest.mark.integration
+
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
+MULTIPLIERS = {"tengu": 1.0, "elyza": 2.0}
+
+
+@pytest.fixture
+def catalog(settings):
+    """Opens the catalog of a lake with these scores: by model and run number, benchmark and judge, a list a question."""
+
+    def made(given):
+        metrics, rows = [], []
+        for (model, number, benchmark, judge), questions in given.items():
+            tag = f"t-run{number}" if number else "t"
+            own = {"run_id": f"{model}@@{tag}", "model": model, "run_tag": tag, "benchmark": benchmark, "judge": judge}
+            own |= {"question_set": f"{benchmark}@5", "pipeline": "baseline", "created_at": NOW}
+            found = [score for samples in questions for score in samples]
+            known = [score for score in found if score is not None]
+            counts = {"n_planned": len(found) + 1, "n_scored": len(known), "n_failed": 1, "n_excluded": 0}
+            metrics += [
+                own
+                | {"base_tag": "t", "run_number": number, "score": MULTIPLIERS[benchmark] * sum(known) / len(known)}
+                | {"null_policy": policy, "reported_multiplier": MULTIPLIERS[benchmark]}
+                | counts
+                for policy in ("legacy", "zero")
+            ]
+            rows += [
+                own
+                | {"question_id": f"q{place}", "sample_index": index, "answer_hash": f"{model}{tag}{place}{index}"}
+                | {"score": score, "status": "error" if score is None else "ok"}
+                for place, samples in enumerate(questions)
+                for index, score in enumerate(samples)
+            ]
+        asked = [
+            {"benchmark": "tengu", "question_set": "tengu@2", "question_set_sha256": "", "question_id": f"q{place}"}
+            | {"position": place, "question": "?", "created_at": NOW}
+            for place in (1, 2)
+        ]
+        lake = Lake(settings.warehouse)
+        for table, contents in {"metrics": metrics, "scores": rows, "questions": asked}.items():
+            lake.append(table, pl.DataFrame(contents, infer_schema_length=None))
+        write_catalog(lake)
+        return closing(open_catalog(settings.warehouse))
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [Selection(), Selection(null_policy="zero"), Selection(question_sets=["tengu@2"])],
+    ids=["legacy", "zero", "questions"],
+)
+def test_intervals_of_very_many_runs_are_those_of_their_single_scores(selection, catalog, monkeypatch):
+    shifts = {"m": 0.0, "n": 1.25}
+    given = {
+        (model, number, benchmark, judge): [
+            [3.0 + shift + place / 3, None if judge == "b" and place == 2 else 4.1 + place] for place in range(5)
+        ]
+        for model, shift in shifts.items()
+        for number in (1, 2)
+        for benchmark in MULTIPLIERS
+        for judge in "ab"
+    }
+    given["n", 1, "tengu", "a"][1] = [12.0, 9.0]
+    with catalog(given) as own:
+        few = read_scores(own, selection)
+        monkeypatch.setattr(scores, "MOST_RUNS", 0)
+        many, board = read_scores(own, selection), read_leaderboard(own, selection)
+
+    expected = [one.over_questions for ranking in few.rankings for one in ranking.standings]
+    assert len(expected) == 2
+    for shown in (
+        [one.over_questions for ranking in many.rankings for one in ranking.standings],
+        [one.over_questions for _, lines in board.shown for _, one in lines],
+    ):
+        for estimate, own_estimate in zip(expected, shown, strict=True):
+            for name in ("value", "standard_error", "n", "degrees_of_freedom", "ends"):
+                assert getattr(own_estimate, name) == pytest.approx(getattr(estimate, name), abs=1e-12), name
+            assert own_estimate.interval.lower == pytest.approx(estimate.interval.lower, abs=1e-12)
+            assert own_estimate.interval.upper == pytest.approx(estimate.interval.upper, abs=1e-12)
+    assert {row.over_questions for row in many.rows} == {None}
+
+
+def test_many_models_stand_on_several_pages_each_line_with_its_interval(catalog):
+    given = {
+        (f"m{number:03}", None, "tengu", "a"): [[9 - number / 50], [8 - number / 50], [9.0]] for number in range(205)
+    }
+    with catalog(given) as own:
+        file = write_html(Source(own, Path()), about_lake(Source(own, Path()), FileRequest(n_questions=0)), NOW)
+        pages = [read_leaderboard(own, Selection(), page=page) for page in (1, 2, 3)]
+        found = read_leaderboard(own, Selection(), name="M20")
+        html = [render(PAGES["/"](Source(own, Path()), ask), ask) for ask in (Ask("/"), Ask("/", (("page", "3"),)))]
+
+    lines = [one for page in pages for _, own_lines in page.shown for one in own_lines]
+    assert [rank for rank, _ in lines] == list(range(1, 206))
+    assert [len(own_lines) for page in pages for _, own_lines in page.shown] == [100, 100, 5]
+    assert all(one.over_questions.interval.lower < one.mean < one.over_questions.interval.upper for _, one in lines)
+    assert [(rank, one.model) for _, own_lines in found.shown for rank, one in own_lines] == [
+        (201 + number, f"m20{number}") for number in range(5)
+    ]
+    assert 'href="/?page=2" data-key="n"' in html[0]
+    assert "page 3 of 3" in html[1]
+    assert [one.count("95 % interval ") for one in html] == [100, 5]
+    assert [f'href="#page-{place}" data-key="{key}"' in file for place, key in ((1, "n"), (2, "n"), (0, "p"))] == [
+        True
+    ] * 3
