@@ -12,11 +12,12 @@ _LEAD_IN = r"(?:^|(?<=[.!?。:]\s)|(?<=。))[^\d$\\=\n.:]{0,80}?"
 _NOUN = (
     rf"(?:{_LEAD_IN}(?i:\b(?:answers?|final result|correct (?:result|value|solution|number|expression))\b"
     r"|答え|解答|回答|正解|答案|最終結果)"
-    r"|^[^\w\n]{0,20}(?:(?i:result|solution)(?=[*_ ]{0,4}:)|A(?=\s?:)))"
+    r"|^[^\w\n]{0,20}(?:(?i:result|solution|ans)(?=[*_ ]{0,4}:)|A(?=\s?:)))"
 )
 _MARKER = re.compile(
     rf"{_NOUN}(?:\s+(?i:to|for|of|in|as|here)\b[^.:=\n,$]{{0,60}}?)?[ \t*_】\]]{{0,9}}"
-    r"(?:(?i:\b(?:is|are|was|equals|(?:would|must|should|will) be)\b)|[:=]|[-–—](?=\s)|→|は|(?<=】)|(?<=\])|为|是)"
+    r"(?:(?i:\b(?:is|are|was|equals|(?:would|must|should|will) be"
+    r"|(?:comes|works|turns) out (?:to be|to|as|at)|amounts to)\b)|[:=]|[-–—](?=\s)|→|は|(?<=】)|(?<=\])|为|是)"
     r"[ \t*_:]{0,9}"
     r"(?:(?i:therefore|thus|simply|then|clearly|exactly|equal to|given by|approximately|about)\b[ ,:]{0,3}){0,4}",
     re.MULTILINE,
@@ -40,13 +41,18 @@ _REVERSED = re.compile(
     r"(?:(?:final|correct|right|required) )*(?:answer|solution)\b",
     re.MULTILINE | re.IGNORECASE,
 )
+_ROW = re.compile(
+    r"^\|[^\w|\n]{0,9}(?:(?i:(?:final )?(?:answer|result))|答え|解答|回答|正解)[^\w|\n]{0,9}"
+    r"\|(?P<said>[^|\n]+)\|[ \t]*$",
+    re.MULTILINE,
+)
 _NOT_THIS = re.compile(
     r"(?:not|n't|no|neither|wrong|incorrect|correct|right|in the|as follows|given|found)\b", re.IGNORECASE
 )
 _TAKEN_BACK = re.compile(
     r"(?:^|(?<=[.!?。…\n])\s{0,3})[^\w\n]{0,9}(?:(?:oh|hmm|but|no),? )?"
     r"(?:wait|no[,.]? (?=(?:wait|actually|that|it|i|sorry|hmm)\b)"
-    r"|actually[ ,]+(?=(?:no|i|it|that|the answer)\b)|actually,|correction|scratch that|sorry|oops"
+    r"|no, (?=[-$]?\d)|actually[ ,]+(?=(?:no|i|it|that|the answer)\b)|actually,|correction|scratch that|sorry|oops"
     r"|on (?:second thought|reflection)|(?:that|this) (?:is|was) (?:wrong|incorrect|not right)"
     r"|i (?:made|was) (?:an? )?(?:error|mistake|mistaken|wrong)|i mean|訂正|いや|間違え)",
     re.IGNORECASE,
@@ -54,8 +60,10 @@ _TAKEN_BACK = re.compile(
 _CONFIRMED = re.compile(
     r"\b(?:yes|correct|right|holds|confirm\w*|verif\w+|matches|consistent|same|fine)\b|正しい", re.IGNORECASE
 )
+_BEFORE_A_CORRECTION = re.compile(r"(?:[ ,.:;!–—]|-(?![\d$.]))*")
 CHECKS = re.compile(r"\b(?:verif\w+|check\w*)\b|検算|確認", re.IGNORECASE)
 _MOST_PLACES = 20
+_UNDERLINE = re.compile(r"^[-=]{3,}[ \t]*\n")
 _OPENS = re.compile(r"^\s*(?:\$\$|\\\[|\\begin\{(?:align|equation|gather)\*?\})\s*$")
 _CLOSES = re.compile(r"(?:\$\$|\\\]|\\end\{(?:align|equation|gather)\*?\})\s*[.。]?\s*$")
 
@@ -86,7 +94,7 @@ def announcements(text: str) -> Iterator[str]:
     places: list[tuple[int, str | None]] = [
         (match.end(), None) for pattern in (_MARKER, _HEADING) for match in pattern.finditer(text)
     ]
-    places += [(match.end(), match["said"]) for match in _REVERSED.finditer(text)]
+    places += [(match.end(), match["said"]) for pattern in (_REVERSED, _ROW) for match in pattern.finditer(text)]
     if (last := _CONCLUDING.search(text, max(len(text) - 600, 0))) and not CHECKS.search(text[-600:]):
         places.append((last.end(), last["said"]))
     for at, said in sorted(places, key=lambda place: place[0], reverse=True)[:_MOST_PLACES]:
@@ -106,7 +114,7 @@ def in_force(text: str) -> str:
     *_, last = (None, *_TAKEN_BACK.finditer(text))
     if last is None or _CONFIRMED.search(text, last.end()) or not re.search(r"\w", text[last.end() :]):
         return text
-    return text[last.end() :].lstrip(" ,.:;!-–—")
+    return _BEFORE_A_CORRECTION.sub("", text[last.end() :], count=1)
 
 
 def _following(text: str, at: int) -> str:
@@ -115,7 +123,7 @@ def _following(text: str, at: int) -> str:
         if not _OPENS.match(line):
             return line.strip(" *_:\t")
         rest = f"{line}\n{rest}"
-    lines = [one.strip() for one in rest.lstrip("\n ").split("\n")[:40]]
+    lines = [one.strip() for one in _UNDERLINE.sub("", rest.lstrip("\n ")).split("\n")[:40]]
     if lines and _OPENS.match(lines[0]):
         end = next((index for index, one in enumerate(lines[1:], 1) if _CLOSES.search(one)), 0)
         return " ".join(lines[: end + 1])

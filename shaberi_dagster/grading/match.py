@@ -51,7 +51,7 @@ class MatchGrader(Grader):
     """
 
     name = "rule:match"
-    version = 2
+    version = 3
 
     def extract(self, answer: str, item: GradedQuestion) -> str | None:  # noqa: ARG002 - the question is not needed
         """The final answer as it is said; None if there is none that is clear."""

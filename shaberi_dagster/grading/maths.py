@@ -39,14 +39,14 @@ _LEAD_IN = re.compile(r"(?:so|thus|therefore|hence|then|and|simply)\b[,:]?\s*(?:
 _STATING = re.compile(
     r"(?:\b(?:is|are|equals|be|was)\b|[=:]|は)\s*(?:(?:therefore|thus|simply|exactly|equal to|only)\s)?"
 )
-_SENTENCE_END = re.compile(r"[.。!]\s|。")
+_SENTENCE_END = re.compile(r"(?:[.。]|(?<!\\)!)\s|。")
 _COUNTED = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)\s*[぀-ヿ一-鿿]{1,4}")
 _OPENS_DISPLAY = re.compile(r"\$\$|\\\[")
 _EXPLAINS = re.compile(
     r"\W*(?:explanation|reason\w*|because|here|since|justification|work|details|説明|理由)\b", re.IGNORECASE
 )
 _ASIDE = re.compile(
-    r"[.。!]\s|;\s|\n|,?\s+(?:because|since|which|as|so|where|when|if|by|using|for|with|that is|i\.e\.)\s"
+    r"(?:[.。]|(?<!\\)!)\s|;\s|\n|,?\s+(?:because|since|which|as|so|where|when|if|by|using|for|with|that is|i\.e\.)\s"
     r"|\s\((?=[a-zA-Z]{2})|です|となります"
 )
 _COMMAND = re.compile(
@@ -58,6 +58,7 @@ _FUNCTIONS = frozenset(
 )
 _NAMED = re.compile(r"(?!\w+(?:ed|ing|ly)\b)\(?[A-Za-z][A-Za-z'-]*\)?(?: [A-Za-z][A-Za-z'-]*){0,2}")
 _BARE_LATEX = re.compile(r"\\(?:[dt]?frac|sqrt|pi|begin|left|cdot|times|infty)\b|[\w)]\^\{?[\d({-]")
+_ONE_ROW = re.compile(r"\\begin\{((?:align|equation|gather)\*?)\}((?:(?!\\\\|&|\\end)[\s\S]){1,2000})\\end\{\1\}")
 _ALIGNED = re.compile(r"\\begin\{(align|equation|gather)(\*?)\}.+?\\end\{\1\2\}")
 _CUT_BEFORE = re.compile(r"(?:[{^_√|]|\\[a-zA-Z]+|[(\[][^()\[\]a-zA-Z]*,)\s*$")
 _CUT_AFTER = re.compile(r"\s*(?:[}^_|√!π]|\\[a-zA-Z]+|,[^()\[\]]*[)\]])")
@@ -128,11 +129,11 @@ class MathGrader(Grader):
     """
 
     name = "rule:math"
-    version = 2
+    version = 3
 
     def extract(self, answer: str, item: GradedQuestion) -> str | None:
         """The final answer as it is said; None if there is none that is clear."""
-        text = in_force(own_part(readable(answer)))
+        text = _ONE_ROW.sub(r"$$\2$$", in_force(own_part(readable(answer))))
         said = _last_boxes(text) or next(filter(None, map(read, announcements(text))), None)
         if said := said or _alone(text) or _closing(text):
             return said
@@ -202,7 +203,7 @@ def _closing(text: str) -> str | None:
     last = plain(text.rpartition("\n\n")[2])
     spans = list(_DELIMITED.finditer(last))
     around = _DELIMITED.sub("", last)
-    if len(spans) != 1 or "\n" in last.strip() or re.search(r"\d", around) or CHECKS.search(around):
+    if len(spans) != 1 or "\n" in around.strip() or re.search(r"\d", around) or CHECKS.search(around):
         return None
     content = next(group for group in spans[0].groups() if group is not None)
     said = _answer_side(content.strip())
@@ -217,7 +218,9 @@ def read(passage: str) -> str | None:
     hidden = _DELIMITED.sub(lambda span: "\0" * len(span[0]), passage)
     sentence = _SENTENCE_END.split(hidden, maxsplit=1)[0]
     stating = list(_STATING.finditer(sentence))
-    return _directly(passage[stating[-1].end() : len(sentence)]) if stating else None
+    verbs = [verb for verb in stating if not verb[0].startswith("=")]  # an equation may be the answer itself
+    said = (_directly(passage[verb.end() : len(sentence)]) for verb in (*verbs[-1:], *stating[-1:]))
+    return next(filter(None, said), None)
 
 
 def _directly(passage: str) -> str | None:
@@ -237,7 +240,9 @@ def _directly(passage: str) -> str | None:
         return said if _ENDS.match(rest) else None
     for part in (passage, _ASIDE.split(passage, maxsplit=1)[0]):
         expression = part.rstrip(" .。,;!").removesuffix("です").strip()
-        if is_expression(expression):
+        if is_expression(expression) and not (
+            part != passage and _NAMED.fullmatch(part) and _DELIMITED.search(passage)
+        ):
             return _answer_side(expression) or None
     counted = _COUNTED.fullmatch(passage.rstrip(" 。.").removesuffix("です"))
     return counted[1] if counted else None

@@ -14,8 +14,8 @@ _LATEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mathsf|mathit)\b\s*|[{}$]|\
 _OPTION_LINE = re.compile(r"^\s*[(\[]?([A-M])[.):\]]\s*(\S.*)$", re.MULTILINE)
 
 _NOUN = (
-    r"(?:(?i:\b(?:answer|option|choice|completion|continuation|ending|letter|response|selection|conclusion|candidate|match|statement|fit)\b)"
-    r"|答え|解答|回答|正解|選択肢|答案|选项)"
+    r"(?:(?i:\b(?:answer|option|choice|completion|continuation|ending|letter|response|selection|conclusion|candidate|match|statement|fit|pick|decision)\b)"
+    r"|答え|正しいの|解答|回答|正解|選択肢|答案|选项)"
 )
 _FILLER = (
     r"(?:\s*(?i:the|therefore|thus|clearly|definitely|probably|most likely|likely|indeed|actually|then|correct|best"
@@ -32,6 +32,7 @@ _IS_CORRECT = (
     r"(?!\s+(?i:if|only if|when|but|that|about|in|to))"
 )
 _BEGINS = r"(?:^|[.,;:!?(\[]|\b(?i:option|choice|answer|that|so|and|thus|hence|therefore|while|but|think|believe)\b)"
+_CHOOSES = r"(?i:\b(?:choose|chose|choosing|pick|picked|select|selected|go with|going with|opt for|settled? on)\b)"
 _MENTIONS = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
@@ -40,9 +41,9 @@ _MENTIONS = tuple(
         r"^[^\w\n]{0,20}(?i:answer|final answer|correct answer)\s*[:\-]?\s*\(?(?P<letter>[A-Ma-m])\)?\.?\s*$",
         rf"^[^\w\n]{{0,20}}(?i:option|choice|選択肢|选项){_LETTER}\W*$",
         rf"(?:答え|解答|回答|正解)[】\]]\s*{_LETTER}",
-        rf"(?i:\b(?:choose|chose|choosing|pick|picked|select|selected|go with|going with|opt for)\b){_FILLER}{_LETTER}",
+        rf"{_CHOOSES}{_FILLER}{_LETTER}",
         rf"(?i:\b(?:leaves|leaving)(?: us)?(?: only)?(?: with)?\b){_FILLER}{_LETTER}",
-        rf"(?i:\b(?:therefore|thus|hence|so)\b),?(?:\s+(?i:it is|it's))?{_FILLER}{_LETTER}(?=\s*(?:$|[.,!]))",
+        rf"(?i:\b(?:therefore|thus|hence|so)\b),?(?:\s+(?i:it is|it's))?{_FILLER}{_LETTER}(?=\s*(?:$|[.,!]|it is\b))",
         rf"(?i:\bnot\s+(?:option\s+)?)\(?[A-M]\)?,?\s+(?i:but(?: rather)?(?:\s+option)?){_LETTER}",
         rf"(?i:\bit (?:is|(?:has to|must|should|would|can only) be)\b){_FILLER}{_LETTER}(?=\s*(?:$|[.,!;:]|because\b))",
         rf"{_BEGINS}{_LETTER}{_IS_CORRECT}",
@@ -59,11 +60,11 @@ _CORRECTED = re.compile(r"(?<![\w'’])\(?([A-M])\)?(?=[.,!:)]|\s*$|\s*\n)")
 _ALSO = re.compile(r"\s*(?:and|or|&|/|,|と|か|または)\s*(?:option\s+)?\(?([A-M])\)?(?![\w'’])")
 _PRONOUN_OR_ARTICLE = "AI"
 _ENDS_A_LETTER = re.compile(
-    r"[\"'”’」』)\]>]|\s*(?:$|[.,:;!?=(\n。、-]|–|—)|\s*(?:because|since|as|due|for|based|given|is|would|and|or)\b"
-    r"|\s*[が-んア-ン]"
+    r"[\"'”’」』)\]>]|\s*(?:$|[.,:;!?=(\n。、-]|–|—)|\s*(?:because|since|as|due|for|based|given|is|it is|would|and|or)"
+    r"\b|\s*[が-んア-ン]"
 )
 _WORD = re.compile(r"\w+")
-_LETTER_ONLY = re.compile(r"^\W*(?P<letter>[A-Ma-m])\W*$")
+_LETTER_ONLY = re.compile(r"^\W*(?P<letter>[A-Ma-m])(?:\W*| \([^()]*\)\W*)$")
 
 _POINTED_AT = re.compile(r"(?:=>|→|⇒)\s*\(?(?P<letter>[A-M])\)?\W*$")
 
@@ -82,7 +83,7 @@ class ChoiceGrader(Grader):
     """
 
     name = "rule:mcq"
-    version = 2
+    version = 3
 
     def extract(self, answer: str, item: GradedQuestion) -> str | None:
         """The final answer as it is said; None if there is none that is clear."""

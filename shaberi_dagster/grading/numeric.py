@@ -26,20 +26,26 @@ _SCALE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10*
 _SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
 seventeen eighteen nineteen"""
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_WORDS = {word: value for value, word in enumerate(re.findall(r"\w+", _SMALL))} | {"dozen": 12}
+_WORDS = {word: value for value, word in enumerate(re.findall(r"\w+", _SMALL))}
 _WORDS |= {word: 10 * tens for tens, word in enumerate(re.findall(r"\w+", _TENS), 2)}
-NUMBER_WORDS = {word: str(value) for word, value in _WORDS.items() if word != "dozen"}
+NUMBER_WORDS = {word: str(value) for word, value in _WORDS.items()}
 """Digits of the numbers that are one word, `zero` to `ninety`."""
-_FACTORS = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9}
-_WORD = "|".join(sorted((*_WORDS, *_FACTORS), key=len, reverse=True))
+_FACTORS = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9}
+_PARTS = "half third quarter fifth sixth seventh eighth ninth tenth"
+_DENOMINATORS = {word: value for value, word in enumerate(re.findall(r"\w+", _PARTS), 2)} | {"halve": 2, "fourth": 4}
+_PART = rf"(?:{'|'.join(_DENOMINATORS)})s?\b"
+_WORD = rf"(?:{'|'.join(sorted((*_WORDS, *_FACTORS), key=len, reverse=True))})\b(?![\s-]+{_PART})"
+_FRACTION = rf"(an?(?=\s+(?:half|quarter)\b)|one|two|three|four|five|six|seven|eight|nine)[\s-]+({_PART})"
 _WORD_NUMBER = re.compile(
-    rf"(?:\b(minus|negative)\s+)?\b((?:{_WORD})(?:(?:[\s-]+|\s+and\s+)(?:{_WORD}))*)\b(\s+and\s+a\s+half\b)?",
+    rf"(?:\b(?P<sign>minus|negative)\s+)?\b(?:(?P<halved>half\s+an?\s+)?"
+    rf"(?P<whole>{_WORD}(?:(?:[\s-]+|\s+and\s+){_WORD})*)(?:\s+and\s+{_FRACTION})?|{_FRACTION})",
     re.IGNORECASE,
 )
 
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|。")
 _LATEX_SPACE = re.compile(r"\\[,!;: ]|~|\\q?quad\b")
 _LATEX_TEXT = re.compile(r"\\(?:text|mathrm|mathbf|mbox|textbf|bf|rm)\s*\{([^{}]*)\}")
+_APOSTROPHE = re.compile(r"(?<=\d)['’](?=\d{3}(?!\d))")
 _BOLD = re.compile(r"\*\*(.+?)\*\*", re.DOTALL)
 _ASIDE = re.compile(r"\([^()]*\)")
 _GIVEN = re.compile(
@@ -68,7 +74,7 @@ class NumericGrader(Grader):
     """
 
     name = "rule:numeric"
-    version = 2
+    version = 3
 
     def extract(self, answer: str, item: GradedQuestion) -> str | None:
         """The final answer as it is said; None if there is none that is clear."""
@@ -99,21 +105,22 @@ class NumericGrader(Grader):
 
 
 def _in_words(text: str) -> str | None:
-    """The last number that a text has in words: `twenty-one`, `a dozen`, `three thousand two hundred`."""
-    found = _WORD_NUMBER.findall(text)
-    if not found:
+    """The last number that a text has in words: `twenty-one`, `half a dozen`, `three quarters`, `two hundred`."""
+    *_, last = (None, *_WORD_NUMBER.finditer(text.lower()))
+    if last is None:
         return None
-    sign, words, half = found[-1]
     total = group = 0
-    for word in re.findall(_WORD, words.lower()):
-        if word not in _FACTORS:
+    for word in re.findall(r"[a-z]+", last["whole"] or ""):
+        if word in _WORDS:
             group += _WORDS[word]
-        elif word == "hundred":
-            group = (group or 1) * 100
-        else:
+        elif word in {"dozen", "hundred"}:
+            group = (group or 1) * _FACTORS[word]
+        elif word in _FACTORS:
             total, group = total + (group or 1) * _FACTORS[word], 0
-    value = Fraction(total + group) + (Fraction(1, 2) if half else 0)
-    return shown(-value if sign else value)
+    value = Fraction(total + group, 2 if last["halved"] else 1)
+    if part := last[5] or last[7]:
+        value += Fraction(_WORDS.get(last[4] or last[6], 1), _DENOMINATORS[part.removesuffix("s")])
+    return shown(-value if last["sign"] else value)
 
 
 def _read(digits: str) -> Fraction:
@@ -217,7 +224,8 @@ def _plain(text: str) -> str:
     """LaTeX and markdown around numbers taken away."""
     text = _LATEX_TEXT.sub(r" \1 ", text.replace("{,}", ",").replace("\\$", "$").replace("\\%", "%"))
     text = _LATEX_FRACTION.sub(lambda m: f"{m[1] + ' ' if m[1] else ''}{m[2]}/{m[3]}", _LATEX_SPACE.sub("", text))
-    return re.sub(r"\*\*|\$(?!\s?\d)|\\left|\\right|\\(?:approx|times|div|cdot)", " ", text).replace("−", "-")
+    text = re.sub(r"\*\*|\$(?!\s?\d)|\\left|\\right|\\(?:approx|times|div|cdot)", " ", text)
+    return _APOSTROPHE.sub("", text).replace("−", "-")
 
 
 def _numbers(text: str) -> list[_Number]:

@@ -27,8 +27,8 @@ Span = tuple[int, int, Kind]
 
 _SHINGLE = 16  # a power of two: the hashes are doubled up to it
 _SECOND, _THIRD = 1, 2  # occurrences are counted from 0
-_THIRD_LEAST = 18.0  # shortest stretch of third occurrences that counts, in wide letters
-_SECOND_LEAST = 75.0  # likewise of second ones, about two sentences
+_THIRD_LEAST = 22.0  # shortest stretch of third occurrences that counts, in wide letters: a sentence, no phrase
+_SECOND_LEAST = 75.0  # likewise of second ones that stood together before, about two sentences
 _LOOP_LEAST = 18.0  # likewise of second ones that follow each other
 _DIGITS_LEAST = 200.0  # likewise of digits only; shorter ones are numbers such as a power of ten
 _LOOP_COPIES = 5  # of a unit in a row, besides the first
@@ -85,8 +85,8 @@ class RepetitionConfig(PassConfig):
             them, flat outside. By default a text that is all loop loses a quarter of the scale, a passing stutter 2 %.
     """
 
-    least_letters: float = Field(default=75.0, gt=0)
-    least_share: float = Field(default=0.2, gt=0, le=1)
+    least_letters: float = Field(default=65.0, gt=0)
+    least_share: float = Field(default=0.15, gt=0, le=1)
     curve: Annotated[tuple[tuple[float, float], ...], AfterValidator(_is_curve)] = (
         (0.0, 0.0),
         (0.05, 0.02),
@@ -100,9 +100,14 @@ class Repetition(Pass[RepetitionConfig]):
     """Finds loops and repeated passages."""
 
     name: ClassVar[str] = "repetition"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     earlier_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "1": {"curve": ((0.0, 0.0), (0.05, 0.02), (0.2, 0.15), (0.5, 0.3), (1.0, 0.5))}
+        "1": {
+            "curve": ((0.0, 0.0), (0.05, 0.02), (0.2, 0.15), (0.5, 0.3), (1.0, 0.5)),
+            "least_letters": 75.0,
+            "least_share": 0.2,
+        },
+        "2": {"least_letters": 75.0, "least_share": 0.2},
     }
     config_class: ClassVar[type[PassConfig]] = RepetitionConfig
 
@@ -250,7 +255,14 @@ def _repeated(letters: _Letters) -> tuple[list[_Stretch], list[_Stretch]]:
     distance[order[1:]] = np.where(is_new[1:], 0, np.diff(order))
     third = _stretches(letters, occurrence >= _THIRD, lengths, distance, _THIRD_LEAST)
     second = _stretches(letters, occurrence >= _SECOND, lengths, distance, _LOOP_LEAST)
-    return third, [s for s in second if s.weight >= _SECOND_LEAST or s.loops]
+    return third, [s for s in second if s.loops or _passage(letters, s) >= _SECOND_LEAST]
+
+
+def _passage(letters: _Letters, stretch: _Stretch) -> float:
+    """Weight of its letters that stand together before: pieces of several places are no passage."""
+    at = np.arange(max(stretch.start, stretch.distance), stretch.end)
+    same = at[letters.codes[at] == letters.codes[at - stretch.distance]]
+    return float((letters.weights[same + 1] - letters.weights[same]).sum())
 
 
 def _stretches(letters: _Letters, starts: _Mask, lengths: _Ints, distance: _Ints, least: float) -> list[_Stretch]:

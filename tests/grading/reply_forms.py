@@ -33,6 +33,15 @@ SEEN = {
     "bold dollars": "**$<>$**",
     "therefore, bare": f"{WORK}\n\nTherefore, <>.",
     "equals": f"{WORK}\n\nHence the value we want equals $<>$.",
+    "table": f"{WORK}\n\n| quantity | value |\n|---|---|\n| answer | $<>$ |",
+    "ans": "ANS: <>",
+    "environment": f"{WORK}\n\nThe requested quantity equals\n\n\\begin{{align*}}\n<>\n\\end{{align*}}",
+    "comes out": f"1. {WORK}\n2. Therefore the answer comes out as $<>$.",
+    "underlined heading": f"{WORK}\n\nAnswer\n------\n$<>$",
+    "requested value, bold": f"{WORK}\n\nHence the requested value: **<>**",
+    "so answer": f"{WORK}\n\nso answer is <>",
+    "end up": f"{WORK}\n\nSo we end up with **$<>$**.",
+    "html": f"{WORK}\n\n<b>Answer:</b> $<>$",
 }
 
 KEPT = {
@@ -66,6 +75,19 @@ KEPT = {
     "dash": "Answer - $<>$",
     "list item": f"- Given: 3 and 4\n- {WORK}\n- **Final answer:** $<>$",
     "japanese, bold": f"{WORK}\n\nよって、求める値は **$<>$** です。",
+    "arrow": "Final answer → $<>$",
+    "conclusion": f"{WORK}\n\n**Conclusion.** The value is $<>$.",
+    "therefore sign": f"{WORK}\n\n∴ $<>$",
+    "would be": f"{WORK}\n\nSo my final answer would be: **\\( <> \\)**",
+    "simplified": f"{WORK}\n\nAnswer (simplified): $<>$",
+    "display lines": f"{WORK}\n\nWhich gives us:\n\n$$\n<>\n$$",
+    "submit": f"{WORK}\n\nI will submit $<>$ as my answer.",
+    "turns out": f"{WORK}\n\nThe correct answer turns out to be $<>$!",
+    "summary": f"{WORK}\n\n### Summary\n\n- Steps: 3\n- Answer: $<>$",
+    "yields": f"{WORK}\n\nwhich finally yields\n\n\\[<>\\]\n",
+    "in short": f"{WORK}\n\nIn short: $<>$",
+    "value found": f"{WORK}\n\nThe value found is $<>$, as required.",
+    "final, thus": f"{WORK}\n\nStep 2 gives the same. My final answer is thus $<>$ (exact form).",
 }
 
 
@@ -88,6 +110,7 @@ CHOICES_SEEN = _choices(
     "<>\n\nExplanation: it fits best, as the text says.", "答えは<>です。", "正解：<>", "I choose <>.", "It has to be <>, because nothing else fits.",
     "My answer is <>", "{}", "<>\n\nQuestion: Which is heaviest?\nA. stone\nB. wood\nC. iron\nD. paper\nAnswer: {other}",
     "Answer: <>\n\nQ: Which is heaviest?\nA. stone\nB. wood\nC. iron\nD. paper\nA: {other}",
+    "My pick: <>", "<> (the others contradict the text)", "After weighing everything, I settle on <>.", "正しいのは<>です。", "So option <> it is.",
 )  # fmt: skip
 
 CHOICES_KEPT = _choices(
@@ -98,7 +121,8 @@ CHOICES_KEPT = _choices(
     "The best option letter is **<>**.", "ANSWER: (<>)", "Final Answer: \\boxed{{<>}}", "The answer is therefore <>",
     "<>. {}\n\nThis is because the text says so.", "よって、正解は <> です。", "答え：(<>)", "選択肢<>が正しい。", "I would go with <>.",
     "Among the options, <> is the most plausible.", "<> is the correct answer.", "The correct choice: <>", "the answer is <>",
-    "The best completion is **<>**.", "The answer is **<>. {}**.", "<>\n\n---\n\nQuestion 2: What is lightest?\nA) lead\nB) air\n\nAnswer: {other}",
+    "The best completion is **<>**.", "The answer: <>!", "**Final choice → <>**", "Select <>.", "Best match: <>", "Answer: <> is correct, {other} is not.",
+    "The answer is **<>. {}**.", "<>\n\n---\n\nQuestion 2: What is lightest?\nA) lead\nB) air\n\nAnswer: {other}",
     "<>\n\nHuman: Which is lightest?\nA. lead\nB. air\nAssistant: {other}",
 )  # fmt: skip
 
@@ -122,6 +146,7 @@ NUMBERS_SEEN = (
     f"{WORK}\n\nThey carry **<> lamps**.", "答えは<>個です。", f"{WORK}\n\nAnswer: <>\n\n{CHECK}", "<answer><></answer>", '{{"answer": <>}}',
     "Therefore, they carry <> lamps in total.", "<>\n\nQuestion: How many cats are there?\nAnswer: {other}", "Final Answer: <>",
     "### Answer\n\n<>", "<> lamps", "It's <>!", "= <>",
+    "{other}. Correction: <>", "The answer is {other}... no, <>.",
 )  # fmt: skip
 
 NUMBERS_KEPT = (
@@ -129,6 +154,8 @@ NUMBERS_KEPT = (
     f"{WORK}\n\nSo they carry <> lamps.", "I get {other}. Actually, I made a mistake: it should be <>.", "**A:** <>", "答え：<>", f"{WORK}\n\nよって、<>個です。",
     "So the final answer is **<>**. " + CHECK, "Result: <>", "<> lamps, because they carry them all.", "That makes <> altogether.",
     "Answer: <>\n\nQ: How many cats are there?\nA: {other}", "> <>",
+    "Answer: exactly <>", "Total = <>", "→ <>", "Final tally: <>", "I said {other}, but on recounting it is <>.", "~~{other}~~ <>",
+    "答えは{other}ではなく<>です。", "Answer: {other}\n\nOops, I miscounted. Answer: <>",
 )  # fmt: skip
 
 

@@ -68,6 +68,11 @@ def test_a_number_is_read_in_every_form(form):
         ("The answer is negative five.", "-5"),
         ("Two and a half", "2.5"),
         ("a dozen", "12"),
+        ("half a dozen", "6"),
+        ("two dozen lamps", "24"),
+        ("three quarters", "0.75"),
+        ("It is two and one third.", "7/3"),
+        ("1'234.50", "1234.5"),
         ("1.234,56", "1234.56"),
         ("1 234,5", "1234.5"),
         ("1.234.567", "1234567"),
@@ -78,6 +83,11 @@ def test_a_number_is_read_in_every_form(form):
 )
 def test_numbers_in_words_and_with_other_separators(answer, number):
     assert NumericGrader().grade(answer, GradedQuestion(_LAMPS, number)).correct is True
+
+
+@pytest.mark.parametrize("reply", ["on the twenty-third day", "They add a third lamp.", "dozens of lamps"])
+def test_words_that_are_no_number_are_none(reply):
+    assert NumericGrader().extract(reply, GradedQuestion(_LAMPS, "3")) is None
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,33 @@ def test_a_passage_that_comes_again_is_a_repeat():
     assert finding.severity > 0
 
 
+def test_pieces_of_several_places_are_no_passage():
+    first, second, third = (
+        PROSE[:40],
+        "峠の茶屋では団子と甘酒が名物で、週末には遠くから客が来て長い列を作ります。",
+        PROSE[45:85],
+    )
+    elsewhere = "別の話ですが、冬の朝は霜が降りて畑が白くなり、鳥の声もしばらく聞こえません。"
+    apart = first + elsewhere + second + elsewhere[::-1] + third
+    again = "さて。" + third + first + second
+    assert examined(apart + again).severity == 0
+    assert kinds(examined(apart + first + elsewhere + second)) == {"repeat"}
+
+
+@pytest.mark.parametrize(("letters", "counts"), [(20, False), (24, True)])
+def test_sentences_that_stand_there_three_times_count_and_phrases_do_not(letters, counts):
+    sentences = [
+        "窓辺の猫が今日も静かに遠い海の波を見ていましたとさ",
+        "港の船が夕方になると一斉に白い帆を畳むのでしたとさ",
+        "石段を登る子どもたちが三つ数えて笑っていましたとさ",
+        "羊飼いが遠くの丘から笛の音に何度も返事をしましたが",
+    ]
+    units = [sentence[:letters] for sentence in sentences] * 3
+    between = [f"。{chr(0x4E00 + 7 * n)}村の{chr(0x5100 + 11 * n)}岳、" for n in range(len(units))]
+    finding = examined(PROSE + "".join(name + unit for name, unit in zip(between, units, strict=True)))
+    assert (finding.severity > 0) == counts
+
+
 def test_case_width_spacing_and_list_numbers_do_not_hide_a_repetition():
     second = "2. " + PROSE.replace("、", " ， ").replace("。", "．\n")
     assert examined(f"1. {PROSE}\n\n{second}").severity > 0
@@ -122,6 +149,13 @@ def test_the_curve_says_what_a_share_costs():
 def test_a_curve_that_is_none_is_refused(curve):
     with pytest.raises(ValidationError):
         RepetitionConfig(curve=curve)
+
+
+def test_what_earlier_versions_found_keeps_its_identity():
+    assert Repetition(RepetitionConfig()).older_config_hashes == [
+        "71e7b75f7e5e371e7c369de298d6ccb16fb189b700adf703b0c0c99d4223ac55",
+        "a677f160c1a62b47f7eccc42e84d27c67360460eeda6a5bc544af3f052d14c70",
+    ]
 
 
 def test_other_settings_are_another_identity():

@@ -13,7 +13,7 @@ from tests.passes.labelled import labels_of, real_answers
 
 pytestmark = pytest.mark.corpus
 
-FLOORS = {"tuning": (0.98, 0.9), "held_out": (0.94, 0.86)}
+FLOORS = {"tuning": (0.98, 0.9), "held_out": (0.98, 0.81)}
 """Precision and recall at least."""
 
 
