@@ -16,6 +16,7 @@ from shaberi_dagster.cli.doctor import _plugins
 from shaberi_dagster.defs.assets import _checks_of, specs_of
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.export.manifest import manifest_of, read_records
 from shaberi_dagster.export.results_tree import export_run
 from shaberi_dagster.lake.catalog import write_catalog
 from shaberi_dagster.rendering.score_notes import score_notes
@@ -172,6 +173,40 @@ def test_a_run_whose_plugins_are_gone_is_viewed_compared_and_exported_but_not_co
         again = RunRequest(model="my-model-7b", judge_models=["my-model-judge"], base_url="http://localhost:1/v1")
         with pytest.raises(ConfigurationError, match="has the benchmark manners of a plugin that is not there now"):
             plan_run(again, Workspace(Settings.from_environment(), environment={}))
+
+
+def test_findings_of_a_pass_that_was_edited_since_do_not_count_for_what_is_planned_now(
+    run: tuple[RunSpec, Workspace], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, workspace = run
+    found = set(workspace.lake.read("pass_outputs")["pass_config_hash"])
+    assert {one.config_hash for pipeline in spec.passes for one in pipeline} == found
+    edited = tmp_path / "edited"
+    shutil.copytree(folder, edited)
+    with (edited / "passes/plain_form.py").open("a", encoding="utf-8") as file:
+        file.write("# Finds something else now.\n")
+    monkeypatch.setenv("SHABERI_PLUGINS", str(edited))
+    again = plan_run(RunRequest(model="my-model-7b"), workspace)
+    store_run(again, workspace)
+    monkeypatch.setenv("SHABERI_PLUGINS", str(tmp_path / "nowhere"))
+
+    manifest = manifest_of(read_records(workspace.lake, spec.run_id), {})
+    planned = {one.config_hash for pipeline in again.passes for one in pipeline}
+    assert {one["config_hash"] for one in manifest["passes"]} == found | planned
+    states = {name: part["status"] for name, part in manifest["benchmarks"]["manners"]["passes"].items()}
+    (before,), (now,) = found, planned
+    assert states == {f"plain_form {before[:12]}": "complete", f"plain_form {now[:12]}": "missing"}
+
+
+def test_a_spec_from_before_passes_had_hashes_is_the_same_spec(run: tuple[RunSpec, Workspace]) -> None:
+    spec, _ = run
+    stored = spec.model_dump(mode="json")
+    for pipeline in stored["passes"]:
+        for one in pipeline:
+            assert one.pop("config_hash")
+    older = RunSpec.read(stored)
+    assert older == spec
+    assert older != spec.model_copy(update={"passes": ()})
 
 
 def test_the_page_says_all_keys_of_a_benchmark_and_no_other() -> None:

@@ -377,15 +377,18 @@ def _known_passes(records: Records) -> list[Document]:
             records.pass_outputs.select(columns).unique("pass_config_hash").sort(columns).iter_rows()
         )
     ]
-    unknown = dict.fromkeys(("version", "config_hash", "prompt_hash"))
+    unknown = dict.fromkeys(("version", "prompt_hash"))
     for one in planned:
         if not _is_among(known, one):
-            known.append({"name": one["name"], "config": one["config"], "base_url": base_urls[one["name"]]} | unknown)
+            own = {"name": one["name"], "config": one["config"], "config_hash": one.get("config_hash")}
+            known.append(own | {"base_url": base_urls[one["name"]]} | unknown)
     return known
 
 
 def _is_among(known: list[Document], planned: Document) -> bool:
     """Whether a planned pass has looked at answers, with today's version or an earlier one of the same settings."""
+    if config_hash := planned.get("config_hash"):
+        return any(one["config_hash"] == config_hash for one in known)
     name, config = planned["name"], planned["config"]
     if any((one["name"], one["config"]) == (name, config) for one in known):
         return True

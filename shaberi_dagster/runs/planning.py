@@ -203,7 +203,13 @@ def _with_plugins(spec: RunSpec, benchmarks: Iterable[str]) -> RunSpec:
                 known[kind.noun, own] = PluginSpec(
                     kind=kind.noun, name=own, version=None if version is None else str(version), sha256=sha256
                 )
-    return spec.model_copy(update={"plugins": tuple(known.values())})
+    passes = tuple(tuple(map(_with_hash, pipeline)) for pipeline in spec.passes)
+    return spec.model_copy(update={"plugins": tuple(known.values()), "passes": passes})
+
+
+def _with_hash(one: PassSpec) -> PassSpec:
+    """A pass with what it is known by, if a plugin has it now."""
+    return one.model_copy(update={"config_hash": _made(one).config_hash}) if PASSES.file(one.name) else one
 
 
 def benchmarks_of(request: RunRequest, stored: RunSpec | None) -> list[str]:

@@ -418,6 +418,20 @@ class PassSpec(_Frozen):
     version: Annotated[str, Field(exclude_if=lambda version: version == "1")] = "1"
     endpoint: EndpointSpec | None = None
     """Of the model that it asks; None when it asks none."""
+    # Left out of JSON for the project's own passes.
+    config_hash: Annotated[str | None, Field(exclude_if=lambda config_hash: config_hash is None)] = None
+    """What a plugin's pass is known by in `pass_outputs`, kept with the run for when its file is gone."""
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same pass; `config_hash` follows from the rest and the plugin, and older specs lack it."""
+        return isinstance(other, PassSpec) and self._content == other._content
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def _content(self) -> dict[str, Any]:
+        return dict(self) | {"config_hash": None}
 
 
 class ModelSpec(_Frozen):
