@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tests.migrations import make_engines_once, read_migrations_once
+from tests.migrations import open_databases_once, read_migrations_once
 
 COMMANDS = {
     "run-evals": "run_evals",
@@ -46,11 +46,11 @@ _HEAVY = (
 def main() -> None:
     """Serve until nobody asks any more."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    read_migrations_once()
+    open_databases_once()
     modules = {name: importlib.import_module(f"shaberi_dagster.cli.{module}") for name, module in COMMANDS.items()}
     for module in _HEAVY:
         importlib.import_module(module)
-    read_migrations_once()
-    make_engines_once()
     listening: list[socket.socket] = []
     while True:
         ready, _, _ = select.select([sys.stdin, *listening], [], [])

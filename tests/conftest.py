@@ -15,11 +15,12 @@ from shaberi_dagster.export import results_tree
 from shaberi_dagster.lake import catalog
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from tests.migrations import read_migrations_once
+from tests.migrations import close_databases, open_databases_once, read_migrations_once
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.postgres import database, postgres  # noqa: F401  (fixtures)
 
 read_migrations_once()
+open_databases_once()
 
 IN_CI = os.environ.get("CI") == "true"
 BROWSER = os.environ.get("SHABERI_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -54,13 +55,15 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No test touches the developer's lake, instance or keys."""
     monkeypatch.setenv("SHABERI_WAREHOUSE", str(tmp_path / "warehouse"))
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
     for name in ("DATASETS", "RUN_SPECS", "PROMPTS", "PRICES", "RESULTS", "API_KEY", "USER", "PLUGINS", "DATABASE_URL"):
         monkeypatch.delenv(f"SHABERI_{name}", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    yield
+    close_databases()
 
 
 @pytest.fixture

@@ -1,8 +1,13 @@
 """Dagster's databases, made and opened without doing again what one process has done once."""
 
+import sys
 from typing import Any
 
+import sqlalchemy
 from alembic.script import ScriptDirectory
+from sqlalchemy.pool import NullPool, QueuePool
+
+_engines: dict[str, sqlalchemy.Engine] = {}
 
 
 def read_migrations_once() -> None:
@@ -19,20 +24,31 @@ def read_migrations_once() -> None:
     ScriptDirectory.from_config = staticmethod(kept)  # type: ignore[method-assign]
 
 
-def make_engines_once() -> None:
-    """In this process, each database has one engine, which keeps its statements; Dagster makes one for each event."""
-    # Not for those who need no Dagster.
-    from dagster._core.storage.event_log.sqlite import sqlite_event_log  # noqa: PLC0415
-    from dagster._core.storage.runs.sqlite import sqlite_run_storage  # noqa: PLC0415
-    from dagster._core.storage.schedules.sqlite import sqlite_schedule_storage  # noqa: PLC0415
+def open_databases_once() -> None:
+    """In this process, each database is opened once and waits for no disk; Dagster opens one anew for each event.
 
-    create = sqlite_event_log.create_engine
-    engines: dict[str, Any] = {}
+    To be called before Dagster is imported, which takes SQLAlchemy's function for its own.
+    """
+    assert "dagster" not in sys.modules
+    create = sqlalchemy.create_engine
 
-    def kept(url: str, **options: Any) -> Any:
-        if url not in engines:
-            engines[url] = create(url, **options)
-        return engines[url]
+    def kept(url: str, **options: Any) -> sqlalchemy.Engine:
+        if options.get("poolclass") is not NullPool or not url.startswith("sqlite:////"):
+            return create(url, **options)
+        if url not in _engines:
+            engine = create(url, **options | {"poolclass": QueuePool})
+            sqlalchemy.event.listen(
+                engine, "connect", lambda connection, _: connection.execute("pragma synchronous = off")
+            )
+            engine.dispose = lambda *_: None  # type: ignore[assignment, method-assign]
+            _engines[url] = engine
+        return _engines[url]
 
-    for storage in (sqlite_event_log, sqlite_run_storage, sqlite_schedule_storage):
-        storage.create_engine = kept
+    sqlalchemy.create_engine = kept
+
+
+def close_databases() -> None:
+    """Close those that `open_databases_once` has kept open."""
+    for engine in _engines.values():
+        engine.pool.dispose()
+    _engines.clear()

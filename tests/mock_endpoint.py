@@ -261,10 +261,10 @@ def running_mock(tls: ssl.SSLContext | None = None, port: int = 0, **options: An
     thread = threading.Thread(target=loop.run_forever, name="mock-endpoint", daemon=True)
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(start(), loop).result(timeout=10)
+        asyncio.run_coroutine_threadsafe(start(), loop).result(timeout=60)
         yield mock
     finally:
-        asyncio.run_coroutine_threadsafe(stop(), loop).result(timeout=10)
+        asyncio.run_coroutine_threadsafe(stop(), loop).result(timeout=60)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

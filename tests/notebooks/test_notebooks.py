@@ -5,12 +5,13 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.workspace import Workspace
@@ -80,45 +81,50 @@ def test_it_shows_plots_of_the_corpus(name: str, whole: Path, monkeypatch: pytes
     assert "vega" in shown
 
 
-@contextmanager
-def _served(name: str, warehouse: Path, log: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def apps(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server of the whole folder."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "marimo", "run", _FOLDER / f"{name}.py", "--headless", "--no-token"]
-    environment = os.environ | {"SHABERI_WAREHOUSE": str(warehouse), "PYTHONPATH": str(_ROOT)}
+    command = [sys.executable, "-m", "marimo", "run", _FOLDER, "--headless", "--no-token", "--host", "127.0.0.1"]
+    environment = os.environ | {"SHABERI_WAREHOUSE": str(small), "PYTHONPATH": str(_ROOT)}
+    log = tmp_path_factory.mktemp("server") / "log"
     with log.open("wb") as output:
         server = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--port", str(port)],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
+            [*command, "--port", str(port)], env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
         try:
+            _wait_for(port)
             yield f"http://127.0.0.1:{port}"
         finally:
             server.terminate()
             server.wait()
 
 
+def _wait_for(port: int) -> None:
+    for _ in range(600):
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        yield browser.new_page(viewport={"width": 1300, "height": 2400})
+        browser.close()
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("name", _SHOWN)
-def test_it_is_an_app_in_a_browser(name: str, small: Path, tmp_path: Path) -> None:
+def test_it_is_an_app_in_a_browser(name: str, apps: str, page: Page) -> None:
     title, words = _SHOWN[name]
-    with _served(name, small, tmp_path / "log") as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 1300, "height": 2400})
-        for _ in range(600):
-            try:
-                page.goto(url)
-                break
-            except Exception:  # noqa: BLE001  (it is not up yet)
-                page.wait_for_timeout(100)
-        expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible(timeout=_LOADED_MILLISECONDS)
-        expect(page.get_by_text(words).first).to_be_visible(timeout=_LOADED_MILLISECONDS)
-        expect(page.locator("marimo-vega, .vega-embed").first).to_be_visible(timeout=_LOADED_MILLISECONDS)
-        if folder := os.environ.get("SHABERI_SCREENSHOTS"):
-            page.wait_for_timeout(2000)
-            page.screenshot(path=Path(folder) / f"notebook-{name}.png", full_page=True)
-        browser.close()
+    page.goto(f"{apps}/?file={name}.py")
+    expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible(timeout=_LOADED_MILLISECONDS)
+    expect(page.get_by_text(words).first).to_be_visible(timeout=_LOADED_MILLISECONDS)
+    expect(page.locator("marimo-vega, .vega-embed").first).to_be_visible(timeout=_LOADED_MILLISECONDS)
+    if folder := os.environ.get("SHABERI_SCREENSHOTS"):
+        page.wait_for_timeout(2000)
+        page.screenshot(path=Path(folder) / f"notebook-{name}.png", full_page=True)
