@@ -1,20 +1,24 @@
 """`catalog.duckdb`: the public SQL views over the active files of the Delta tables.
 
 The file holds views only. It is written beside its place and swapped in atomically, so any DuckDB client can open
-it at any moment. Readers compare the versions it was made from with the tables' logs and write it anew when it is old.
+it at any moment. Readers compare the versions it was made from with the tables' logs and write it anew when it is old:
+as a copy of the one that is there in which only the views of changed tables are others, a tenth of the work.
 A client that opens it finds the tables beside it, wherever that is.
 """
 
 import errno
+import json
 import os
 import re
 import tempfile
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -38,12 +42,12 @@ _READING_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CT
 _RUNNING_TEXT = {"query", "json_execute_serialized_sql"}
 _PARSED = '{"error":false,'
 _NODES, _FUNCTIONS = re.compile(r'"type":"(\w+_NODE)"'), re.compile(r'"function_name":"(\w+)"')
-# The folder is somebody else's, or the disk is only to be read.
-_CANNOT_WRITE = {errno.EACCES, errno.EPERM, errno.EROFS}
+# The folder is not there or somebody else's, or the disk is only to be read.
+_CANNOT_WRITE = {errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS}
 # A client that opens the catalog spills beside it, unless told otherwise: DuckDB tells a view nothing else about where
 # its own file lies. Who attaches the catalog to another database needs the place that it was made for.
 _FOLDER = rf"""
-create macro lake.folder() as case
+create or replace macro lake.folder() as case
     when regexp_matches(current_setting('temp_directory'), '(^|/){re.escape(CATALOG_NAME)}\.tmp$')
     then left(current_setting('temp_directory'), -{len(CATALOG_NAME) + len(".tmp")})
     else {{}}
@@ -70,9 +74,13 @@ def open_catalog(folder: Path) -> duckdb.DuckDBPyConnection:
     check_format(folder)
     if not logged_versions(folder):
         raise ConfigurationError(f"no lake in {folder}: run run-evals first, or set SHABERI_WAREHOUSE")
-    connection = _connect_current(folder) or _renewed(folder)
-    _define_added_views(connection)
+    connection = _connect_current(folder)
+    if connection is None:
+        from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
+
+        connection = _renewed(Lake(folder))
     connection.execute("set TimeZone = 'UTC'")
+    _define_added_views(connection)
     # Where large results are spilled to is readable as well; by default that is in the working directory.
     connection.execute(f"set temp_directory = {_sql_string(str(_spill_folder(folder)))}")
     connection.execute(f"set allowed_directories = [{_sql_string(str(folder) + os.sep)}]")
@@ -90,19 +98,24 @@ def _spill_folder(folder: Path) -> Path:
     return folder / "_spill" if writable else Path(tempfile.gettempdir()) / f"shaberi-{uuid.uuid4()}"
 
 
-def _renewed(folder: Path) -> duckdb.DuckDBPyConnection:
+def _renewed(lake: "Lake") -> duckdb.DuckDBPyConnection:
     """The public views as they are now: from the catalog made anew, or in memory where that cannot be written."""
-    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
-
-    lake = Lake(folder)
     try:
         write_catalog(lake)
     except OSError as error:
         if error.errno not in _CANNOT_WRITE:
             raise
-        return connect(lake)
-    connection = _connect(folder)
+        return _in_memory(lake)
+    except duckdb.Error:  # it cannot be written either: DuckDB finds no place for its log below a folder with a `?`
+        return _in_memory(lake)
+    connection = _connect(lake.folder)
     assert connection is not None  # noqa: S101  (just written)
+    return connection
+
+
+def _in_memory(lake: "Lake") -> duckdb.DuckDBPyConnection:
+    connection = connected()
+    define_views(connection, lake)
     return connection
 
 
@@ -129,7 +142,8 @@ def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
         raise ConfigurationError(
             f"what the lake had at {time.isoformat()} is not kept any more: compaction deletes old files after a week"
         )
-    connection = connect(lake)
+    connection = _in_memory(lake)
+    connection.execute("set TimeZone = 'UTC'")
     _define_added_views(connection)
     return connection
 
@@ -186,41 +200,89 @@ def write_catalog(lake: "Lake") -> Path:
     Returns:
         Its path.
     """
-    versions = logged_versions(lake.folder)
+    current = lake.folder / CATALOG_NAME
     with tempfile.TemporaryDirectory(prefix=".catalog-", dir=lake.folder) as scratch:
-        fresh = Path(scratch) / CATALOG_NAME
-        # Clients from 1.4 on can open it.
-        with connected(str(fresh), {"storage_compatibility_version": "v1.4.0"}) as connection:
-            # The tables are beside the place where it will be.
-            connection.execute(f"set temp_directory = {_sql_string(f'{lake.folder / CATALOG_NAME}.tmp')}")
-            connection.begin()  # else each of the hundreds of statements is synced to the disk
-            versions |= define_views(connection, lake)
+        fresh = Path(scratch) / "from-current" / CATALOG_NAME
+        try:
+            _bring_up_to_date(fresh, current.read_bytes(), lake)
+        except (FileNotFoundError, _OtherViewsError, duckdb.Error):  # there is none, or it is an older or a broken one
+            fresh = Path(scratch) / "from-blank" / CATALOG_NAME
+            _bring_up_to_date(fresh, _blank_catalog(_definitions()), lake)
+        return fresh.replace(current)
+
+
+class _OtherViewsError(Exception):
+    """A catalog has not today's views."""
+
+
+def _bring_up_to_date(file: Path, former: bytes, lake: "Lake") -> None:
+    """Write a catalog for the current versions of all tables, by what is different in one for other versions.
+
+    Raises:
+        _OtherViewsError: It has other public views than today's.
+    """
+    from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
+
+    file.parent.mkdir()
+    file.write_bytes(former)
+    with _writing(file) as connection:
+        described = _described(connection)
+        if described is None or described["definitions"] != _definitions():
+            raise _OtherViewsError
+        # The tables are beside the place where it will be.
+        connection.execute(f"set temp_directory = {_sql_string(f'{lake.folder / CATALOG_NAME}.tmp')}")
+        logged, before, now = logged_versions(lake.folder), described["versions"], lake.versions()
+        changed = [table for table in TABLES if before.get(table) != now.get(table)]
+        versions = logged | now | define_tables(connection, lake, changed)
+        _describe(connection, _description(lake.folder, versions))
+
+
+@cache
+def _blank_catalog(definitions: str) -> bytes:
+    """The file of a catalog of tables without rows, with the views and comments that all catalogs have.
+
+    Args:
+        definitions: What it is made from, as it is now.
+    """
+    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
+
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / CATALOG_NAME
+        with _writing(file) as connection:
+            define_views(connection, Lake(Path(scratch)))
             _describe_views(connection)
-            connection.execute(
-                "create table lake.catalog as select $1 as description", [_description(lake.folder, versions)]
-            )
-            connection.commit()
-        return fresh.replace(lake.folder / CATALOG_NAME)
+            _describe(connection, {"folder": None, "versions": {}, "definitions": definitions})
+        return file.read_bytes()
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that writes a catalog at once: else each of hundreds of statements is synced to the disk."""
+    # Clients from 1.4 on can open it.
+    with connected(str(file), {"storage_compatibility_version": "v1.4.0"}) as connection:
+        connection.begin()
+        yield connection
+        connection.commit()
 
 
 def connect(lake: "Lake", *tables: str) -> duckdb.DuckDBPyConnection:
-    """An in-memory connection over the current versions, for the stages' own SQL.
+    """A connection over the current versions, for SQL of our own.
 
     Args:
-        lake: What to read.
-        tables: Only these tables of schema `lake`, which is quick; none named means all of them and the public views.
+        lake: What to read, as it is now.
+        tables: Only these tables of schema `lake`; none named means all of them and the public views, by the catalog.
     """
-    connection = connected()
-    connection.execute("set TimeZone = 'UTC'")
     if tables:
+        connection = connected()
         define_tables(connection, lake, tables)
     else:
-        define_views(connection, lake)
+        connection = _connect_current(lake.folder) or _renewed(lake)
+    connection.execute("set TimeZone = 'UTC'")
     return connection
 
 
 def define_tables(connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: Iterable[str]) -> dict[str, int]:
-    """Create schema `lake` with one view per table; that of a table that is missing is empty.
+    """Have one view per table in schema `lake`; that of a table that is missing is empty.
 
     The files are in `lake.folder()`.
 
@@ -229,7 +291,7 @@ def define_tables(connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: I
     """
     from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
 
-    connection.execute("create schema lake")
+    connection.execute("create schema if not exists lake")
     connection.execute(_FOLDER.format(_sql_string(f"{lake.folder.absolute()}/")))
     versions = {}
     for name in tables:
@@ -244,7 +306,7 @@ def define_tables(connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: I
         if lacking or not files:
             # A view has all its columns with their types, whatever the files have.
             connection.register("empty_frame", table.schema.to_frame())
-            connection.execute(f"create table lake._{name} as from empty_frame")
+            connection.execute(f"create table if not exists lake._{name} as from empty_frame")
         if not files:
             source = f"lake._{name}"
         elif lacking:
@@ -252,7 +314,7 @@ def define_tables(connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: I
             source = f"(from lake._{name} union all by name from {source}, union_by_name=true))"
         else:
             source += ")"
-        connection.execute(f"create view lake.{name} as select {columns} from {source}")
+        connection.execute(f"create or replace view lake.{name} as select {columns} from {source}")
     return versions
 
 
@@ -394,18 +456,27 @@ def _connect(folder: Path) -> duckdb.DuckDBPyConnection | None:
     return connection
 
 
-def _described(connection: duckdb.DuckDBPyConnection) -> str | None:
+def _describe(connection: duckdb.DuckDBPyConnection, description: dict[str, Any]) -> None:
+    connection.execute("create or replace table lake.catalog as select $1 as description", [json.dumps(description)])
+
+
+def _described(connection: duckdb.DuckDBPyConnection) -> dict[str, Any] | None:
     try:
         row = connection.execute("select description from lake.catalog").fetchone()
-    except duckdb.CatalogException:
+        return dict(json.loads(row[0])) if row else None
+    except (duckdb.CatalogException, ValueError):  # another database, or the catalog of an earlier program
         return None
-    return row[0] if row else None
 
 
-def _description(folder: Path, versions: dict[str, int]) -> str:
-    """Where the files lie, and which versions of tables and view definitions the catalog stands for."""
-    definitions = [(path.name, path.stat().st_mtime_ns) for path in view_files()]
-    return repr((str(folder), sorted(versions.items()), definitions))
+def _description(folder: Path, versions: dict[str, int]) -> dict[str, Any]:
+    """Where the files lie, and which versions of tables and of what defines views the catalog stands for."""
+    return {"folder": str(folder), "versions": versions, "definitions": _definitions()}
+
+
+def _definitions() -> str:
+    """The files that say which views a catalog has, and with which columns, as they are now."""
+    files = [*view_files(), Path(__file__), Path(__file__).with_name("schemas.py")]
+    return repr([(path.name, path.stat().st_mtime_ns) for path in files])
 
 
 def _sql_string(text: str) -> str:

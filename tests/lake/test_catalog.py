@@ -14,6 +14,7 @@ from shaberi_dagster.lake.catalog import (
     CATALOG_NAME,
     connect,
     default_parameters,
+    define_tables,
     describe_sql,
     logged_versions,
     open_catalog,
@@ -308,6 +309,42 @@ def test_the_catalog_is_written_anew_when_a_table_has_a_newer_version(lake: Lake
     with open_catalog(lake.folder) as connection:
         assert _count(connection) == 7
     assert not _is_rewritten(lake)
+
+
+def test_of_the_catalog_that_is_there_only_the_views_of_changed_tables_are_made_anew(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.append("answers", _answers("a"))
+    lake.widen("runs")
+    write_catalog(lake)
+    monkeypatch.setattr(catalog_module, "define_views", None)
+    made = []
+
+    def define(connection: duckdb.DuckDBPyConnection, lake: Lake, tables: list[str]) -> dict[str, int]:
+        made.extend(tables)
+        return define_tables(connection, lake, tables)
+
+    monkeypatch.setattr(catalog_module, "define_tables", define)
+    lake.append("answers", _answers("b", 5))
+    with open_catalog(lake.folder) as connection:
+        assert _count(connection) == 7
+    assert made == ["answers"]
+
+
+def test_a_table_that_is_there_no_more_is_empty(lake: Lake) -> None:
+    lake.append("answers", _answers("a"))
+    lake.widen("runs")
+    write_catalog(lake)
+    shutil.rmtree(lake.path("answers"))
+    with open_catalog(lake.folder) as connection:
+        assert _count(connection) == 0
+
+
+def test_the_catalog_of_a_lake_whose_folder_duckdb_cannot_write_to_is_in_memory(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "who?" / "warehouse")
+    lake.append("answers", _answers("a"))
+    with open_catalog(lake.folder) as connection:
+        assert _count(connection) == 2
 
 
 def test_the_catalog_is_written_anew_after_compaction(lake: Lake) -> None:
