@@ -8,6 +8,7 @@ listen on a socket, by which the programs of `commands.make_programs` start comm
 import importlib
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -115,6 +116,7 @@ def _become(module: Any, request: dict[str, Any], descriptors: Sequence[int]) ->
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv = [request["command"], *request["arguments"]]
+    os.execv = _become_module  # type: ignore[assignment]
     sys.modules["__main__"].__package__ = None  # as in a script; click looks for the program's name there
     code: Any = 1
     try:
@@ -126,6 +128,22 @@ def _become(module: Any, request: dict[str, Any], descriptors: Sequence[int]) ->
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code if isinstance(code, int) else 0)
+
+
+def _become_module(_: str, command: Sequence[str]) -> NoReturn:
+    """In the place of `os.execv`: be `python -m MODULE`, with the imports that are made, leading a group as a part does.
+
+    The daemon does without the code location, whose server imports everything once more and which no test here needs.
+    """
+    _, _, module, *arguments = command
+    if module == "dagster._daemon":
+        arguments = ["run", "--empty-workspace"]
+    os.setpgid(0, 0)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    os._exit(0)
 
 
 if __name__ == "__main__":

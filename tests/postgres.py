@@ -38,6 +38,13 @@ def postgres() -> Iterator[str]:
 @pytest.fixture
 def database(postgres: str) -> Iterator[str]:
     """The URL of an empty database."""
+    with empty_database(postgres) as url:
+        yield url
+
+
+@contextmanager
+def empty_database(postgres: str) -> Iterator[str]:
+    """The URL of a database that is dropped with the context."""
     name = f"test_{uuid4().hex}"
     _execute(postgres, f"create database {name}")
     yield urlsplit(postgres)._replace(path=f"/{name}").geturl()

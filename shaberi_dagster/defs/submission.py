@@ -41,6 +41,8 @@ _STATES = {
 }
 _RESUMED = "Launching a new run worker"
 """How the daemon's event begins when a run goes on on another worker."""
+_OF_DAGSTER = " did not yield or return expected outputs "
+"""What Dagster itself tells of a metric that is compared with no baseline."""
 
 
 class ByWorkers:
@@ -170,7 +172,8 @@ def _existing(dagster_run_id: str, instance: dg.DagsterInstance) -> dg.DagsterRu
 def _tell(entry: dg.EventLogEntry, note: Callable[[str], object]) -> None:
     """What the stages of a run tell, and that another worker has it."""
     if not entry.is_dagster_event and int(entry.level) >= logging.INFO:
-        note(entry.user_message)
+        if _OF_DAGSTER not in entry.user_message:
+            note(entry.user_message)
     elif entry.message.startswith(_RESUMED):
         note("its worker is gone; another one goes on")
 

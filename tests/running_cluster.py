@@ -1,0 +1,84 @@
+"""A cluster for tests: PostgreSQL, Redis, a store, Dagster's daemon and a worker, each a process as on a host."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.commands import Started, started
+from tests.object_storage import running_store
+from tests.postgres import empty_database
+
+
+@dataclass
+class Cluster:
+    """A cluster at work.
+
+    Attributes:
+        environment: With which commands work on it.
+    """
+
+    environment: dict[str, str]
+    _stack: ExitStack
+    _worker: Started | None = field(default=None, init=False)
+
+    def start_worker(self) -> None:
+        """Start the worker."""
+        self._worker = self.start("worker")
+
+    def kill_worker(self) -> None:
+        """Kill it with -9, with the process in which its run is."""
+        assert self._worker is not None
+        _kill(self._worker)
+
+    def start(self, part: str) -> Started:
+        """Start a part with the command that does it on a host."""
+        process = self._stack.enter_context(started("shaberi", "cluster", part, environment=self.environment))
+        self._stack.callback(_kill, process)
+        return process
+
+
+@contextmanager
+def running_cluster(folder: Path, postgres: str) -> Iterator[Cluster]:
+    """A cluster with one worker.
+
+    Args:
+        folder: Where its files are.
+        postgres: The server.
+    """
+    with ExitStack() as stack:
+        store = stack.enter_context(running_store(folder / "store"))
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        redis = subprocess.Popen(
+            [shutil.which("redis-server") or "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+        )
+        stack.callback(redis.wait)
+        stack.callback(redis.terminate)
+        cluster = Cluster(
+            store.environment
+            | {
+                "SHABERI_WAREHOUSE": store.uri,
+                "SHABERI_DATABASE_URL": stack.enter_context(empty_database(postgres)),
+                "SHABERI_BROKER_URL": f"redis://127.0.0.1:{port}/0",
+                "SHABERI_MIRRORS": str(folder / "mirrors"),
+                "SHABERI_RESULTS": str(folder / "results"),
+                "DAGSTER_HOME": str(folder / "dagster"),
+            },
+            stack,
+        )
+        cluster.start("daemon")
+        cluster.start_worker()
+        yield cluster
+
+
+def _kill(process: Started) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,157 @@
+"""Commands with `--submit` on a cluster at work: looking on, leaving, canceling, killing, and what is in the lake then."""
+
+import json
+import re
+import shutil
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import dagster as dg
+import polars as pl
+import pytest
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import EmptyWorkspaceTarget
+from dagster_graphql.schema import create_schema
+
+from perf.same_tables import differences, tables_of
+from shaberi_dagster.defs.execution import open_instance
+from shaberi_dagster.defs.pools import pool_name
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.settings import Settings
+from tests.commands import lake_of, run, started
+from tests.mock_endpoint import MockEndpoint, running_mock
+from tests.running_cluster import Cluster, running_cluster
+from tests.runs import write_questions
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server"),
+]
+_N = 12
+_LOST_AT_A_KILL = 6
+"""Two calls in flight, and those of the half second before, which are not yet in the journal."""
+
+
+@pytest.fixture(scope="module")
+def cluster(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), postgres) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_questions(tmp_path_factory.mktemp("questions"), _N)
+
+
+@pytest.fixture
+def slow() -> Iterator[MockEndpoint]:
+    """An endpoint at which a run takes some seconds until a test lets it be quick."""
+    with running_mock(latency=0.5) as mock:
+        yield mock
+
+
+def _asked(mock: MockEndpoint, questions: Path, model: str, *more: str) -> list[str]:
+    """What `run-evals` is told for a run with answers, judgements and the outputs of a pass."""
+    options = {
+        "--model": model,
+        "--base-url": mock.base_url,
+        "--judge-model": f"judge-{model}",
+        "--judge-base-url": mock.base_url,
+        "--benchmark": "rakuda",
+        "--questions": str(questions),
+        "--passes": "repetition",
+        "--concurrency": "2",
+    }
+    return [*(word for pair in options.items() for word in pair), *more]
+
+
+def test_who_stops_looking_on_stops_nothing_and_a_killed_worker_changes_no_cell(
+    cluster: Cluster, questions: Path, slow: MockEndpoint, tmp_path: Path
+) -> None:
+    asked = _asked(slow, questions, "left-alone", "--runs", "2")
+    with started("run-evals", *asked, "--submit", environment=cluster.environment) as command:
+        command.wait_until_it_says("of left-alone@@default-run1 is at work")
+        command.send(signal.SIGINT)
+        left = command.finished()
+    assert left.code == 130
+    assert "the cluster goes on with what was submitted (Dagster run " in left.err
+    assert "the same command looks on again, Terminate in Dagster's UI cancels it" in left.err
+
+    with started("run-evals", *asked, "--submit", environment=cluster.environment) as command:
+        command.wait_until(lambda: slow.stats()["answered"] >= 4)
+        cluster.kill_worker()
+        slow.options.latency = 0.0
+        cluster.start_worker()
+        again = command.finished().succeeded()
+    assert "its worker is gone; another one goes on" in again.err
+    assert "left-alone" in again.out
+    needed = 3 * _N  # both runs have the same answers, which are judged once
+    assert needed <= slow.stats()["answered"] <= needed + _LOST_AT_A_KILL
+
+    run("run-evals", *asked, environment=lake_of(tmp_path)).succeeded()
+
+    by_cluster, by_one = _rows_of("left-alone", cluster.environment), _rows_of("left-alone", lake_of(tmp_path))
+    assert {"answers", "judgements", "pass_outputs", "scores", "metrics", "calls"} <= by_one.keys()
+    assert list(differences(by_cluster, by_one)) == []
+
+
+def test_terminate_in_the_ui_cancels_a_run_keeps_its_calls_and_the_same_command_goes_on(
+    cluster: Cluster, questions: Path, slow: MockEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [*_asked(slow, questions, "ended"), "--submit"]
+    for name, value in cluster.environment.items():
+        monkeypatch.setenv(name, value)
+    with started("run-evals", *asked) as command, open_instance(Settings.from_environment().dagster_home) as instance:
+        command.wait_until(lambda: slow.stats()["answered"] >= 4)
+        (at_work,) = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
+
+        _terminate(at_work.run_id, instance)
+
+        canceled = command.finished()
+        pool = pool_name(slow.base_url)
+        assert instance.event_log_storage.get_concurrency_info(pool).claimed_slots == []
+    assert canceled.code == 2
+    assert f"Dagster run {at_work.run_id} was canceled; the same command goes on with it" in canceled.err
+
+    slow.options.latency = 0.0
+    again = run("run-evals", *asked).succeeded()
+
+    assert re.search(r"answers rakuda 12/12, \d+ already there", again.err)
+    assert "its worker is gone" not in again.err
+    counts = slow.stats()
+    assert counts["answered"] == 2 * _N
+    assert 0 < counts["abandoned"] <= 2
+
+
+def test_quick_eval_is_made_by_a_worker_as_well(cluster: Cluster, mock: MockEndpoint) -> None:
+    what = ["--datasets", "gsm8k", "--sample", "2", "--ensemble", "2", "--strategy", "plurality"]
+    asked = ["--model", "quick", "--base-url", mock.base_url, *what, "--json"]
+
+    made = run("quick-eval", *asked, "--submit", environment=cluster.environment).succeeded()
+
+    result = json.loads(made.out)
+    assert (result["status"], result["calls_made"]["answers"]) == ("complete", 6)
+    assert "of quick@@" in made.err
+    assert "did not yield" not in made.err  # as Dagster says of a metric that is compared with nothing
+
+
+_TERMINATE = 'mutation { terminateRun(runId: "%s") { __typename } }'
+
+
+def _terminate(dagster_run_id: str, instance: dg.DagsterInstance) -> None:
+    """What the UI's Terminate asks the webserver for."""
+    with WorkspaceProcessContext(instance, EmptyWorkspaceTarget()) as process:
+        answer = create_schema().execute(_TERMINATE % dagster_run_id, context=process.create_request_context())
+    assert answer.data == {"terminateRun": {"__typename": "TerminateRunSuccess"}}, answer
+
+
+def _rows_of(model: str, environment: Mapping[str, str]) -> dict[str, pl.DataFrame]:
+    """What a lake has of a model's runs, without what may differ."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        tables = tables_of(Lake(Settings.from_environment().warehouse))
+    own = pl.col("run_id").str.starts_with(f"{model}@@")
+    found = {name: rows.filter(own) for name, rows in tables.items() if "run_id" in rows.columns}
+    return found | {"calls": found["calls"].drop("run_id")}  # either of two runs may make a call that both need
