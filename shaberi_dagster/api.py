@@ -136,10 +136,10 @@ class LakeReader:
             models: Only these; none means all.
             tags: Only runs with one of these tags; none means all.
         """
-        from shaberi_dagster.reports.reading import fetch_frame  # noqa: PLC0415
+        from shaberi_dagster.reports.cost import cost_frame  # noqa: PLC0415
 
         with self._catalog() as catalog:
-            return fetch_frame(catalog, "cost", models=list(models) or None, tags=list(tags) or None)
+            return cost_frame(catalog, models, tags)
 
     def _catalog(self, as_of: datetime | None = None) -> "duckdb.DuckDBPyConnection":
         from shaberi_dagster.lake.catalog import open_as_of, open_catalog  # noqa: PLC0415

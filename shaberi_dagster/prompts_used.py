@@ -21,6 +21,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.schemas import PROMPTS
+from shaberi_dagster.lake.statements import statement
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.registry import make_pass
@@ -39,17 +40,6 @@ from shaberi_dagster.runs.spec import SINGLE, RunSpec
 
 GENERATION, PRIMARY, FALLBACK, GRADING = "generation", "judging primary", "judging fallback", "grading"
 """Purposes; the others are `strategy:NAME` and `pass:NAME`."""
-_STORED = """
-select distinct prompt_hash from lake.answers
-union select strategy_prompt_hash from lake.consensus
-union select judge_prompt_hash from lake.judgements
-union select pass_prompt_hash from lake.pass_outputs
-"""
-_STORED_PASSES = """
-select distinct pass, pass_config from lake.pass_outputs
-where pass_prompt_hash is not null
-order by all
-"""
 
 
 class HasPrompts(Protocol):
@@ -153,11 +143,11 @@ def record_known_prompts(lake: Lake, library: PromptLibrary) -> list[str]:
         The labels that are new.
     """
     with connect(lake, "answers", "consensus", "judgements", "pass_outputs") as connection:
-        stored = {name for (name,) in connection.sql(_STORED).fetchall()}
-        configs = {
-            name for (name,) in connection.sql("select distinct judge_config_hash from lake.judgements").fetchall()
-        }
-        passes = connection.sql(_STORED_PASSES).fetchall()
+        stored, configs = (
+            {name for (name,) in connection.sql(statement(used)).fetchall()}
+            for used in ("used_prompts", "used_judge_settings")
+        )
+        passes = connection.sql(statement("used_passes")).fetchall()
     candidates = [*_all_prompts(library), *_past_passes(library, passes)]
     known = [one for one in candidates if one.prompt_hash in stored and one.purpose != FALLBACK]
     # Of the fallback only the judge's settings have the hash.

@@ -120,13 +120,11 @@ class _Gate:
         """
         if self._baseline is None:
             return
-        from shaberi_dagster.lake.catalog import open_catalog, run_query  # noqa: PLC0415  (DuckDB only when needed)
+        from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415  (DuckDB only when it is needed)
+        from shaberi_dagster.reports.verdicts import baseline_of  # noqa: PLC0415
 
         with open_catalog(warehouse) as catalog:
-            names = [name for (name,) in run_query(catalog, "select distinct name from baselines").fetchall()]
-        if self._baseline not in names:
-            there = f"there are {', '.join(sorted(names))}" if names else "`shaberi baseline promote` makes one"
-            raise ConfigurationError(f"no baseline {self._baseline!r}; {there}")
+            baseline_of(catalog, self._baseline)
 
     def check(
         self, catalog: "duckdb.DuckDBPyConnection", run_id: str, strategies: Sequence[str]

@@ -13,6 +13,7 @@ from shaberi_dagster.cli.compare import COMPARE_EPILOG, compare
 from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.cli.copy_lake import EPILOG as COPY_LAKE_EPILOG
 from shaberi_dagster.cli.copy_lake import copy_lake
+from shaberi_dagster.cli.cost import COST_EPILOG, cost
 from shaberi_dagster.cli.decide import DECIDE_EPILOG, decide
 from shaberi_dagster.cli.generate_cache import EPILOG as GENERATE_CACHE_EPILOG
 from shaberi_dagster.cli.generate_cache import generate_cache
@@ -21,6 +22,7 @@ from shaberi_dagster.cli.new import new
 from shaberi_dagster.cli.options import OptionsCommand, takes_models
 from shaberi_dagster.cli.prices import EPILOG as PRICES_EPILOG
 from shaberi_dagster.cli.prices import prices
+from shaberi_dagster.cli.question import QUESTION_EPILOG, question
 from shaberi_dagster.cli.report import EPILOG as REPORT_EPILOG
 from shaberi_dagster.cli.report import report
 from shaberi_dagster.cli.view import EPILOG as VIEW_EPILOG
@@ -265,6 +267,8 @@ def reprocess(
 
 app.command(epilog=COMPARE_EPILOG)(compare)
 app.command(cls=OptionsCommand, epilog=DECIDE_EPILOG)(takes_models(decide))
+app.command(epilog=QUESTION_EPILOG)(question)
+app.command(epilog=COST_EPILOG)(cost)
 app.command(epilog=PRICES_EPILOG)(prices)
 app.command(epilog=NEW_EPILOG)(new)
 app.command(cls=OptionsCommand, epilog=GENERATE_CACHE_EPILOG)(takes_models(generate_cache))

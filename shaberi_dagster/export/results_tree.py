@@ -39,6 +39,7 @@ from shaberi_dagster.llm.thinking import split_thinking
 from shaberi_dagster.names import check_known
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.progress import StageProgress
+from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.statistics.intervals import margin_of_error
 
 RESULTS = "results"
@@ -305,14 +306,14 @@ def export_summary(lake: Lake, model: str, base_tag: str, folder: Path) -> Path 
         return None
     name = _summary_name(base_tag)
     with connect(lake) as connection:
-        rows = connection.sql(_STATISTICS, params={"model": model, "base_tag": base_tag}).to_arrow_table()
+        rows = fetch(connection, "summary_statistics", model=model, base_tag=base_tag)
     summary = {
         "format": FORMAT,
         "model": model,
         "base_tag": base_tag,
         "confidence": CONFIDENCE,
         "runs": members.select("run_id", "run_tag", "run_number", "status").to_dicts(),
-        "statistics": [_with_interval(row) for row in rows.to_pylist()],
+        "statistics": [_with_interval(row) for row in rows],
     }
     with opened_folder(folder, [safe_name(model)]) as own:
         own.write(name, [_json(summary)])
@@ -575,13 +576,3 @@ def _with_interval(row: Document) -> Document:
     margin = margin_of_error(row["sd"], row["n"])
     interval = None if margin is None else [row["mean"] - margin, row["mean"] + margin]
     return row | {"margin_of_error": margin, "confidence_interval": interval}
-
-
-_STATISTICS = """
-select
-    judge, pipeline, strategy, null_policy, benchmark, question_set,
-    n_runs as n, mean, sd, minimum as min, maximum as max, values_by_run as values
-from run_statistics
-where model = $model and base_tag = $base_tag
-order by all
-"""

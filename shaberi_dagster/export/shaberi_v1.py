@@ -30,6 +30,7 @@ from shaberi_dagster.legacy.questions import DATASETS
 from shaberi_dagster.legacy.stored import stored_lines
 from shaberi_dagster.legacy.tree import display_name
 from shaberi_dagster.progress import StageProgress
+from shaberi_dagster.reports.reading import fetch, fetch_frame
 
 FORMAT = "shaberi-v1"
 RECORD_NAME = "export.json"
@@ -244,11 +245,12 @@ class _Source:
         self._connection, self._selection = connection, selection
         self._models: dict[str, set[str]] = defaultdict(set)
         self.sizes: dict[str, int] = defaultdict(int)
-        for model, imported, rows in self._rows(_MODELS, tags=list(selection.tags), sources=list(selection.sources)):
-            if selection.takes_model(model):
-                name = model if imported else safe_name(model)
-                self._models[name].add(model)
-                self.sizes[name] += rows
+        tags, sources = list(selection.tags), list(selection.sources)
+        for row in fetch(connection, "v1_models", tags=tags, sources=sources):
+            if selection.takes_model(row["model"]):
+                name = row["model"] if row["imported"] else safe_name(row["model"])
+                self._models[name].add(row["model"])
+                self.sizes[name] += row["rows"]
         self._questions = _Questions(connection)
 
     def portions(self) -> Iterator[list[str]]:
@@ -268,14 +270,14 @@ class _Source:
         """The files of some models."""
         models = sorted({model for name in names for model in self._models[name]})
         bounds = {"models": models, "first": models[0], "last": models[-1]}
-        answers = list(self._records(_ANSWERS, **bounds))
-        judgements = list(self._records(_JUDGEMENTS, **bounds))
+        answers = fetch_frame(self._connection, "v1_answers", **bounds).to_dicts()
+        judgements = fetch_frame(self._connection, "v1_judgements", **bounds).to_dicts()
         own = [] if self._selection.sources else list(self._own(answers, judgements, done))
         return own + list(self._imported(bounds, done))
 
     def _imported(self, bounds: Mapping[str, Any], done: Export) -> Iterator[_File]:
         """The files of imported trees."""
-        every = {name: self._frame(sql, **bounds) for name, sql in _IMPORTED.items()}
+        every = {name: fetch_frame(self._connection, f"v1_imported_{name}", **bounds) for name in _IMPORTED}
         runs = every.pop("runs")
         files = every.pop("files")
         for (tag,), of_import in files.group_by("import_tag", maintain_order=True):
@@ -392,24 +394,13 @@ class _Source:
             written.append(values)
         return written
 
-    def _rows(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        return self._connection.execute(sql, parameters).fetchall()
-
-    def _frame(self, sql: str, **parameters: Any) -> pl.DataFrame:
-        return pl.DataFrame(self._connection.sql(sql, params=parameters).to_arrow_table())
-
-    def _records(self, sql: str, **parameters: Any) -> Iterator[Row]:
-        return self._frame(sql, **parameters).iter_rows(named=True)
-
 
 class _Questions:
     """All questions of the suite's benchmarks, by set."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        result = connection.execute(_QUESTIONS, {"benchmarks": list(_SPELLINGS)})
-        names = [column[0] for column in result.description or []]
-        records = (dict(zip(names, values, strict=True)) for values in result.fetchall())
-        self._known = {(one["benchmark"], one["question_set"], one["question_id"]): one for one in records}
+        found = fetch(connection, "question_texts", benchmarks=list(_SPELLINGS))
+        self._known = {(one["benchmark"], one["question_set"], one["question_id"]): one for one in found}
 
     def get(self, row: Row, *question_sets: str) -> Row:
         """The question of a row in the first of some sets that is known, else in the row's own."""
@@ -559,50 +550,6 @@ def _note(what: str, lines: Sequence[int]) -> Note:
     return Note("", what, len(lines), tuple(lines[:_MOST_LINES_NAMED]))
 
 
-_EVALUATED = "run_id not in (select run_id from lake.runs where len(json_extract(spec, '$.benchmarks.*.asked')) > 0)"
-_MODELS = f"""
-select model, imported, sum(rows)::bigint from (
-    select model, generation is not null as imported, count(*) as rows from lake.answers
-    where ($tags = [] or list_contains($tags, run_tag)) and {_EVALUATED}
-    group by all
-    union all
-    select model, generation is not null, count(*) from lake.judgements
-    where ($tags = [] or list_contains($tags, run_tag)) and {_EVALUATED}
-    group by all
-)
-where $sources = [] or model in (select model from lake.legacy_files where list_contains($sources, source))
-group by all
-"""
-_OF_MODELS = "model between $first and $last and list_contains($models, model)"
-_ANSWERS = f"""
-select model, run_id, run_tag, benchmark, question_set, question_id, sample_index, answer, answer_hash, status,
-       generation
-from lake.answers
-where {_OF_MODELS} and {_EVALUATED}
-"""
-_JUDGEMENTS = f"""
-select model, run_id, run_tag, benchmark, question_set, question_id, sample_index, judge, answer_hash, score,
-       judge_output, superseded, generation
-from lake.judgements
-where {_OF_MODELS} and strategy is null and generation is null and {_EVALUATED}
-"""
-_IMPORTED = {
-    "answers": f"from lake.answers where {_OF_MODELS} and source_sha256 is not null",
-    "judgements": f"from lake.judgements where {_OF_MODELS} and source_sha256 is not null",
-    "repeats": f"from lake.legacy_repeats where run_id in (select run_id from lake.runs where {_OF_MODELS})",
-    "runs": f"""
-        select run_id, model, run_tag, import_tag, source, json_extract(spec, '$.generation')::bigint as generation
-        from lake.runs where {_OF_MODELS} and import_tag is not null
-    """,
-    "files": f"""
-        from lake.legacy_files
-        where {_OF_MODELS} and kind in ('answers', 'judgements') and sha256 is not null and status <> 'replaced'
-        order by source, path
-    """,
-}
+_IMPORTED = ("answers", "judgements", "repeats", "runs", "files")
+"""What is read of imported trees, from the statements `v1_imported_NAME`."""
 _OF_CONTENT = ("question_set", "row_columns", "column_lines", "lines", "blank", "quarantined")
-_QUESTIONS = """
-select benchmark, question_set, question_id, position, upstream_id, category, question, reference, criteria
-from lake.questions
-where list_contains($benchmarks, benchmark)
-"""

@@ -1,16 +1,14 @@
 """The SQL of reports: statements of `sql/reports/`, run on the public views."""
 
-import re
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
-from shaberi_dagster.settings import project_folder
+from shaberi_dagster.lake.statements import statement
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,7 +23,6 @@ POLICIES = {
     "strict": "no score unless every planned sample has one",
 }
 """Null policies: what a missing score counts as."""
-_NAMED_QUERY = re.compile(r"\{(\w+)\}")
 
 
 def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[dict[str, Any]]:
@@ -36,14 +33,14 @@ def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> li
         name: Of the file.
         values: Of the statement's parameters.
     """
-    result = run_query(catalog, _statement(name), values)
+    result = run_query(catalog, statement(name), values)
     names = [column[0] for column in result.description or []]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
 def fetch_frame(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> "pl.DataFrame":
     """The same as a frame."""
-    return frame_of(run_query(catalog, _statement(name), values))
+    return frame_of(run_query(catalog, statement(name), values))
 
 
 def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
@@ -89,15 +86,3 @@ def check_choice(option: str, value: str, values: Sequence[str]) -> None:
     """
     if value not in values:
         raise ConfigurationError(f"{option} must be one of {', '.join(values)}, not {value!r}")
-
-
-@cache
-def _statement(name: str) -> str:
-    """The text of a statement; `{name}` in it stands for the named query of `sql/queries`."""
-    text = (project_folder("sql") / "reports" / f"{name}.sql").read_text(encoding="utf-8")
-    return _NAMED_QUERY.sub(lambda match: _named_query(match[1]), text)
-
-
-def _named_query(name: str) -> str:
-    text = (project_folder("sql") / "queries" / f"{name}.sql").read_text(encoding="utf-8")
-    return text.rstrip().removesuffix(";")

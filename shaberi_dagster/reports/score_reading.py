@@ -9,6 +9,7 @@ import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.names import check_known
+from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import BASELINE, POLICIES, benchmarks_in, check_choice, fetch
 from shaberi_dagster.reports.sameness import differences, read_settings
@@ -18,7 +19,6 @@ from shaberi_dagster.reports.scores import (
     RunStatistic,
     ScoreReport,
     ScoreRow,
-    TokenRow,
     grouped,
 )
 from shaberi_dagster.reports.standings import read_standings, with_intervals_in
@@ -121,7 +121,7 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> Sco
     report = replace(
         ranked,
         rankings=rankings,
-        tokens=[TokenRow(**row) for row in fetch(catalog, "tokens", run_ids=run_ids)],
+        tokens=read_cost(catalog, run_ids=run_ids).rows,
         ties=read_ties(ranked.rows, samples),
         unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
         replies=replies,

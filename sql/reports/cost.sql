@@ -2,9 +2,14 @@
 select
     model, run_tag, stage, benchmark, sum(calls)::bigint as calls,
     sum(prompt_tokens)::bigint as prompt_tokens, sum(completion_tokens)::bigint as completion_tokens,
-    sum(cost_usd::decimal(38, 12))::double as cost_usd, sum(calls_without_price)::bigint as calls_without_price
+    sum(cost_usd::decimal(38, 12))::double as cost_usd, sum(calls_without_price)::bigint as calls_without_price,
+    sum(cached_tokens)::bigint as cached_tokens, sum(reasoning_tokens)::bigint as reasoning_tokens,
+    sum(calls_without_usage)::bigint as calls_without_usage,
+    list_sort(list_distinct(flatten(list(price_sources)))) as price_sources,
+    strftime(min(first_call_at), '%Y-%m-%d') as first_day, strftime(max(last_call_at), '%Y-%m-%d') as last_day
 from token_usage
-where ($models is null or list_contains($models, model))
+where ($run_ids is null or list_contains($run_ids, run_id))
+  and ($models is null or list_contains($models, model))
   and ($tags is null or list_contains($tags, run_tag))
 group by all
-order by model, run_tag, stage, benchmark
+order by model, run_tag, stage, benchmark nulls first

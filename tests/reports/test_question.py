@@ -1,7 +1,9 @@
 """One question is the same for the library, the terminal and the browser."""
 
+import csv
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,6 +11,9 @@ import duckdb
 import polars as pl
 import pytest
 
+from shaberi_dagster.cli.command import FINE
+from shaberi_dagster.cli.cost import cost
+from shaberi_dagster.cli.question import question
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
@@ -29,9 +34,27 @@ _RUN = {"run_id": "alpha@@july", "model": "alpha", "run_tag": "july", "created_a
 
 
 @pytest.fixture(scope="module")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
-    with open_catalog(_made(tmp_path_factory.mktemp("question"))) as connection:
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _made(tmp_path_factory.mktemp("question"))
+
+
+@pytest.fixture(scope="module")
+def catalog(warehouse: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with open_catalog(warehouse) as connection:
         yield connection
+
+
+@pytest.fixture
+def said(warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What a command prints of this lake."""
+    monkeypatch.setenv("SHABERI_WAREHOUSE", str(warehouse))
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(command: Callable[..., int], *arguments: object, output_format: str) -> str:
+        assert command(*arguments, output_format=output_format) == FINE
+        return capsys.readouterr().out
+
+    return run
 
 
 def _made(folder: Path) -> Path:
@@ -67,7 +90,8 @@ def _made(folder: Path) -> Path:
     outputs = [older, found | {"severity": 0.5, "details": details}]
     spent = {"run_id": "alpha@@july", "model": "alpha", "benchmark": "tengu", "question_id": "q", "status": "ok"}
     spent |= {"stage": "answers", "request_hash": "r0", "cost_usd": 0.25, "base_url": "", "created_at": _NOW}
-    tables = {"questions": questions, "answers": answers, "judgements": judged, "scores": scores}
+    run = _RUN | {"base_tag": "july", "spec": "{}", "spec_hash": "", "status": "complete", "updated_at": _NOW}
+    tables = {"runs": [run], "questions": questions, "answers": answers, "judgements": judged, "scores": scores}
     for table, rows in (tables | {"pass_outputs": outputs, "calls": [spent]}).items():
         lake.append(table, pl.DataFrame(rows, infer_schema_length=None))
     write_catalog(lake)
@@ -124,3 +148,41 @@ def test_a_place_is_in_the_named_set_or_in_the_largest(catalog):
         question_at(catalog, 2, question_set="tengu@1")
     with pytest.raises(ConfigurationError, match="no question set 'tengu@3'"):
         question_at(catalog, 1, question_set="tengu@3")
+
+
+def test_the_command_shows_one_question_in_each_format(said):
+    asked = ("tengu", 1, "tengu@1")
+    table, markdown = (said(question, *asked, output_format=one) for one in ("table", "md"))
+    data = json.loads(said(question, *asked, output_format="json"))
+    rows = list(csv.DictReader(io.StringIO(said(question, *asked, output_format="csv"))))
+
+    for shown in (table, markdown):
+        assert all(
+            text in shown for text in ("tengu@1 1", "敬語", "犬は？", "7匹", "alpha july", "sample 1", "a of majority")
+        )
+        assert (shown.count("番目の答え"), shown.count("よい答え")) == (2, 6)
+    assert (data["question"], data["n_questions"], len(data["answers"]), len(data["judgements"])) == ("犬は？", 1, 2, 6)
+    assert data["answers"][0]["findings"][0]["pass"] == "repetition"
+    assert data["judgements"][0]["created_at"].startswith("2026-07-01T")
+    assert [(one["sample_index"], one["judge"], one["strategy"], one["score"], one["answer"]) for one in rows] == [
+        *(("0", judge, strategy, "8.0", "0番目の答え") for strategy in ("", "majority") for judge in "ab"),
+        *(("1", judge, "", "8.0", "1番目の答え") for judge in "ab"),
+    ]
+
+
+def test_a_question_that_nobody_answered_is_shown_and_one_that_is_not_there_refused(said):
+    assert "No run has answered it." in said(question, "tengu", 2, output_format="table")
+    with pytest.raises(ConfigurationError, match="no question 3 of tengu"):
+        said(question, "tengu", 3, output_format="table")
+
+
+def test_the_cost_of_runs_is_a_document_with_its_total(said):
+    table = said(cost, output_format="table")
+    data = json.loads(said(cost, ["alpha"], output_format="json"))
+    (row,) = csv.DictReader(io.StringIO(said(cost, output_format="csv")))
+
+    assert "0.2500" in table
+    assert data["total"] == {"calls": 1, "prompt_tokens": None, "completion_tokens": None, "cost_usd": 0.25, "calls_without_price": 0}  # fmt: skip
+    assert (data["rows"][0]["stage"], data["rows"][0]["benchmark"], row["cost_usd"]) == ("answers", "tengu", "0.25")
+    with pytest.raises(ConfigurationError, match="no model 'beta'"):
+        said(cost, ["beta"], output_format="table")

@@ -16,6 +16,7 @@ from shaberi_dagster.rendering.document import Sentences
 from shaberi_dagster.rendering.ensemble import EnsembleDocument
 from shaberi_dagster.reports.comparison import ComparisonReport, ComparisonRequest
 from shaberi_dagster.reports.comparison import compare as read_comparison
+from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.decision import DecisionReport, read_decision
 from shaberi_dagster.reports.ensemble import read_stored_report
 from shaberi_dagster.reports.leaderboard import read_leaderboard
@@ -230,9 +231,8 @@ def decision(source: Source, ask: Ask) -> Shown:
 
 def cost(source: Source, ask: Ask) -> Shown:
     """What runs cost, stage by stage."""
-    rows = fetch(source.catalog, "cost", models=ask.many("model") or None, tags=ask.many("tag") or None)
-    by_run = grouped(rows, lambda row: (row["model"], row["run_tag"]))
-    return Shown("cost.html", "Cost", {"by_run": by_run, "total": rows})
+    report = read_cost(source.catalog, models=ask.many("model"), tags=ask.many("tag"))
+    return Shown("cost.html", "Cost", {"by_run": report.by_run, "total": report.total})
 
 
 def search(source: Source, ask: Ask) -> Shown:
