@@ -10,12 +10,14 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, parse_benchmarks
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.names import check_known, did_you_mean
+from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import (
     BASELINE,
     POLICIES,
     Scales,
     benchmarks_in,
     check_choice,
+    check_passes,
     fetch,
     reported_scales,
 )
@@ -179,10 +181,13 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
     if set(a.run_ids) & set(b.run_ids):
         raise ConfigurationError(f"A and B are the same: {a.run_ids[0]}")
     _check_question_sets(catalog, request.question_sets)
+    if request.judges:
+        check_known("judge", request.judges, known_names(catalog, "judge"), where="--judge")
     scales = reported_scales(catalog)
     scores = _paired_scores(catalog, a, b, request, benchmarks=benchmarks, scales=scales)
     sections = _sections(scores, request, scales)
     if not sections:
+        check_passes(request.pipeline)
         raise ConfigurationError(_nothing_in_common(catalog, a, b, request.pipeline))
     names = set(scores["benchmark_name"].to_list())
     judges = {judge for section in sections for judge in section.judges}

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.names import check_known
+from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.question import Question, RunAnswers, find_question, read_answers
 from shaberi_dagster.reports.reading import fetch
 
@@ -173,7 +175,14 @@ def read_runs(
         models: Only these; none means all.
         tags: Only runs with one of these tags or base tags; none means all.
         benchmark: Only runs that were asked this, and only this of them; None means all.
+
+    Raises:
+        ConfigurationError: The lake has no such model, tag or benchmark.
     """
+    asked = {"model": models, "tag or base tag": tags, "benchmark": [benchmark] if benchmark else ()}
+    for what, names in asked.items():
+        if names:
+            check_known(what.partition(" ")[0], names, known_names(catalog, what))
     rows = fetch(catalog, "inspected_runs", models=list(models) or None, tags=list(tags) or None, benchmark=benchmark)
     names = [field.name for field in fields(InspectedRun)]
     return [InspectedRun(**{name: row[name] for name in names}) for row in rows]

@@ -86,3 +86,15 @@ def check_choice(option: str, value: str, values: Sequence[str]) -> None:
     """
     if value not in values:
         raise ConfigurationError(f"{option} must be one of {', '.join(values)}, not {value!r}")
+
+
+def check_passes(pipeline: str) -> None:
+    """Refuse a pipeline that found nothing because one of its passes is none.
+
+    Raises:
+        ConfigurationError: There is no such pass; with those that are most like it.
+    """
+    from shaberi_dagster.passes.registry import pass_class  # noqa: PLC0415 (only who names a wrong one waits for it)
+
+    for name in () if pipeline == BASELINE else pipeline.split(","):
+        pass_class(name)

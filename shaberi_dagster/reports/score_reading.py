@@ -11,7 +11,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.names import check_known
 from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import BASELINE, POLICIES, benchmarks_in, check_choice, fetch
+from shaberi_dagster.reports.reading import BASELINE, POLICIES, benchmarks_in, check_choice, check_passes, fetch
 from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.scores import (
     MOST_RUNS,
@@ -223,7 +223,12 @@ def _with_judges(catalog: duckdb.DuckDBPyConnection, report: ScoreReport) -> Sco
 
 
 def _nothing(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> str:
-    """Why there is nothing to show."""
+    """Why there is nothing to show.
+
+    Raises:
+        ConfigurationError: A pass that is asked for is none.
+    """
+    check_passes(selection.pipeline)
     there = [row["pipeline"] for row in fetch(catalog, "pipelines", **selection.of_runs)]
     if not there or selection.pipeline in there:
         return 'no scores match; `shaberi sql "select run_id, status from runs"` lists the runs'

@@ -35,7 +35,19 @@ def test_runs_have_their_answers_failures_and_scores(catalog):
     assert (first.model, first.n_answers, first.n_failed, first.score) == ("alpha", N_QUESTIONS, 0, 9.0)
     assert second.n_failed == 1
     assert [one.model for one in read_runs(catalog, models=["beta"], tags=["july"], benchmark="tengu")] == ["beta"]
-    assert read_runs(catalog, benchmark="elyza") == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ({"models": ["beta", "alpa"]}, r"^no model 'alpa'; did you mean alpha\?$"),
+        ({"tags": ["jul"]}, r"^no tag 'jul'; did you mean july\?$"),
+        ({"benchmark": "tengi"}, r"^no benchmark 'tengi'; did you mean tengu\?$"),
+    ],
+)
+def test_runs_of_a_name_that_the_lake_has_not_are_refused_with_those_like_it(chosen, said, catalog):
+    with pytest.raises(ConfigurationError, match=said):
+        read_runs(catalog, **chosen)
 
 
 def test_questions_come_page_by_page_and_all_once(catalog):

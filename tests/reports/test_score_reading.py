@@ -228,6 +228,18 @@ def test_what_is_selected_but_not_there_is_refused(read):
 
 
 @pytest.mark.parametrize(
+    ("pipeline", "told"),
+    [
+        ("lang_mixin", r"unknown pass 'lang_mixin'; did you mean lang_mixing\?$"),
+        ("repetition", "no run has scores under the passes repetition: run `shaberi reprocess"),
+    ],
+)
+def test_passes_without_scores_are_told_from_names_that_are_no_passes(read, pipeline, told):
+    with pytest.raises(ConfigurationError, match=told):
+        read([metric()], pipeline=pipeline)
+
+
+@pytest.mark.parametrize(
     ("selected", "told"),
     [
         ({"models": ["m", "mm"]}, "no model 'mm'; the lake has"),
