@@ -26,22 +26,34 @@ COMMANDS = {
     "quick-eval": "quick_eval",
     "shaberi": "shaberi",
 }
-_HEAVY = (
-    *(
-        "shaberi_dagster.running",
-        "shaberi_dagster.definitions",
-        "shaberi_dagster.llm.engine",
-        "genai_prices.data",
-    ),
-    *("dagster._daemon.controller", "dagster._core.execution.execute_in_process", "dagster._core.executor.in_process"),
-    *(
-        "dagster._core.instance.factory",
-        "dagster._core.instance.runs.run_domain",
-        "dagster._core.storage.sqlite_storage",
-    ),
-    *("dagster._core.storage.root", "dagster._core.storage.noop_compute_log_manager", "dagster._core.secrets.loader"),
-    *("structlog", "upath.implementations.local", "httpcore2", "pyarrow.compute", "rich._emoji_codes"),
-)
+_HEAVY = [
+    "dagster._core.execution.execute_in_process",
+    "dagster._core.executor.in_process",
+    "dagster._core.instance.factory",
+    "dagster._core.instance.runs.run_domain",
+    "dagster._core.secrets.env_file",
+    "dagster._core.secrets.loader",
+    "dagster._core.storage.migration",
+    "dagster._core.storage.noop_compute_log_manager",
+    "dagster._core.storage.root",
+    "dagster._core.storage.sqlite_storage",
+    "dagster._daemon.controller",
+    "encodings.idna",
+    "genai_prices.data",
+    "httpcore2",
+    "pyarrow.compute",
+    "rich._emoji_codes",
+    "rich._unicode_data.unicode17-0-0",
+    "shaberi_dagster.cli.evaluation",
+    "shaberi_dagster.definitions",
+    "shaberi_dagster.llm.claims",
+    "shaberi_dagster.llm.engine",
+    "shaberi_dagster.llm.journal_files",
+    "shaberi_dagster.rendering.plan",
+    "shaberi_dagster.running",
+    "structlog",
+    "upath.implementations.local",
+]
 
 
 def main() -> None:

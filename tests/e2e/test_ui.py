@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 
 import pytest
 import yaml
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS
 from shaberi_dagster.defs.execution import open_instance
@@ -33,6 +33,7 @@ from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.result import STAGES
+from tests.commands import run
 from tests.conftest import BROWSER
 from tests.legacy.trees import FOLDERS, LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
@@ -49,6 +50,9 @@ _FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+# What spins and glides while something is awaited takes a core.
+_STAND_STILL = """addEventListener("DOMContentLoaded", () => document.head.append(Object.assign(
+    document.createElement("style"), {textContent: "* {animation: none !important; transition: none !important}"})))"""
 _PATIENCE = 300.0
 _CLICK_MILLISECONDS = 120_000
 _RUNS = """query { runsOrError { ... on Runs { results {
@@ -66,14 +70,13 @@ class Ui:
     server: subprocess.Popen[bytes]
     log: Path
     mock: MockEndpoint
-    browser: Browser
+    context: BrowserContext
 
     @contextmanager
     def page(self, path: str) -> Iterator[Page]:
-        """A page in a fresh profile; what goes wrong on it is shown with a screenshot and the server's log."""
-        context = self.browser.new_context(viewport={"width": 1500, "height": 950})
-        context.set_default_timeout(_CLICK_MILLISECONDS)
-        page = context.new_page()
+        """A page that remembers nothing of others; what goes wrong on it is shown with a screenshot and the server's
+        log. All are of one profile, which keeps the scripts that they load."""
+        page = self.context.new_page()
         try:
             page.goto(self.url + path)
             yield page
@@ -82,7 +85,8 @@ class Ui:
             page.screenshot(path=picture)
             raise AssertionError(f"{error}\nscreenshot: {picture}\n{self.log_tail()}") from error
         finally:
-            context.close()
+            page.evaluate("localStorage.clear()")
+            page.close()
 
     def log_tail(self) -> str:
         return "server log:\n" + self.log.read_text(errors="replace")[-3000:]
@@ -159,8 +163,11 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
         server = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
         try:
             browser = playwright.chromium.launch(executable_path=BROWSER, args=_FLAGS)
+            context = browser.new_context(viewport={"width": 1500, "height": 950}, reduced_motion="reduce")
+            context.set_default_timeout(_CLICK_MILLISECONDS)
+            context.add_init_script(_STAND_STILL)
             settings = Settings.from_environment(environment)
-            running = Ui(settings, environment, f"http://127.0.0.1:{port}", server, log, mock, browser)
+            running = Ui(settings, environment, f"http://127.0.0.1:{port}", server, log, mock, context)
             running.wait_for(lambda: _is_loaded(running))
             yield running
             browser.close()
@@ -189,20 +196,9 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
 @pytest.fixture(scope="module")
 def command_line_run(ui: Ui) -> str:
     """The run of a `run-evals` command on the instance that the server shows."""
-    command = [
-        Path(sys.executable).with_name("run-evals"),
-        "--model",
-        "typed",
-        "--judge-model",
-        "judge",
-        "--limit",
-        "2",
-    ]
-    urls = ["--base-url", ui.mock.base_url, "--judge-base-url", ui.mock.base_url]
-    done = subprocess.run(
-        [*command, *urls], env=ui.environment, check=False, capture_output=True, text=True, timeout=_PATIENCE
-    )
-    assert done.returncode == 0, done.stderr
+    urls = ("--base-url", ui.mock.base_url, "--judge-base-url", ui.mock.base_url)
+    options = ("--judge-model", "judge", "--benchmark", "elyza", "--limit", "2")
+    run("run-evals", "--model", "typed", *options, *urls, environment=ui.environment).succeeded()
     return "typed@@default"
 
 
@@ -229,7 +225,7 @@ def test_the_graph_shows_every_stage_and_benchmark(ui: Ui, command_line_run: str
 
 
 def test_a_registered_run_is_materialized_by_clicking_and_shows_its_metadata(ui: Ui) -> None:
-    run_id = ui.register(model="org/model", tag="clicked")
+    run_id = ui.register(model="org/model", tag="clicked", benchmarks=["elyza"])
 
     with ui.page(f"/locations/{_LOCATION}/jobs/evaluate") as page:
         page.get_by_role("button", name="Materialize all").click()
@@ -238,7 +234,8 @@ def test_a_registered_run_is_materialized_by_clicking_and_shows_its_metadata(ui:
         page.get_by_text(run_id, exact=True).filter(visible=True).first.click()
         page.get_by_text("Launch runs to materialize").click()
         page.get_by_role("button", name="Launch 1 run").click()
-        ui.wait_for_status("SUCCESS", dagster__partition=run_id)
+        ui.wait_for(lambda: ui.runs(dagster__partition=run_id))
+    ui.wait_for_status("SUCCESS", dagster__partition=run_id)
 
     assert [row["status"] for row in ui.rows("runs", run_id)] == ["complete"]
     with ui.page(f"/assets/judgements/elyza?{urlencode({'view': 'partitions', 'partition': run_id})}") as page:
@@ -295,33 +292,33 @@ def test_a_new_run_is_started_from_the_launchpad_alone(ui: Ui) -> None:
 
 
 def test_a_run_started_in_the_command_line_is_on_the_runs_page(ui: Ui, command_line_run: str) -> None:
-    run = ui.wait_for_status("SUCCESS", shaberi__command="run-evals", dagster__partition=command_line_run)
+    made = ui.wait_for_status("SUCCESS", shaberi__command="run-evals", dagster__partition=command_line_run)
 
     with ui.page("/runs") as page:
-        row = page.locator("tr, [data-index]").filter(has_text=run["runId"][:8]).first
+        row = page.locator("tr, [data-index]").filter(has_text=made["runId"][:8]).first
         expect(row).to_contain_text("evaluate")
         expect(row).to_contain_text("Success")
         expect(row).to_contain_text(command_line_run)
 
 
 def test_a_run_started_in_the_command_line_is_on_the_timeline_and_the_jobs_page(ui: Ui, command_line_run: str) -> None:
-    run = ui.wait_for_status("SUCCESS", shaberi__command="run-evals", dagster__partition=command_line_run)
+    made = ui.wait_for_status("SUCCESS", shaberi__command="run-evals", dagster__partition=command_line_run)
 
     with ui.page("/timeline") as page:
         expect(page.get_by_text("evaluate", exact=True).first).to_be_visible()
         _take_part(page, "ui-timeline.png")
-    assert run["repositoryOrigin"] == {"repositoryLocationName": _LOCATION}  # it leaves out runs of nowhere
+    assert made["repositoryOrigin"] == {"repositoryLocationName": _LOCATION}  # it leaves out runs of nowhere
     with ui.page(f"/locations/{_LOCATION}/jobs/evaluate/runs") as page:
-        expect(page.get_by_text(run["runId"][:8])).to_be_visible()
+        expect(page.get_by_text(made["runId"][:8])).to_be_visible()
 
 
 def test_a_file_in_the_folder_of_run_specs_is_evaluated_without_a_click(ui: Ui) -> None:
     path = ui.settings.run_specs / "night.yaml"
     path.write_text(yaml.safe_dump(ui.request(model="dropped", benchmarks=["tengu"])), encoding="utf-8")
 
-    run = ui.wait_for_status("SUCCESS", dagster__partition="dropped@@default")
+    made = ui.wait_for_status("SUCCESS", dagster__partition="dropped@@default")
 
-    assert {tag["key"]: tag["value"] for tag in run["tags"]}["dagster/sensor_name"] == "run_spec_folder"
+    assert {tag["key"]: tag["value"] for tag in made["tags"]}["dagster/sensor_name"] == "run_spec_folder"
     assert [row["status"] for row in ui.rows("runs", "dropped@@default")] == ["complete"]
     assert len(ui.rows("scores", "dropped@@default")) == 2
 
@@ -339,9 +336,9 @@ def test_a_terminated_run_is_canceled_and_its_finished_calls_are_kept(ui: Ui) ->
         page.get_by_role("button", name="Materialize").first.click()
         page.get_by_text("Launch runs to materialize").or_(page.get_by_text("Launch 1 run")).first.wait_for()
         page.get_by_role("button", name="Launch 1 run").click()
-        run = ui.wait_for_status("STARTED", dagster__partition=run_id)
+        stopped = ui.wait_for_status("STARTED", dagster__partition=run_id)
         ui.wait_for(lambda: ui.mock.stats()["answered"] == already + 1 and ui.mock.stats()["in_flight"] == 2)
-    with ui.page(f"/runs/{run['runId']}") as page:
+    with ui.page(f"/runs/{stopped['runId']}") as page:
         page.get_by_role("button", name="Terminate").click()
         page.get_by_role("dialog").or_(page.locator(".bp5-dialog, .bp4-dialog")).first.get_by_role(
             "button", name="Terminate"
@@ -369,7 +366,8 @@ def test_a_legacy_tree_is_a_partition_that_is_added_and_imported_by_clicking(ui:
         _enter_config(page.locator(".CodeMirror"), IMPORT, {"trees": [f"attic={tree.root}"]})
         page.get_by_role("button", name="Save config").click()
         page.get_by_role("button", name="Launch 1 run").click()
-        ui.wait_for_status("SUCCESS", dagster__partition="attic")
+        ui.wait_for(lambda: ui.runs(dagster__partition="attic"))
+    ui.wait_for_status("SUCCESS", dagster__partition="attic")
 
     with ui.page(f"/assets/{IMPORT}?{urlencode({'view': 'partitions', 'partition': 'attic'})}") as page:
         for name, value in (("files", "3"), ("lines", "5"), ("quarantined lines", "1")):

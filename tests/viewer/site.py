@@ -15,12 +15,14 @@ from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.viewer.web.access import Access, hosts_of
 from shaberi_dagster.viewer.web.server import build_app
 from tests.legacy.trees import LegacyTree, rows_of
+from tests.sizes import size
 
+LONG = size(500_000, 5_000_000)
 HOSTILE = [
     "<script>alert(1)</script><img src=x onerror=alert(2)><svg onload=alert(3)></svg>",
     "[click](javascript:alert(4)) ![pixel](http://elsewhere.invalid/p.png) <http://elsewhere.invalid/>\n\n[r]: javascript:alert(5)\n\n[r]",
     "</template></textarea></pre></title><style>body{background:url(http://elsewhere.invalid/s)}</style><iframe src=//elsewhere.invalid>",
-    "\u202egnp.txt\u2066 \x1b[31m \u200b" + "ア" * 5_000_000,
+    "\u202egnp.txt\u2066 \x1b[31m \u200b" + "ア" * LONG,
     '{{ 7 * 7 }} {% raw %} ${7*7} \']|attr(\'x\') " onmouseover="alert(6)" autofocus onfocus=alert(7) x="',
 ]
 """What must stand on the pages as text."""
