@@ -4,6 +4,7 @@ import re
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -188,13 +189,13 @@ class PromptLibrary:
                 continue
             found[current] = None
             try:
-                tree = self._environment.parse(self._source(current), filename=str(self._path(current)))
+                included = _included(self._source(current))
             except jinja2.TemplateSyntaxError as error:
-                raise PromptError(f"prompt {error.filename}:{error.lineno}: {error.message}") from error
-            for included in meta.find_referenced_templates(tree):
-                if included is None:
+                raise PromptError(f"prompt {self._path(current)}:{error.lineno}: {error.message}") from error
+            for template in included:
+                if template is None:
                     raise PromptError(f"prompt {self._path(current)}: an include must name its template literally")
-                waiting.append(included)
+                waiting.append(template)
         yield from found
 
     def _place(self, name: str, error: Exception) -> str:
@@ -311,6 +312,16 @@ def boundary_of(text: str) -> str:
     boundary would have to be found among 2**64.
     """
     return sha256_text(text)[:_BOUNDARY_DIGITS]
+
+
+@cache
+def _included(source: str) -> tuple[str | None, ...]:
+    """The templates that a template includes; None for one that only its rendering would tell.
+
+    Raises:
+        jinja2.TemplateSyntaxError: It is broken.
+    """
+    return tuple(meta.find_referenced_templates(SandboxedEnvironment().parse(source)))
 
 
 def _refuse_none(value: object) -> object:

@@ -457,13 +457,16 @@ def _by_stage(records: Records, count: Callable[[pl.DataFrame, bool], Document])
     # An imported run can have calls of judges that were added to it.
     known = not records.is_imported or not calls.is_empty()
     stages = dict.fromkeys([*STAGES.values(), *calls["stage"].unique().sort()])
+    places, none = set(calls.select("stage", "benchmark").unique().iter_rows()), count(calls.clear(), known)
+    called = {stage for stage, _ in places}
     return {
         "total": count(calls, known),
         "by_stage": {
             stage: {
-                "total": count(calls.filter(stage=stage), known),
+                "total": count(calls.filter(stage=stage), known) if stage in called else none,
                 "by_benchmark": {
-                    name: count(calls.filter(stage=stage, benchmark=name), known) for name in records.spec["benchmarks"]
+                    name: count(calls.filter(stage=stage, benchmark=name), known) if (stage, name) in places else none
+                    for name in records.spec["benchmarks"]
                 },
             }
             for stage in stages

@@ -241,7 +241,7 @@ def export_run(
     with opened_folder(folder, _place_of(lake, run_id)) as own:
         # Read only now: whoever had the folder before may have waited for less.
         records = read_records(lake, run_id)
-        _claim(own, run_id, _json(manifest_of(records, environment, alone=True)))
+        _claim(own, run_id, lambda: _json(manifest_of(records, environment, alone=True)))
         _Files(own, lake, records, compact=compact).write()
         removed = own.clear(_ARTIFACTS)
         own.write(MANIFEST, [_json(manifest_of(records, environment))])
@@ -256,7 +256,7 @@ def write_manifest(lake: Lake, run_id: str, folder: Path, *, environment: Mappin
     """
     with opened_folder(folder, _place_of(lake, run_id)) as own:
         manifest = _json(manifest_of(read_records(lake, run_id), environment, alone=True))
-        _claim(own, run_id, manifest)
+        _claim(own, run_id, lambda: manifest)
         own.write(MANIFEST, [manifest])
 
 
@@ -337,11 +337,11 @@ def _summary_name(base_tag: str) -> str:
     return f"{check_run_tag(base_tag)}.summary.json"
 
 
-def _claim(own: Folder, run_id: str, manifest: bytes) -> None:
+def _claim(own: Folder, run_id: str, manifest: Callable[[], bytes]) -> None:
     """Make a new folder that of the run, by its manifest; refuse one that is something else."""
     there = own.read(MANIFEST)
     if there is None and not own.names():
-        own.write(MANIFEST, [manifest])
+        own.write(MANIFEST, [manifest()])
         return
     try:
         owner = orjson.loads(there or b"")["run_id"]
