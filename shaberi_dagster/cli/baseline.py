@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from shaberi_dagster.cli.command import FINE, Debug
-from shaberi_dagster.rendering.text import printable
 from shaberi_dagster.settings import Settings
 
 baseline_app = typer.Typer(
@@ -38,20 +37,19 @@ def promote(  # noqa: PLR0917
     del debug
     from shaberi_dagster.baselines import chosen_run  # noqa: PLC0415
     from shaberi_dagster.baselines import promote as promote_run  # noqa: PLC0415
-    from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415  (DuckDB and polars only when needed)
-    from shaberi_dagster.rendering.figures import counted  # noqa: PLC0415
+    from shaberi_dagster.cli.output import say  # noqa: PLC0415  (DuckDB and polars only when they are needed)
+    from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
+    from shaberi_dagster.rendering.baselines import PromotionDocument  # noqa: PLC0415
+    from shaberi_dagster.reports.verdicts import baselines  # noqa: PLC0415
     from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415
 
     settings = Settings.from_environment()
     with open_catalog(settings.warehouse) as catalog:
         chosen = chosen_run(catalog, run_id, model, tag)
-    rows = promote_run(Workspace(settings).lake, chosen, name, note, allow_partial=allow_partial)
-    datasets, strategies = rows["benchmark"].n_unique(), rows["strategy"].n_unique()
-    questions = rows.select("benchmark", "question_id").n_unique()
-    typer.echo(
-        f"baseline {name}: {printable(chosen)}, {counted(datasets, 'dataset')}, {counted(questions, 'question')}, "
-        f"{strategies} strategies with single"
-    )
+    promote_run(Workspace(settings).lake, chosen, name, note, allow_partial=allow_partial)
+    with open_catalog(settings.warehouse) as catalog:
+        promoted = next(one for one in baselines(catalog) if one["name"] == name)
+    say(PromotionDocument(promoted))
     return FINE
 
 

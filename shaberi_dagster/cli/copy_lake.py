@@ -27,7 +27,10 @@ def copy_lake(
 ) -> int:
     """Copy a whole lake with its history, to object storage or from there."""
     del debug
-    from shaberi_dagster.lake import copying  # noqa: PLC0415  (delta-rs only when it is needed)
+    # Delta-rs only when it is needed.
+    from shaberi_dagster.cli.output import say  # noqa: PLC0415
+    from shaberi_dagster.lake import copying  # noqa: PLC0415
+    from shaberi_dagster.rendering.maintenance import CopyDocument  # noqa: PLC0415
 
     reporter, line = reporter_for(sys.stderr), StageProgress("copy", "files", total=0)
 
@@ -37,9 +40,5 @@ def copy_lake(
 
     with reporter.watching():
         copied = copying.copy_lake(source, target, changed)
-    n_rows, n_tables = sum(copied.rows.values()), len(copied.rows)
-    print(  # noqa: T201
-        f"{n_rows:,} rows of {n_tables} tables, {copied.files:,} files ({copied.size / 1e6:,.1f} MB), "
-        f"are the same in {target}"
-    )
+    say(CopyDocument(copied, target))
     return FINE

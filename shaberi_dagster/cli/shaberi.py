@@ -291,17 +291,16 @@ def schema(debug: Debug = False) -> int:
 def compact(debug: Debug = False) -> int:
     """Merge the lake's small files and delete those that no version of the last week needs."""
     del debug
+    from shaberi_dagster.cli.output import say  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import logged_versions, write_catalog  # noqa: PLC0415
+    from shaberi_dagster.rendering.maintenance import CompactionDocument  # noqa: PLC0415
     from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415
 
     settings = Settings.from_environment()
     if not logged_versions(settings.warehouse):
         raise ConfigurationError(f"no lake in {settings.warehouse}: run run-evals first, or set SHABERI_WAREHOUSE")
     lake = Workspace(settings).lake
-    for table, counts in lake.compact().items():
-        typer.echo(
-            f"{table}: {counts['files_before']} files -> {counts['files_after']}, {counts['files_deleted']} deleted"
-        )
+    say(CompactionDocument(lake.compact()))
     write_catalog(lake)
     return FINE
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shaberi_dagster.rendering.document import Block, Document, Sentences, number, table_of, text
-from shaberi_dagster.rendering.figures import percent
+from shaberi_dagster.rendering.figures import counted, percent
 
 
 @dataclass(frozen=True)
@@ -42,3 +42,30 @@ class BaselineDocument(Document):
     def data(self) -> Sequence[Mapping[str, Any]]:
         """A list of all."""
         return list(self.records())
+
+
+@dataclass(frozen=True)
+class PromotionDocument(Document):
+    """What a new baseline has.
+
+    Attributes:
+        baseline: From `reports.verdicts.baselines`.
+    """
+
+    baseline: Mapping[str, Any]
+
+    def blocks(self, width: int | None) -> Iterable[Block]:
+        """One line."""
+        del width
+        one = self.baseline
+        covers = f"{counted(len(one['datasets']), 'dataset')}, {counted(one['n_questions'], 'question')}"
+        strategies = f"{len(one['strategies'])} strategies with single"
+        yield Sentences([f"baseline {one['name']}: {one['run_id']}, {covers}, {strategies}"])
+
+    def records(self) -> Iterable[Mapping[str, Any]]:
+        """One line."""
+        return BaselineDocument([self.baseline]).records()
+
+    def data(self) -> Sequence[Mapping[str, Any]]:
+        """A list with it."""
+        return BaselineDocument([self.baseline]).data()

@@ -68,7 +68,7 @@ class QuestionDocument(Document):
             for name, frame in (("answers", report.answers), ("judgements", report.judgements))
         }
 
-    def _answers(self) -> Iterator[tuple[Mapping[str, Any], list[Mapping[str, Any]]]]:
+    def _answers(self) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
         """Each answer with its judgements; those of a run's strategies stand by its first one."""
         judgements = dict(grouped(self.report.judgements.to_dicts(), lambda row: tuple(row[name] for name in _SAMPLE)))
         for answer in self.report.answers.to_dicts():
