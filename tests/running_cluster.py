@@ -1,7 +1,6 @@
 """A cluster for tests: PostgreSQL, Redis, a store, Dagster's daemon and a worker, each a process as on a host."""
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -44,6 +43,23 @@ class Cluster:
 
 
 @contextmanager
+def running_redis(folder: Path) -> Iterator[str]:
+    """The URL of a server that keeps nothing.
+
+    Args:
+        folder: Where it works.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    with subprocess.Popen(["redis-server", *options], cwd=folder, stdout=subprocess.DEVNULL) as server:
+        try:
+            yield f"redis://127.0.0.1:{port}/0"
+        finally:
+            server.terminate()
+
+
+@contextmanager
 def running_cluster(folder: Path, postgres: str) -> Iterator[Cluster]:
     """A cluster with one worker.
 
@@ -53,21 +69,13 @@ def running_cluster(folder: Path, postgres: str) -> Iterator[Cluster]:
     """
     with ExitStack() as stack:
         store = stack.enter_context(running_store(folder / "store"))
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        redis = subprocess.Popen(
-            [shutil.which("redis-server") or "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""],
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-        )
-        stack.callback(redis.wait)
-        stack.callback(redis.terminate)
+        redis = stack.enter_context(running_redis(folder))
         cluster = Cluster(
             store.environment
             | {
                 "SHABERI_WAREHOUSE": store.uri,
                 "SHABERI_DATABASE_URL": stack.enter_context(empty_database(postgres)),
-                "SHABERI_BROKER_URL": f"redis://127.0.0.1:{port}/0",
+                "SHABERI_BROKER_URL": redis,
                 "SHABERI_MIRRORS": str(folder / "mirrors"),
                 "SHABERI_RESULTS": str(folder / "results"),
                 "DAGSTER_HOME": str(folder / "dagster"),

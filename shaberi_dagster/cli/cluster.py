@@ -306,31 +306,49 @@ def look_after(parts: Mapping[str, Part]) -> None:
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    """The settings with which commands work on the cluster of a folder; made at first use, as a file for shells."""
-    path = folder / "environment"
+    """The settings with which commands work on the cluster of a folder; made at first use, as a file for shells.
+
+    Raises:
+        ConfigurationError: It is of another lake than `SHABERI_WAREHOUSE` names.
+    """
+    path, lake = folder / "environment", os.environ.get("SHABERI_WAREHOUSE")
+    if lake and "://" not in lake:
+        lake = str(Path(lake).absolute())
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        password, (database, broker, store) = secrets.token_urlsafe(24), _free_ports(3)
-        made = {
-            "SHABERI_DATABASE_URL": f"postgresql://shaberi:{password}@127.0.0.1:{database}/postgres",
-            "SHABERI_BROKER_URL": f"redis://127.0.0.1:{broker}/0",
-            "DAGSTER_HOME": str(folder / "dagster"),
-            "SHABERI_RESULTS": str(folder / "results"),
-            "SHABERI_MIRRORS": str(folder / "mirrors"),
-        }
-        if "SHABERI_WAREHOUSE" not in os.environ:
-            made |= {
-                "SHABERI_WAREHOUSE": f"s3://{_BUCKET}/warehouse",
-                "AWS_ENDPOINT_URL": f"http://127.0.0.1:{store}",
-                "AWS_ACCESS_KEY_ID": "shaberi",
-                "AWS_SECRET_ACCESS_KEY": secrets.token_urlsafe(24),
-                "AWS_REGION": "us-east-1",
-            }
+        made = _made_environment(folder, lake)
         path.touch(mode=0o600)
         path.write_text("".join(f"export {name}='{value}'\n" for name, value in made.items()), encoding="utf-8")
     lines = path.read_text(encoding="utf-8").splitlines()
     pairs = (line.removeprefix("export ").partition("=") for line in lines if line.startswith("export "))
-    return {name: value.strip("'") for name, _, value in pairs}
+    settings = {name: value.strip("'") for name, _, value in pairs}
+    own = settings.get("SHABERI_WAREHOUSE", lake)
+    if lake and lake != own:
+        raise ConfigurationError(
+            f"the cluster in {folder} is of the lake {own}, SHABERI_WAREHOUSE is {lake}: "
+            "unset it, or name another --folder"
+        )
+    return settings
+
+
+def _made_environment(folder: Path, lake: str | None) -> dict[str, str]:
+    """Settings of a new cluster: for the lake that is there already, or a new one in a store of its own."""
+    password, (database, broker, store) = secrets.token_urlsafe(24), _free_ports(3)
+    own_store = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{store}",
+        "AWS_ACCESS_KEY_ID": "shaberi",
+        "AWS_SECRET_ACCESS_KEY": secrets.token_urlsafe(24),
+        "AWS_REGION": "us-east-1",
+    }
+    return {
+        "SHABERI_DATABASE_URL": f"postgresql://shaberi:{password}@127.0.0.1:{database}/postgres",
+        "SHABERI_BROKER_URL": f"redis://127.0.0.1:{broker}/0",
+        "DAGSTER_HOME": str(folder / "dagster"),
+        "SHABERI_RESULTS": str(folder / "results"),
+        "SHABERI_MIRRORS": str(folder / "mirrors"),
+        "SHABERI_WAREHOUSE": lake or f"s3://{_BUCKET}/warehouse",
+        **({} if lake else own_store),
+    }
 
 
 def _start_servers(

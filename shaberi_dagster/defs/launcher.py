@@ -4,6 +4,7 @@
 `celery --app shaberi_dagster.defs.worker worker`, as `shaberi cluster worker` does.
 """
 
+from itertools import chain
 from typing import Any
 
 import dagster as dg
@@ -81,6 +82,15 @@ class ClusterRunLauncher(CeleryRunLauncher):
         url = database_url()
         if task is None or url is None or is_leased(run.run_id, url):  # without a task it is of a command line
             return CheckRunHealthResult(WorkerStatus.RUNNING)
-        if self.celery.AsyncResult(task).state == "PENDING":  # resumed, and waiting for a worker
+        if self.celery.AsyncResult(task).state == "PENDING" and self._is_waiting(task):  # resumed
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         return CheckRunHealthResult(WorkerStatus.FAILED, "the worker is gone")
+
+    def _is_waiting(self, task: str) -> bool:
+        """Whether Redis has a task for the next worker; one that lost its data, or is another one, has not."""
+        with self.celery.connection_for_read() as connection:
+            redis = getattr(connection.default_channel, "client", None)
+            if redis is None:  # another kind of broker
+                return True
+            queues = (redis.lrange(queue, 0, -1) for queue in redis.scan_iter(f"{self.default_queue}*", _type="list"))
+            return any(task.encode() in message for message in (*chain(*queues), *redis.hvals("unacked")))

@@ -16,6 +16,7 @@ from dagster._core.origin import DEFAULT_DAGSTER_ENTRY_POINT, JobPythonOrigin, R
 from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, RemoteRepositoryOrigin
 from dagster._core.run_coordinator import SubmitRunContext
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from sqlalchemy.exc import DBAPIError
 
 from shaberi_dagster import errors
 from shaberi_dagster.defs.content import CONTENT_TAG, content_tag
@@ -69,7 +70,7 @@ class ByWorkers:
         """Look on until the stages of a run are made; they are submitted unless the run is at work.
 
         Raises:
-            ShaberiError: As for `follow`.
+            ShaberiError: As for `follow`, or the database is gone.
             KeyboardInterrupt: Nobody looks on any more; the run goes on.
         """
         run_id, reporter = wanted.run_id, self._workspace.reporter
@@ -84,6 +85,11 @@ class ByWorkers:
                 "the same command looks on again, Terminate in Dagster's UI cancels it"
             )
             raise
+        except DBAPIError as error:
+            raise ShaberiError(
+                "the database of the cluster is gone; what was submitted goes on when it is back, and the same command "
+                "looks on again"
+            ) from error
         except ConfigurationError as error:
             self._workspace.lake.refresh()
             if not isinstance(error, EndpointError):

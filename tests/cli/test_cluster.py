@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shaberi_dagster.cli.cluster import PARTS, Part, alone_in, command_of, environment_of, look_after
-from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from tests.commands import run
 
 pytestmark = pytest.mark.integration
@@ -27,8 +27,26 @@ def test_its_settings_are_made_once_and_for_the_user_alone(tmp_path: Path, monke
     assert stat.S_IMODE((tmp_path / "cluster" / "environment").stat().st_mode) == 0o600
 
 
-def test_a_lake_that_is_somewhere_else_stays_there(tmp_path: Path) -> None:
-    assert not {"SHABERI_WAREHOUSE", "AWS_ENDPOINT_URL"} & environment_of(tmp_path / "cluster").keys()
+def test_a_lake_that_is_somewhere_else_stays_there_and_shells_are_told_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SHABERI_WAREHOUSE", "lake")
+
+    made = environment_of(tmp_path / "cluster")
+
+    assert made["SHABERI_WAREHOUSE"] == str(tmp_path / "lake")
+    assert "AWS_ENDPOINT_URL" not in made
+    monkeypatch.delenv("SHABERI_WAREHOUSE")
+    assert environment_of(tmp_path / "cluster") == made
+
+
+def test_the_cluster_of_another_lake_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment_of(tmp_path / "cluster")
+    monkeypatch.setenv("SHABERI_WAREHOUSE", "s3://bucket/other")
+
+    with pytest.raises(ConfigurationError, match="SHABERI_WAREHOUSE is s3://bucket/other: unset it, or name another"):
+        environment_of(tmp_path / "cluster")
 
 
 def test_an_unknown_part_and_a_missing_cluster_are_refused_in_one_line() -> None:

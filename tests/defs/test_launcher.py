@@ -1,7 +1,9 @@
 """Which runs of a cluster the daemon takes for dead, and how they go on."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -20,6 +22,7 @@ from shaberi_dagster.defs.submission import submit
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from tests.running_cluster import running_redis
 
 pytestmark = pytest.mark.integration
 
@@ -73,6 +76,24 @@ def test_a_run_is_alive_as_long_as_its_lease_is_held_or_it_waits(  # noqa: PLR09
 
     with leased(run.run_id, database) if held else nullcontext():
         assert launcher.check_run_worker_health(run).status == status
+
+
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server")
+def test_a_run_that_redis_has_forgotten_is_resumed_and_one_that_waits_there_is_not(
+    instance: dg.DagsterInstance, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHABERI_DATABASE_URL", database)
+    with running_redis(tmp_path) as url:
+        launcher = ClusterRunLauncher(default_queue="dagster", broker=url, backend=url)
+        launcher.register_instance(instance)
+        waiting, forgotten = uuid4().hex, uuid4().hex
+        launcher.celery.send_task("resume_job", task_id=waiting, queue="dagster")
+        runs = {
+            task: dg.DagsterRun("evaluate", tags={DAGSTER_CELERY_TASK_ID_TAG: task}) for task in (waiting, forgotten)
+        }
+
+        assert launcher.check_run_worker_health(runs[waiting]).status == WorkerStatus.RUNNING
+        assert launcher.check_run_worker_health(runs[forgotten]).status == WorkerStatus.FAILED
 
 
 def test_a_resumed_run_is_a_task_that_workers_take_and_holds_no_slot_until_one_has(

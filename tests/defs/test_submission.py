@@ -10,11 +10,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from dagster._cli.api import _execute_run_command_body
+from sqlalchemy.exc import OperationalError
 
 from shaberi_dagster.defs import submission
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.defs.jobs import Materialization
-from shaberi_dagster.defs.submission import follow, submit, submitted
+from shaberi_dagster.defs.submission import ByWorkers, follow, submit, submitted
 from shaberi_dagster.errors import ConfigurationError, EndpointError, ShaberiError
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -110,6 +111,25 @@ def test_what_stops_a_worker_is_raised_where_somebody_looks_on(  # noqa: PLR0917
         _look_on_at(dagster_run_id, instance, lambda _: None)
 
     assert mock.stats()["answered"] == 0
+
+
+def test_who_looks_on_while_the_database_goes_is_told_in_one_line(
+    registered: Callable[..., RunSpec],
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = registered(benchmarks=_NAMES)
+    look_on = ByWorkers(workspace, instance)
+    look_on.begin(spec, wanted := Materialization(spec.run_id, _NAMES))
+
+    def lost(*_: object) -> None:
+        raise OperationalError("select", {}, Exception("server closed the connection"))
+
+    monkeypatch.setattr(submission, "follow", lost)
+
+    with pytest.raises(ShaberiError, match=r"^the database of the cluster is gone; .* the same command looks on again$"):
+        look_on(wanted)
 
 
 def test_without_a_cluster_submitting_is_refused_before_anything_is_planned() -> None:
