@@ -390,6 +390,12 @@ def test_no_expression_is_part_of_a_script_and_only_the_report_may_write() -> No
     assert BOT in own
 
 
+def test_every_action_is_pinned_by_its_commit() -> None:
+    used = re.findall(r"\buses: *(\S+)", WORKFLOW.read_text(encoding="utf-8"))
+    assert len(used) > 5
+    assert [one for one in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one)] == []
+
+
 @pytest.mark.parametrize(
     ("variables", "reason"),
     [({}, "there is no model"), ({"EVAL_MODEL": "gpt-4.1-mini"}, "there is no API key")],

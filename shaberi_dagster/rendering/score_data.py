@@ -92,7 +92,8 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
 def _standing(one: Standing) -> dict[str, Any]:
     names = {"model": one.model, "tag": one.tag, "n_runs": one.n_runs, "mean": one.mean}
     means = {"by_benchmark": dict(one.by_benchmark), "by_judge": dict(one.by_judge)}
-    counts = {name: getattr(one, name) for name in ("n_planned", "n_scored", "n_failed", "n_excluded")}
+    names_of_counts = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_out_of_scale")
+    counts = {name: getattr(one, name) for name in names_of_counts}
     against = {"against_best": one.tie and one.tie.against_best, "p_value": one.tie and one.tie.p_value}
     return names | _questions_interval(one.over_questions) | against | means | counts
 

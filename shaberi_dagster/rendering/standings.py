@@ -85,14 +85,16 @@ def _with_columns(ranking: Ranking, by: str, names: Sequence[str], left_out: Seq
 
 
 def _counts(standings: Sequence[Standing], column: Callable[..., Column]) -> list[Column]:
-    """Failures always, exclusions and numbers of runs where there are any."""
+    """Failures always, exclusions, scores out of scale and numbers of runs where there are any."""
     styles = [_FAILED if one.n_failed else "" for one in standings]
     failed = Column("failed", [str(one.n_failed) for one in standings], styles=styles)
     excluded = column("excl.", lambda one: str(one.n_excluded))
+    outside = column(("out of", "scale"), lambda one: str(one.n_out_of_scale))
     runs = column("runs", lambda one: str(one.n_runs))
     return [
         failed,
         *([excluded] if any(one.n_excluded for one in standings) else []),
+        *([outside] if any(one.n_out_of_scale for one in standings) else []),
         *([runs] if any(one.n_runs > 1 for one in standings) else []),
     ]
 

@@ -80,6 +80,11 @@ class Standing:
         return sum(row.n_excluded for row in self.rows)
 
     @property
+    def n_out_of_scale(self) -> int:
+        """Scores outside of their scale, which count as they are."""
+        return sum(row.n_out_of_scale for row in self.rows)
+
+    @property
     def _judges(self) -> list[tuple[str, list[ScoreRow]]]:
         return sorted(grouped(self.rows, lambda row: row.judge))
 

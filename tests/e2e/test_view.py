@@ -237,6 +237,22 @@ def test_a_run_at_work_is_followed(browser, kept):
     assert page.wrongs == []
 
 
+def test_a_search_shows_that_it_works_until_its_page_is_there(browser, site):
+    page = opened(browser, site.url)
+    page.evaluate(
+        "new MutationObserver(() => sessionStorage.setItem('seen', document.body.className))"
+        ".observe(document.body, { attributes: true })"
+    )
+    press(page, "/")
+    page.keyboard.type("回答")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("heading", name="Search: 回答")).to_be_visible()
+    assert page.evaluate("sessionStorage.getItem('seen')") == "busy"
+    expect(page.locator("body.busy")).to_have_count(0)
+    assert page.wrongs == []
+
+
 def test_a_decision_is_followed_until_it_is_made(browser, kept):
     page = opened(browser, kept.url + "/decisions", 390)
     page.get_by_role("link", name="new@@t").click()

@@ -117,6 +117,12 @@ def test_a_model_is_one_line_with_its_place_mean_benchmarks_and_counts():
     ]
 
 
+def test_scores_out_of_scale_are_counted_beside_the_mean_that_they_are_in():
+    outside = board([row(score=9.0, model="m", n_out_of_scale=4), row(score=8.0, model="n")], width=100)
+    assert [line.split()[-1] for line in outside.splitlines() if line.split()[1:2] in (["m"], ["n"])] == ["4", "0"]
+    assert "scale" not in board([row(model="m")])
+
+
 def test_judges_are_columns_when_they_are_asked_for():
     rows = [
         *run(7, model="a"),

@@ -6,6 +6,7 @@ import tarfile
 import polars as pl
 import pytest
 
+from shaberi_dagster.lake.catalog import open_catalog
 from tests.kept_lake.contents import ARCHIVE, workspace_of
 from tests.viewer.site import served
 
@@ -91,3 +92,32 @@ def test_a_run_at_work_shows_its_cost_against_what_may_be_spent(folder, site):
 
     assert re.search(r"cost so far \$[\d.]+ of the \$5.00 that may be spent <progress max=\"5.0\"", page)
     assert "may be spent" not in site.get("/run?run=kept-passes@@default").text
+
+
+def test_what_a_model_thought_is_folded_beside_its_answer(site):
+    pages = [site.get(f"/question?set=elyza@2-239d71d5&position={place}&m=kept-judged").text for place in (1, 2)]
+
+    (folded,) = [match for page in pages for match in re.findall(r'<details class="thinking"[^>]*>.*?</pre>', page)]
+    assert (
+        folded
+        == '<details class="thinking"><summary>thinking, 8 characters</summary><pre class="body">まず考えます。2</pre>'
+    )
+
+
+def test_the_page_of_a_model_has_its_runs_by_judge_and_its_scores_by_month(site):
+    page = site.get("/model?model=kept-judged").text
+
+    assert re.findall(r"<h2>judge ([^ <]+)", page) == ["judge-a", "judge-a+strict", "judge-b"]
+    assert page.count('href="/run?run=kept-judged@@default"') == 3
+    months = re.findall(r'<tr><td class="name">([^<]+)</td>.*?<td>2026-11</td><td>([\d.]+)</td>', page)
+    assert {("judge-a", "6.00"), ("judge-a+strict", "7.00")} <= set(months)
+
+
+def test_the_page_of_costs_has_a_line_for_each_run_and_their_sum(folder, site):
+    page = site.get("/cost").text
+
+    with open_catalog(folder / "warehouse") as catalog:
+        ((n, n_runs),) = catalog.execute("select sum(calls)::int, count(distinct run_id) from token_usage").fetchall()
+    sums = [int(calls) for calls in re.findall(r'class="sum">.*?<td></td><td></td><td>(\d+)</td>', page)]
+    assert (len(sums), sum(sums)) == (n_runs, n)
+    assert f"in {n} calls" in page
