@@ -123,7 +123,10 @@ def test_a_pipe_gets_everything_as_text(lake: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [(["--model", "unheard-of"], "no model 'unheard-of'; the lake has"), (["--filter", "sort:x"], "sort: must be one of position, score")],
+    [
+        (["--model", "unheard-of"], "no model 'unheard-of'; the lake has"),
+        (["--filter", "sort:x"], "sort: must be one of position, score"),
+    ],
 )
 def test_what_cannot_be_shown_is_refused_in_one_line(options: list[str], expected: str, lake: Path) -> None:
     assert expected in run("inspect-output", *options, environment={"SHABERI_WAREHOUSE": lake}).complaint
