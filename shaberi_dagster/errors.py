@@ -44,6 +44,17 @@ class SqlError(ConfigurationError):
         super().__init__(f"SQL: {' '.join(said.split())}{line}{place}")
 
 
+class StatementStoppedError(ConfigurationError):
+    """A statement took longer than it may.
+
+    Args:
+        seconds: What it may take.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the statement was stopped after {seconds:g} s: give it a longer timeout")
+
+
 class EndpointError(ConfigurationError):
     """An endpoint cannot be reached or refuses us; the message has its URL and never the key."""
 

@@ -219,8 +219,8 @@ def read(passage: str) -> str | None:
     sentence = _SENTENCE_END.split(hidden, maxsplit=1)[0]
     stating = list(_STATING.finditer(sentence))
     verbs = [verb for verb in stating if not verb[0].startswith("=")]  # an equation may be the answer itself
-    found = (_directly(passage[verb.end() : len(sentence)]) for verb in (*verbs[-1:], *stating[-1:]))
-    return next(filter(None, found), None)
+    stated = (_directly(passage[verb.end() : len(sentence)]) for verb in (*verbs[-1:], *stating[-1:]))
+    return next(filter(None, stated), None)
 
 
 def _directly(passage: str) -> str | None:

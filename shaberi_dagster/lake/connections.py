@@ -8,7 +8,7 @@ from weakref import ReferenceType, ref
 
 import duckdb
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.errors import StatementStoppedError
 
 # Not a WeakSet, whose callback would take an interrupt that comes while a connection is freed, and lose it.
 _connections: list[ReferenceType[duckdb.DuckDBPyConnection]] = []
@@ -34,7 +34,7 @@ def within(seconds: float | None, connection: duckdb.DuckDBPyConnection) -> Iter
     """Within this context statements of a connection, fetching included, may take so many seconds in all.
 
     Raises:
-        ConfigurationError: They took longer.
+        StatementStoppedError: They took longer.
     """
     if seconds is None:
         yield
@@ -52,6 +52,6 @@ def within(seconds: float | None, connection: duckdb.DuckDBPyConnection) -> Iter
     except duckdb.InterruptException:
         if not is_over.is_set():
             raise
-        raise ConfigurationError(f"the statement was stopped after {seconds:g} s: give it a longer timeout") from None
+        raise StatementStoppedError(seconds) from None
     finally:
         timer.cancel()

@@ -192,11 +192,12 @@ class AdaptiveLimiter(Limiter):
     A server that is full rejects whatever comes next, so the next call in the slot of a rejected one is rejected as
     well; a server that rejects at random takes it. Hence a slot survives one rejection and is closed by the
     second in a row. While an addition is on trial, until as many answers came as slots were added, one is
-    enough, but for the first and one in eight of those added.
+    enough, but for the first, if it is of several slots, and one in eight of those added.
 
     Slots are added while more calls wait than run, after each round of answers: three times as many as there are
     at first, and twice as many each time while none is lost. After a loss it is one, and the rounds between two
-    attempts double up to eight, so that asking for more costs few rejections; when it holds, growth doubles again.
+    attempts double up to eight, so that asking for more costs few rejections; when it holds, growth doubles again. Of
+    fewer slots than the first eight it is four: a process that another one leaves so few may soon have more.
 
     The last slots (`minimum`) are not closed but rest for a second. So a server that takes nothing, as when another
     process has all of it, is asked once a second, and grown into as in the beginning when it takes something again.
@@ -245,7 +246,8 @@ class AdaptiveLimiter(Limiter):
     def _doubt(self, slot: Slot) -> None:
         on_trial = self._answers < self._added
         self._rejections += 1
-        too_many = on_trial and self._rejections > 1 + self._added // self._FORGIVEN
+        forgiven = (self._added > 1) + self._added // self._FORGIVEN
+        too_many = on_trial and self._rejections > forgiven
         if not (slot or too_many):
             self._free.append(True)
             return
@@ -272,7 +274,8 @@ class AdaptiveLimiter(Limiter):
         self._give_slots()
 
     def _grow(self) -> None:
-        rounds = 1 if self._step > 1 else self._rounds
+        most = self._MOST_ROUNDS if self.limit >= self._FIRST_SLOTS else self._MOST_ROUNDS // 2
+        rounds = 1 if self._step > 1 else min(self._rounds, most)
         if self._answers >= rounds * self.limit and self.waiting >= self.limit:
             self._rounds = rounds
             self._add(min(self._step, self.most - self.limit), "success")

@@ -178,6 +178,28 @@ def test_an_interrupt_while_an_object_is_freed_is_not_lost():
     assert "interrupted" in finished.stderr
 
 
+_TWICE = f"""
+import signal, threading
+from shaberi_dagster.cli.command import run_command
+from shaberi_dagster.lake.connections import connected
+
+def app(standalone_mode):
+    connection = connected()
+    for moment in (0.1, 0.11, 0.15):
+        threading.Timer(moment, signal.raise_signal, [signal.SIGINT]).start()
+    connection.execute({_ENDLESS!r}).fetchall()
+
+run_command(app)
+"""
+
+
+def test_interrupts_within_duckdb_that_follow_each_other_are_one():
+    finished = subprocess.run([sys.executable, "-c", _TWICE], capture_output=True, text=True, timeout=50, check=False)
+    assert finished.returncode == 130
+    assert finished.stderr.startswith("\ninterrupted; what is finished is saved. Go on with:\n")
+    assert finished.stderr.count("\n") == 3
+
+
 def test_an_interrupt_that_a_library_logs_is_not_shown(ended):
     library = logging.getLogger("a library")
     library.propagate = False

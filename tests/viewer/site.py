@@ -59,9 +59,9 @@ class Site:
 
 
 @contextmanager
-def served(warehouse: Path, token: str | None = None, host: str = "127.0.0.1") -> Iterator[Site]:
+def served(warehouse: Path, token: str | None = None, host: str = "127.0.0.1", seconds: float = 60.0) -> Iterator[Site]:
     """The pages of a lake, served by a thread."""
-    app = build_app(warehouse, Access(hosts_of(host), token))
+    app = build_app(warehouse, Access(hosts_of(host), token), seconds=seconds)
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, args=[[listening]])

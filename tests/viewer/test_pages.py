@@ -126,6 +126,15 @@ def test_answers_stand_side_by_side_rendered_raw_or_as_a_difference(site):
     assert site.get(address.replace("position=2", "position=999")).status == 404
 
 
+def test_a_page_whose_statements_take_too_long_is_stopped_and_says_so(warehouse, monkeypatch):
+    endless = "select count(*) from range(10000000) a, range(100000) b where a.range * b.range % 7 = 3"
+    monkeypatch.setitem(PAGES, "/endless", lambda source, _: source.catalog.execute(endless).fetchall())
+    with served(warehouse, seconds=0.2) as running:
+        page = running.get("/endless")
+    assert page.status == 503
+    assert "the page was stopped after 0.2 s: ask for less of the lake" in page.text
+
+
 def test_a_long_text_is_cut_with_a_link_to_all_of_it(site):
     question_set = the_set(site)
     page = site.get(f"/question?set={question_set}&position=4&m=hostile")

@@ -17,8 +17,9 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.errors import ConfigurationError, ShaberiError, StatementStoppedError
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
+from shaberi_dagster.lake.connections import within
 from shaberi_dagster.reports.reading import check_choice
 from shaberi_dagster.reports.run_progress import CostOf
 from shaberi_dagster.viewer.web.access import Access, Guard, hosts_of, is_loopback
@@ -27,17 +28,21 @@ from shaberi_dagster.viewer.web.pages import LIVE, PAGES, Page, Source, whole_te
 from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
 
 _MOST_KEPT = 64
+_LONGEST_SECONDS = 60.0  # of the statements of a page: who asked may be gone, and others wait
 
 
-def build_app(warehouse: Path, access: Access, cost_of: CostOf = lambda _: None) -> Starlette:
+def build_app(
+    warehouse: Path, access: Access, cost_of: CostOf = lambda _: None, *, seconds: float = _LONGEST_SECONDS
+) -> Starlette:
     """All pages over a lake.
 
     Args:
         warehouse: The lake.
         access: Who may read.
         cost_of: What calls cost that are in no lake yet.
+        seconds: What the statements of a page may take.
     """
-    pages = _Pages(warehouse, cost_of)
+    pages = _Pages(warehouse, cost_of, seconds)
     routes: list[BaseRoute] = [Route(path, partial(pages.answer, page)) for path, page in PAGES.items()]
     routes += [
         Route("/text", partial(_whole_text, warehouse)),
@@ -92,10 +97,11 @@ class _Pages:
     Args:
         warehouse: The lake.
         cost_of: What calls cost that are in no lake yet.
+        seconds: What the statements of a page may take.
     """
 
-    def __init__(self, warehouse: Path, cost_of: CostOf) -> None:
-        self._warehouse, self._cost_of = warehouse, cost_of
+    def __init__(self, warehouse: Path, cost_of: CostOf, seconds: float) -> None:
+        self._warehouse, self._cost_of, self._seconds = warehouse, cost_of, seconds
         self._kept: dict[tuple[Ask, str], str] = {}
 
     def answer(self, page: Page, request: Request) -> Response:
@@ -103,6 +109,9 @@ class _Pages:
         ask = _asked(request)
         try:
             return HTMLResponse(self.html(page, ask))
+        except StatementStoppedError:
+            told = f"the page was stopped after {self._seconds:g} s: ask for less of the lake"
+            return HTMLResponse(render(Shown("message.html", "Not now", {"message": told}), ask), 503)
         except ShaberiError as error:
             missing = isinstance(error, ConfigurationError)
             title, status = ("Not found", 404) if missing else ("Not now", 503)
@@ -110,7 +119,7 @@ class _Pages:
 
     def html(self, page: Page, ask: Ask) -> str:
         """A page."""
-        with closing(open_catalog(self._warehouse)) as catalog:
+        with closing(open_catalog(self._warehouse)) as catalog, within(self._seconds, catalog):
             key = ask, repr(logged_versions(self._warehouse))
             if (kept := self._kept.get(key)) and ask.path not in LIVE:
                 return kept
