@@ -35,7 +35,7 @@ def test_passes_are_applied_to_stored_runs_beside_the_scores_that_were_there(eva
 
 
 def test_a_run_is_given_passes_by_the_command_that_made_it(evaluated: Evaluated) -> None:
-    evaluated.run_evals("--passes", "repetition").succeeded()
+    evaluated.run_evals("--passes", "repetition", "--benchmark", "rakuda").succeeded()
     assert evaluated.asked == []
     assert _pipelines(evaluated) == ["baseline", "repetition"]
 

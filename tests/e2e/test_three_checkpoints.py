@@ -3,20 +3,18 @@
 One command and two clicks in a real browser, from a lake of own runs and from imported ones.
 """
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.workspace import Workspace
+from tests.commands import started
 from tests.conftest import BROWSER
 from tests.deciding.deciding import judging
 from tests.mock_endpoint import MockEndpoint
@@ -26,23 +24,23 @@ from tests.viewer.site import make_lake
 pytestmark = [pytest.mark.e2e, pytest.mark.browser]
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        yield running
+        running.close()
+
+
 @contextmanager
-def first_page() -> Iterator[Page]:
+def first_page(browser: Browser) -> Iterator[Page]:
     """What `shaberi view` opens."""
-    command = [Path(sys.executable).with_name("shaberi"), "view", "--no-open", "--port", "0"]
-    with (
-        subprocess.Popen(command, env=os.environ, stderr=subprocess.PIPE, text=True) as server,
-        sync_playwright() as playwright,
-    ):
-        try:
-            (url,) = re.findall(r"^(http://\S+)", server.stderr.readline())
-            browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
-            page = browser.new_page()
+    with started("shaberi", "view", "--no-open", "--port", "0") as server:
+        server.wait_until_it_says("\n")
+        (url,) = re.findall(r"^(http://\S+)", server.err)
+        with browser.new_page() as page:
             page.goto(url)
             yield page
-            browser.close()
-        finally:
-            server.kill()
 
 
 def two_clicks(page: Page, best: str, verdict: str) -> list[tuple[float, float]]:
@@ -60,7 +58,7 @@ def two_clicks(page: Page, best: str, verdict: str) -> list[tuple[float, float]]
     return [(float(cells[3]), float(cells[4])) for cells in rows]
 
 
-def test_from_own_runs(workspace: Workspace, mock: MockEndpoint, tmp_path: Path) -> None:
+def test_from_own_runs(workspace: Workspace, mock: MockEndpoint, browser: Browser, tmp_path: Path) -> None:
     mock.options.script = judging({"step-1000": -2.0, "step-3000": 2.0})
     questions = str(write_questions(tmp_path / "questions", 12))
     with own_engine({}):
@@ -69,26 +67,26 @@ def test_from_own_runs(workspace: Workspace, mock: MockEndpoint, tmp_path: Path)
             for stage in ("answers", "judgements", "scores", "metrics"):
                 materialize(stage, spec.run_id, ["rakuda"], workspace)
 
-    with first_page() as page:
+    with first_page(browser) as page:
         lost = two_clicks(page, "step-3000", "below")
 
     assert all(best < other for best, other in lost)
     assert len(lost) < 6
 
 
-def test_from_imported_runs(workspace: Workspace, tmp_path: Path) -> None:
+def test_from_imported_runs(workspace: Workspace, browser: Browser, tmp_path: Path) -> None:
     make_lake(workspace, tmp_path / "tree")
 
-    with first_page() as page:
+    with first_page(browser) as page:
         assert two_clicks(page, "best", "no difference shown") == []
         expect(page.get_by_text("0 questions.")).to_be_visible()
 
 
 @pytest.mark.corpus
-def test_from_the_imported_history(corpus: Path, workspace: Workspace) -> None:
+def test_from_the_imported_history(corpus: Path, workspace: Workspace, browser: Browser) -> None:
     import_trees(ImportRequest({"history": corpus / "legacy" / "mini"}), workspace)
 
-    with first_page() as page:
+    with first_page(browser) as page:
         page.get_by_role("button", name="questions of the chosen models").first.click()
         page.get_by_label("where A loses").check()
         expect(page).to_have_url(re.compile("flag=loses"))
