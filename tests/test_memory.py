@@ -1,6 +1,7 @@
 """Free memory goes back to the system."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +54,16 @@ def test_commands_set_allocators_before_libraries_are_loaded_unless_the_user_has
     monkeypatch.setattr(start, "take_interrupts", lambda _: None)
     start.view_scores()
     assert seen == [chosen or "narenas:2,dirty_decay_ms:0,muzzy_decay_ms:0"]
+
+
+def test_runs_load_no_scipy_and_all_of_the_graph_no_statistics_of_it() -> None:
+    code = """
+import sys, shaberi_dagster.defs.jobs
+assert "scipy" not in sys.modules
+import shaberi_dagster.definitions
+assert "scipy.stats" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
 
 def _resident() -> int:
