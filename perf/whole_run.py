@@ -75,7 +75,7 @@ def measured(checkout: Path, base_url: str, questions: Path, at_once: int) -> Co
             "DAGSTER_HOME": f"{place}/dagster",
         }
         command = [
-            *(sys.executable, "-c", "from shaberi_dagster.cli.run_evals import main; main()"),
+            *(sys.executable, "-c", "from shaberi_dagster.cli.start import run_evals; run_evals()"),
             *("--model", "mock", "--base-url", base_url, "--benchmark", "rakuda"),
             *("--judge-model", "judge", "--judge-base-url", base_url, "--questions", str(questions)),
             *("--concurrency", str(at_once), "--json"),

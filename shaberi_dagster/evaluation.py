@@ -12,6 +12,7 @@ from shaberi_dagster.export.results_tree import is_exported
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.reprocess import reprocess_imported
 from shaberi_dagster.llm.endpoints import api_key
+from shaberi_dagster.memory import give_back
 from shaberi_dagster.prompts_used import prompts_of, record_prompts
 from shaberi_dagster.publishing import begin, changed
 from shaberi_dagster.runs.plan import RunPlan
@@ -91,6 +92,7 @@ def materialize(
         changed(run_id, workspace)
         raise
     changed(run_id, workspace)
+    give_back()  # the next stage is another one, of which each library keeps memory of its own
     return results
 
 

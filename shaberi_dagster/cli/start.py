@@ -10,6 +10,8 @@ import sys
 from importlib import import_module
 from typing import Any, NoReturn
 
+from shaberi_dagster.memory import keep_little
+
 INTERRUPTED = 130
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
@@ -41,6 +43,7 @@ def shaberi() -> None:
 
 def _run(module: str) -> None:
     take_interrupts(_end_at_once)
+    keep_little()
     import_module(f"shaberi_dagster.cli.{module}").main()
 
 

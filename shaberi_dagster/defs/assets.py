@@ -18,7 +18,6 @@ from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.legacy.reprocess import add_to_imported, made_together, reprocess_imported
-from shaberi_dagster.reports.gate import regression_checks
 from shaberi_dagster.runs.planning import add_pipeline, load_source, store_question_set
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.stages.result import StageResult, checks_of
@@ -139,6 +138,9 @@ def _gated(outcomes: list[StageResult], baseline: str | None, warehouse: Path) -
     names = [one.benchmark for one in outcomes if "no_regression" in checks_of(one.stage, get_benchmark(one.benchmark))]
     if baseline is None or not names:
         return outcomes
+    # It brings SciPy, 17 MB that other runs need not have.
+    from shaberi_dagster.reports.gate import regression_checks  # noqa: PLC0415
+
     checks = regression_checks(warehouse, outcomes[0].run_id, baseline, names)
     return [
         replace(one, checks=(*one.checks, checks[one.benchmark])) if one.benchmark in checks else one

@@ -45,7 +45,9 @@ class Sample(NamedTuple):
         if any(one is not MISSING and two is not MISSING and one != two for one, two in zip(self, other, strict=True)):
             return None
         merged = Sample(*(two if one is MISSING else one for one, two in zip(self, other, strict=True)))
-        return merged if MISSING in merged or merged.judged in forms.of(merged.stored) else None
+        # Most were judged as they are, and need no look at the text.
+        agree = MISSING in merged or merged.judged == merged.stored or merged.judged in forms.of(merged.stored)
+        return merged if agree else None
 
 
 class JudgedForms:

@@ -25,6 +25,7 @@ from shaberi_dagster.legacy.rows import Blank, Quarantined, Row, read_rows
 from shaberi_dagster.legacy.tree import UNREADABLE, LegacyFile, opened
 
 _PART_BYTES = 24_000_000
+_PARTS_AHEAD = 8  # that wait in memory: nearly what a process reads while the other one commits
 _WORTH_A_PROCESS = 96_000_000  # starting one takes as long as reading half of that
 _MAXIMA = frozenset({None, 5, 10})  # those that judges of the suite were told
 _MOST_PROCESSES = 2  # one reads while the other one commits; each takes half a gigabyte
@@ -70,7 +71,7 @@ def read_models(
     waiting, pending = deque(parts), deque[Future[Part]]()
     try:
         while waiting or pending:
-            while waiting and len(pending) < 2 * helpers:  # what is read waits in memory
+            while waiting and len(pending) < _PARTS_AHEAD * helpers:
                 pending.append(pool.submit(_read, waiting.popleft(), sets))
             if waiting and not pending[0].done():
                 yield _read(waiting.popleft(), sets)

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
@@ -195,13 +196,18 @@ def _place(parts: list[str]) -> tuple[Kind, str | None] | str:
         return "not at a place of answers or judgements"
     if not parts[-1].endswith(_SUFFIXES):
         return f"not a {' or '.join(_SUFFIXES)} file"
+    objection = _objection(_model_of(parts[-1]), "model") or (_objection(judge, "judge") if judge is not None else None)
+    return objection or (kind, judge)
+
+
+@lru_cache(maxsize=10_000)  # a model has dozens of files
+def _objection(name: str, what: str) -> str | None:
+    """What speaks against the name of a model or judge."""
     try:
-        check_model_name(_model_of(parts[-1]))
-        if judge is not None:
-            check_model_name(judge, "judge")
+        check_model_name(name, what)
     except ConfigurationError as error:
         return str(error)
-    return kind, judge
+    return None
 
 
 def _model_of(name: str) -> str:

@@ -26,6 +26,7 @@ from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.session import CallSession
 from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Endpoint
 from shaberi_dagster.llm.workers import run_all
+from shaberi_dagster.memory import give_back
 from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.paid import PaidCalls
@@ -333,6 +334,7 @@ class Stage(ABC, Generic[ItemT]):
                 calls.make(survey, writer)
             if calls:
                 calls.commit()
+                give_back()
             writer.commit(survey.outdated, self.retired)
             if calls:
                 calls.end()

@@ -1,0 +1,41 @@
+"""Free memory goes back to the system, where the libraries' allocators would keep it.
+
+An evaluation needs little at any moment, but each of its libraries has an allocator of its own that keeps what it once
+had, in parts for each thread.
+"""
+
+import ctypes
+import os
+import sys
+
+_AT_ONCE = {
+    "_RJEM_MALLOC_CONF": "narenas:2,dirty_decay_ms:0,muzzy_decay_ms:0",  # Polars
+    "DUCKDB_JE_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0",
+    "MIMALLOC_PURGE_DELAY": "0",  # Arrow
+}
+# Numbers of options that glibc's mallopt knows, as in malloc.h. The threshold is what glibc begins with; setting it
+# keeps it there, so that large blocks always go back as soon as they are free.
+_ARENA_MAX, _TRIM_THRESHOLD = (-8, 2), (-1, 128 << 10)
+
+
+def keep_little() -> None:
+    """Let this process, and those that it starts, keep little free memory; only of use before libraries are loaded."""
+    for name, value in _AT_ONCE.items():
+        os.environ.setdefault(name, value)
+    if libc := _glibc():
+        for option in (_ARENA_MAX, _TRIM_THRESHOLD):
+            libc.mallopt(*option)
+
+
+def give_back() -> None:
+    """Give free memory back to the system now, which takes a few milliseconds."""
+    if arrow := sys.modules.get("pyarrow"):
+        arrow.default_memory_pool().release_unused()
+    if libc := _glibc():
+        libc.malloc_trim(0)
+
+
+def _glibc() -> ctypes.CDLL | None:
+    """The C library of this process; None where it is another one."""
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None
