@@ -12,7 +12,6 @@ from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from shaberi_dagster.statistics.sequential import (
     Curve,
@@ -133,6 +132,8 @@ def paired_p_values(differences: Floats, benchmarks: Sequence[str]) -> Floats:
         differences: Shape (pairs, questions); NaN is none.
         benchmarks: Of the questions.
     """
+    from scipy import special  # noqa: PLC0415  (a quarter of a second that commands without it need not pay)
+
     names = np.asarray(benchmarks)
     kinds = sorted(set(benchmarks))
     total, variance, degrees = 0.0, 0.0, 0.0
@@ -147,7 +148,7 @@ def paired_p_values(differences: Floats, benchmarks: Sequence[str]) -> Floats:
             degrees = degrees + n - 1
     with np.errstate(invalid="ignore", divide="ignore"):
         t = total / np.sqrt(variance)
-    p_values: Floats = np.nan_to_num(2 * stats.t.sf(np.abs(t), degrees), nan=1.0)
+    p_values: Floats = np.nan_to_num(2 * special.stdtr(degrees, -np.abs(t)), nan=1.0)
     return p_values
 
 
