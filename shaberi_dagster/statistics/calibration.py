@@ -12,7 +12,6 @@ from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from shaberi_dagster.statistics.sequential import (
     Curve,
@@ -133,6 +132,8 @@ def paired_p_values(differences: Floats, benchmarks: Sequence[str]) -> Floats:
         differences: Shape (pairs, questions); NaN is none.
         benchmarks: Of the questions.
     """
+    from scipy import special  # noqa: PLC0415  (a quarter of a second that commands without it need not pay)
+
     names = np.asarray(benchmarks)
     kinds = sorted(set(benchmarks))
     total, variance, degrees = 0.0, 0.0, 0.0

@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 ALPHA, POWER = 0.05, 0.8
 
@@ -35,6 +34,8 @@ def detectable_mean_difference(
         power: Between alpha and 1.
         sides: Of the test.
     """
+    from scipy import special  # noqa: PLC0415  (a quarter of a second that commands without it need not pay)
+
     critical = special.stdtrit(degrees_of_freedom, 1 - alpha / sides)
     return float(special.nctdtrinc(degrees_of_freedom, 1 - power, critical)) * standard_error
 

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from shaberi_dagster.statistics.intervals import Interval
 
@@ -54,6 +53,8 @@ def mcnemar_exact(only_first: int, only_second: int, alternative: Alternative = 
     Returns:
         p; 1 without discordant questions.
     """
+    from scipy import special  # noqa: PLC0415  (a quarter of a second that commands without it need not pay)
+
     n = only_first + only_second
     less = float(special.bdtr(only_first, n, 0.5))
     greater = float(special.bdtr(only_second, n, 0.5))
