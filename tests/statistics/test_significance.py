@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from itertools import product
 
 import numpy as np
@@ -34,12 +32,6 @@ def test_mcnemars_exact_test_is_that_of_statsmodels(only_first, only_second):
 def test_one_sided_mcnemar_is_a_binomial_tail(alternative):
     expected = stats.binomtest(3, 14, alternative=alternative).pvalue
     assert mcnemar_exact(3, 11, alternative) == pytest.approx(expected)
-
-
-def test_who_tests_nothing_does_not_wait_for_scipy():
-    loaded = "import sys, shaberi_dagster.statistics.calibration, shaberi_dagster.statistics.gates; "
-    code = loaded + "sys.exit('scipy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_without_discordant_questions_nothing_is_shown():
