@@ -128,7 +128,9 @@ def test_who_looks_on_while_the_database_goes_is_told_in_one_line(
 
     monkeypatch.setattr(submission, "follow", lost)
 
-    with pytest.raises(ShaberiError, match=r"^the database of the cluster is gone; .* the same command looks on again$"):
+    with pytest.raises(
+        ShaberiError, match=r"^the database of the cluster is gone; .* the same command looks on again$"
+    ):
         look_on(wanted)
 
 
