@@ -267,7 +267,12 @@ def capacity(base_url: str, scale: float, console: Console) -> None:
 
 
 def sharing(base_url: str, scale: float, console: Console) -> None:
-    """Time of two processes together / ideal time, and rejections; the second starts so much later than the first."""
+    """Time of two processes together, and rejections; the second starts so much later than the first.
+
+    Ideal is the arithmetic minimum: what the calls take if all of the capacity is used from the first request to the
+    last answer. One engine makes the same calls alone, so its time has what this machine adds to a call. The start of
+    Python is in none of them.
+    """
     table = Table(title="two processes on an endpoint that takes 20 calls at once", title_justify="left")
     for title in (
         "latency",
@@ -275,6 +280,7 @@ def sharing(base_url: str, scale: float, console: Console) -> None:
         "later by",
         "calls of each",
         "time / ideal",
+        "time / one engine",
         "429s a call",
         "calls a second",
     ):
@@ -284,6 +290,7 @@ def sharing(base_url: str, scale: float, console: Console) -> None:
         n, ideal = int(scale * 400 / latency), scale * 40.0
         model = f"mock@latency:{latency}@capacity:20@retry_after:{wait}@seed:{number}"
         load = Load("ours", n, model, start=40, most=60, fixed=False)
+        alone = run_apart(replace(load, calls=2 * n, model=f"{model}1"), base_url)
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(run_apart, load, base_url)
             time.sleep(later)
@@ -291,7 +298,8 @@ def sharing(base_url: str, scale: float, console: Console) -> None:
         seconds = max(one["ended"] for one in both) - min(one["ended"] - one["seconds"] for one in both)
         rejected = sum(one["rejected"] for one in both) / (2 * n)
         cells = [f"{latency:g} s", f"{wait:g} s" if wait else "none", f"{later:g} s", f"{n:,}"]
-        table.add_row(*cells, f"{seconds / ideal:.2f}", f"{rejected:.3f}", f"{2 * n / seconds:.0f}")
+        ratios = [f"{seconds / ideal:.2f}", f"{seconds / alone['seconds']:.2f}"]
+        table.add_row(*cells, *ratios, f"{rejected:.3f}", f"{2 * n / seconds:.0f}")
     console.print(table)
 
 

@@ -346,6 +346,14 @@ def test_a_process_that_finds_the_server_full_goes_on_as_soon_as_it_is_not(capac
     assert server.finished_at <= 1.15 * 50 * 2.0
 
 
+@pytest.mark.parametrize("left", [1, 2, 4])
+def test_a_process_to_which_another_one_left_few_slots_soon_finds_those_that_become_free(left):
+    server = Server(lambda now: left if now < 230 else 20, 4.0)
+    simulate(server, left * 230 // 4 + 400)
+    assert server.finished_at <= 230 + 1.25 * 400 * 4.0 / 20
+    assert server.rejected <= 45
+
+
 def test_a_server_that_takes_nothing_is_asked_once_a_second_and_then_used_to_the_full():
     server = Server(lambda now: 0 if now < 60 else 20)
     simulate(server, 800)
