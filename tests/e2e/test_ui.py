@@ -40,6 +40,7 @@ from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser]
 
+_TESTS = Path(__file__).resolve().parents[1]
 _LOCATION = "shaberi_dagster.definitions"
 _FLAGS = [
     "--no-sandbox",
@@ -50,9 +51,12 @@ _FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-# What spins and glides while something is awaited takes a core.
-_STAND_STILL = """addEventListener("DOMContentLoaded", () => document.head.append(Object.assign(
-    document.createElement("style"), {textContent: "* {animation: none !important; transition: none !important}"})))"""
+# A page knows nothing of the ones before; what spins and glides while something is awaited takes a core.
+_FORGET_AND_STAND_STILL = """
+    localStorage.clear();
+    addEventListener("DOMContentLoaded", () => document.head.append(Object.assign(document.createElement("style"),
+        {textContent: "* {animation: none !important; transition: none !important}"})))
+"""
 _PATIENCE = 300.0
 _CLICK_MILLISECONDS = 120_000
 _RUNS = """query { runsOrError { ... on Runs { results {
@@ -85,8 +89,8 @@ class Ui:
             page.screenshot(path=picture)
             raise AssertionError(f"{error}\nscreenshot: {picture}\n{self.log_tail()}") from error
         finally:
-            page.evaluate("localStorage.clear()")
-            page.close()
+            for opened in self.context.pages:
+                opened.close()
 
     def log_tail(self) -> str:
         return "server log:\n" + self.log.read_text(errors="replace")[-3000:]
@@ -153,6 +157,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
     }
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SHABERI_")}
     environment |= {name: str(path) for name, path in own.items()}
+    environment["PYTHONPATH"] = f"{_TESTS / 'opened_once'}:{_TESTS.parent}"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -165,7 +170,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
             browser = playwright.chromium.launch(executable_path=BROWSER, args=_FLAGS)
             context = browser.new_context(viewport={"width": 1500, "height": 950}, reduced_motion="reduce")
             context.set_default_timeout(_CLICK_MILLISECONDS)
-            context.add_init_script(_STAND_STILL)
+            context.add_init_script(_FORGET_AND_STAND_STILL)
             settings = Settings.from_environment(environment)
             running = Ui(settings, environment, f"http://127.0.0.1:{port}", server, log, mock, context)
             running.wait_for(lambda: _is_loaded(running))
@@ -278,8 +283,10 @@ def test_a_new_run_is_started_from_the_launchpad_alone(ui: Ui) -> None:
         expect(page.get_by_role("button", name="Launch Run")).to_be_disabled()
         _enter_config(editor, "evaluate_new_run", asked)
         page.get_by_role("button", name="Launch Run").click()
+        (launched,) = ui.wait_for(lambda: ui.runs(job="new_run"))
+    ui.wait_for_status("SUCCESS", dagster__partition="launched@@july")
+    with ui.page(f"/runs/{launched['runId']}") as page:
         page.locator("a").filter(has_text="/assets/metrics/rakuda").first.wait_for()
-        ui.wait_for_status("SUCCESS", dagster__partition="launched@@july")
         with page.context.expect_page() as opened:
             page.locator("a").filter(has_text="started_by").first.click()
         expect(opened.value.get_by_text("shaberi/model: launched")).to_be_visible()
