@@ -99,10 +99,6 @@ _ORDER = (
     *("position", "question_id", "sample_index"),
 )
 """What lines are sorted by, as far as there is such a column."""
-_FILED = ("benchmark", "judge", "strategy", "pass")
-"""What a line's place in the files is found by."""
-_ANSWERED = frozenset({"answers", "consensus"})
-"""Tables with the texts that other lines are about."""
 _UNKNOWN = (None, None, None)  # position, category and text of a question that the lake has not
 _PLACE = ("benchmark", "question_id", "sample_index", "strategy")
 
@@ -440,7 +436,7 @@ class _Files:
             prepare: What is done to some rows before that.
 
         Returns:
-            What files go by, of answers also `answer_hash`, and each line's place (`line`), in the order of the files.
+            `answer_hash` of each line, what the files go by, and its place (`line`), in the order of the files.
         """
         schema = TABLES[table].schema
         order = [name for name in _ORDER if name in (*schema, "position")]
@@ -459,10 +455,7 @@ class _Files:
         stored = self._lake.blocks(table, self._keys, wanted)
         lines = pl.concat(map(kept, chain([schema.to_frame().select(wanted)], stored)))
         placed = lines.join(self._places, on=["benchmark", "question_id"], how="left", maintain_order="left")
-        filed = [name for name in _FILED if name in schema]
-        return placed.sort(order, nulls_last=True, maintain_order=True).select(
-            *filed, *(["answer_hash"] if table in _ANSWERED else []), "line"
-        )
+        return placed.sort(order, nulls_last=True, maintain_order=True)
 
     def _kept_questions(self) -> dict[tuple[str, str], tuple[int, str | None, int | None]]:
         """Position and category of each question, and the place of its text if it may be published."""

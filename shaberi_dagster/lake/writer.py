@@ -31,7 +31,7 @@ from shaberi_dagster.lake.store import (
     says_disk_trouble,
 )
 
-_BUFFERED = 1 << 19  # characters of text that wait in memory for their row group
+_BUFFERED = 1 << 20  # characters of text that wait in memory for their row group
 _MOST_ROWS = 20_000  # that wait, however short they are
 _LONGEST_LIST = 300  # values that a predicate names; further ones would make it slower than what it saves
 _NARROWING = ("run_id", "benchmark", "judge", "question_id")
