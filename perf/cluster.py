@@ -35,7 +35,7 @@ import polars as pl
 from perf.crash import Endpoint
 from perf.history import Size, write_history
 from perf.same_tables import differences, tables_of
-from shaberi_dagster.cli.cluster import Part, look_after, running
+from shaberi_dagster.cli.cluster import ClusterProcess, look_after, running
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
@@ -230,7 +230,7 @@ def _failures(submitted: Sequence[str]) -> Iterator[str]:
                 yield f"Dagster run {run_id} {run and run.status}: {errors} {last}"
 
 
-def _kill(worker: Part) -> None:
+def _kill(worker: ClusterProcess) -> None:
     assert worker.process is not None  # noqa: S101
     with suppress(ProcessLookupError):
         os.killpg(worker.process.pid, signal.SIGKILL)

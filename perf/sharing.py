@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from shaberi_dagster.llm.client import CallFailure, ChatClient
 from shaberi_dagster.llm.engine import Engine
-from shaberi_dagster.llm.reply import Reply
+from shaberi_dagster.llm.reply import ReceivedReply
 from shaberi_dagster.llm.types import ChatRequest, Endpoint, Message, Sampling, Usage
 from tests.virtual_time import run_in_virtual_time
 
@@ -77,7 +77,7 @@ class Server(ChatClient):
     finished_at: float = 0.0
     noise: random.Random = field(default_factory=lambda: random.Random(1))  # noqa: S311
 
-    async def send(self, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
+    async def send(self, body: Mapping[str, Any]) -> ReceivedReply:  # noqa: ARG002
         """A reply after a while, or a rejection at once."""
         await asyncio.sleep(_DISTANCE / 2)
         if self.running >= self.case.capacity:
@@ -92,7 +92,7 @@ class Server(ChatClient):
         self.running -= 1
         await asyncio.sleep(_DISTANCE / 2)
         self.finished_at = asyncio.get_running_loop().time()
-        return Reply("done", None, "stop", Usage())
+        return ReceivedReply("done", None, "stop", Usage())
 
 
 class _Engine(Engine):

@@ -57,15 +57,15 @@ class LakeReader:
 
         Args:
             as_of: What the lake had at that time, with its offset; None is now.
-            selection: Fields of `reports.score_reading.Selection`: models, tags, judges, pipeline, null_policy, …
+            selection: Fields of `reports.score_reading.ScoreSelection`: models, tags, judges, pipeline, null_policy, …
 
         Raises:
             ConfigurationError: Nothing is selected.
         """
-        from shaberi_dagster.reports.score_reading import Selection, read_scores  # noqa: PLC0415
+        from shaberi_dagster.reports.score_reading import ScoreSelection, read_scores  # noqa: PLC0415
 
         with self._catalog(as_of) as catalog:
-            return read_scores(catalog, Selection(as_of=as_of, **selection))
+            return read_scores(catalog, ScoreSelection(as_of=as_of, **selection))
 
     def compare(self, a: str, b: str, **choices: Any) -> "ComparisonReport":
         """Two models or runs, question by question; `.frame` has the differences as a frame.

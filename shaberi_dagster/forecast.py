@@ -44,7 +44,7 @@ _CALL_COLUMNS = ["stage", "benchmark", "question_id", "purpose", "model", *_TOKE
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Forecast:
     """What one model has yet to do in one stage for one benchmark of one run.
 
     Attributes:
@@ -115,7 +115,7 @@ def forecast(
     *,
     now: datetime,
     judges: Sequence[str] = (),
-) -> list[Estimate]:
+) -> list[Forecast]:
     """What the stages of some runs would still take; nothing is changed and nobody is asked.
 
     Calls are exact for what follows from what is there: what rows stand, calls in the lake and calls in the journal
@@ -312,7 +312,7 @@ class _Pricing:
     def __init__(self, plan: RunPlan, history: "_History", now: datetime) -> None:
         self._plan, self._history, self._now = plan, history, now
 
-    def estimate(self, stage: str, benchmark: str, asker: Asker, group: _Group) -> Estimate:
+    def estimate(self, stage: str, benchmark: str, asker: Asker, group: _Group) -> Forecast:
         """What there is to say of a group."""
         question_ids = {question_id for question_id, *_ in group.prompts}
         past = self._history.find(stage, benchmark, asker.model, question_ids) if group.high else None
@@ -331,7 +331,7 @@ class _Pricing:
             average, basis = _Average(), NO_CALL
         parts = [(n_calls, average), (n_fallback or 0.0, fallback)]
         settings = self._plan.spec.benchmarks[benchmark]
-        return Estimate(
+        return Forecast(
             run_id=self._plan.spec.run_id,
             benchmark=benchmark,
             question_set=settings.question_set,
@@ -376,7 +376,7 @@ class _Pricing:
         return None if each is None else n_calls * each.usd
 
 
-def totals(estimates: Sequence[Estimate]) -> list[Total]:
+def totals(estimates: Sequence[Forecast]) -> list[Total]:
     """One for each stage and one over all."""
     stages = [stage for stage in CALLING_STAGES if any(one.stage == stage for one in estimates)]
     return [
@@ -465,7 +465,7 @@ def _average(sums: pl.DataFrame, *, cached: bool) -> _Average:
     return _Average(prompt, completion, from_cache if cached else 0.0, reasoning)
 
 
-def _total(stage: str, estimates: Sequence[Estimate]) -> Total:
+def _total(stage: str, estimates: Sequence[Forecast]) -> Total:
     return Total(
         stage=stage,
         rows_planned=sum(one.rows_planned for one in estimates),

@@ -14,7 +14,7 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.evaluation import CALLING_STAGES, check_endpoints, is_up_to_date
-from shaberi_dagster.forecast import Estimate, forecast
+from shaberi_dagster.forecast import Forecast, forecast
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.passes.pipeline import BASELINE
@@ -23,7 +23,7 @@ from shaberi_dagster.prompting import judges_alike
 from shaberi_dagster.publishing import changed, published_at_the_end
 from shaberi_dagster.rendering.live import reporter_for
 from shaberi_dagster.rendering.text import printable
-from shaberi_dagster.reports.score_reading import Selection
+from shaberi_dagster.reports.score_reading import ScoreSelection
 from shaberi_dagster.runs.planning import benchmarks_of, judged_anew, load_run, named_judges, plan_run, store_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
@@ -169,11 +169,11 @@ class Evaluation:
                 changed(spec.run_id, workspace)
 
     @property
-    def selection(self) -> Selection:
+    def selection(self) -> ScoreSelection:
         """The scores of these runs."""
         asked = self._judges_asked
         judges = (name for one in self._benchmarks for name in self.spec.chosen_judges(one, asked)) if asked else ()
-        return Selection(
+        return ScoreSelection(
             models=[self.spec.model],
             tags=[spec.run_tag for spec in self._specs],
             judges=list(dict.fromkeys(judges)),
@@ -196,7 +196,7 @@ class Evaluation:
         told = printable("; ".join(reasons)) or "some parts failed"
         return f"{told}; `shaberi sql failures` tells more, the same command tries again"
 
-    def plan(self) -> list[Estimate]:
+    def plan(self) -> list[Forecast]:
         """What would be done."""
         stages, judges = self._stages(), self._judges()
         return forecast(self._specs, self._benchmarks, stages, self._workspace, now=datetime.now(UTC), judges=judges)

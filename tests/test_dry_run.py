@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shaberi_dagster.evaluation import CALLING_STAGES
-from shaberi_dagster.forecast import Estimate, forecast
+from shaberi_dagster.forecast import Forecast, forecast
 from shaberi_dagster.runs.planning import judged_anew, plan_run, store_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -45,12 +45,12 @@ def mock() -> Iterator[MockEndpoint]:
         yield running
 
 
-def _foreseen(spec: RunSpec, workspace: Workspace, *stages: str) -> list[Estimate]:
+def _foreseen(spec: RunSpec, workspace: Workspace, *stages: str) -> list[Forecast]:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     return forecast([spec], list(spec.benchmarks), stages or CALLING_STAGES, workspace, now=now)
 
 
-def _check(found: list[Estimate], spec: RunSpec, workspace: Workspace) -> None:
+def _check(found: list[Forecast], spec: RunSpec, workspace: Workspace) -> None:
     """Each stage makes the calls that were foreseen for it, between the fewest and the most."""
     for stage in STAGES:
         own = [one for one in found if one.stage == stage]

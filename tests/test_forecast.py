@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.forecast import Estimate, forecast, rough_tokens, totals
+from shaberi_dagster.forecast import Forecast, forecast, rough_tokens, totals
 from shaberi_dagster.llm.journal_files import FileJournals
 from shaberi_dagster.llm.types import Call, Message, Usage
 from shaberi_dagster.runs.planning import judged_anew, plan_run
@@ -33,11 +33,11 @@ def engine() -> Iterator[None]:
         yield
 
 
-def _estimate(spec: RunSpec, workspace: Workspace, *stages: str, judges: tuple[str, ...] = ()) -> list[Estimate]:
+def _estimate(spec: RunSpec, workspace: Workspace, *stages: str, judges: tuple[str, ...] = ()) -> list[Forecast]:
     return forecast([spec], list(spec.benchmarks), stages or _STAGES, workspace, now=_NOW, judges=judges)
 
 
-def _by_stage(spec: RunSpec, workspace: Workspace, *stages: str) -> dict[str, Estimate]:
+def _by_stage(spec: RunSpec, workspace: Workspace, *stages: str) -> dict[str, Forecast]:
     """For a run of one benchmark and one judge."""
     return {one.stage: one for one in _estimate(spec, workspace, *stages)}
 

@@ -1,11 +1,18 @@
-"""Which names may have been meant, as one function says it and as commands do."""
+"""Which names may have been meant, as one function says it and as commands do; and that each means one thing."""
+
+import ast
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
+import shaberi_dagster
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.names import check_known, did_you_mean
 
 pytestmark = pytest.mark.unit
+
+_PACKAGE = Path(shaberi_dagster.__file__).parent
 
 
 @pytest.mark.parametrize(
@@ -31,3 +38,14 @@ def test_the_first_unknown_name_is_refused_with_where_it_was_given() -> None:
     check_known("judge", ["a", "b"], {"a", "b"})
     with pytest.raises(ConfigurationError, match=r"^--judge: no judge 'c'; the lake has a and b$"):
         check_known("judge", ["a", "c"], ["b", "a"], where="--judge")
+
+
+def test_each_public_class_has_a_name_of_its_own() -> None:
+    names = Counter(
+        node.name
+        for path in _PACKAGE.rglob("*.py")
+        if "example" not in path.parts  # templates of plugins
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, n in names.items() if n > 1] == []

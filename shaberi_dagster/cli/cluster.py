@@ -115,7 +115,7 @@ def say(text: str) -> None:
 
 
 @dataclass
-class Part:
+class ClusterProcess:
     """A process of the cluster, with all that it starts: they are one process group.
 
     Attributes:
@@ -204,7 +204,7 @@ class Keeper:
 
 
 @contextmanager
-def running(folder: Path, workers: int, host: str = "127.0.0.1", port: int = 0) -> Iterator[dict[str, Part]]:
+def running(folder: Path, workers: int, host: str = "127.0.0.1", port: int = 0) -> Iterator[dict[str, ClusterProcess]]:
     """A cluster at work; with the context all its processes end.
 
     Args:
@@ -229,9 +229,9 @@ def running(folder: Path, workers: int, host: str = "127.0.0.1", port: int = 0) 
         if port:
             check_free(host, port)
         keeper = stack.enter_context(Keeper(lock))
-        parts: dict[str, Part] = {}
+        parts: dict[str, ClusterProcess] = {}
 
-        def start(part: Part, is_ready: Callable[[], object] = lambda: True) -> None:
+        def start(part: ClusterProcess, is_ready: Callable[[], object] = lambda: True) -> None:
             parts[part.name] = part
             part.keeper = keeper
             stack.callback(part.end)
@@ -246,7 +246,7 @@ def running(folder: Path, workers: int, host: str = "127.0.0.1", port: int = 0) 
             command = command_of(name.partition("-")[0], host, port, name)
             # A killed worker is what the cluster is made for: its runs go on when there is another one.
             stop = signal.SIGKILL if name.startswith("worker") else signal.SIGTERM
-            start(Part(name, command, environment, folder / f"{name}.log", stop=stop))
+            start(ClusterProcess(name, command, environment, folder / f"{name}.log", stop=stop))
         yield parts
 
 
@@ -291,7 +291,7 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def look_after(parts: Mapping[str, Part]) -> None:
+def look_after(parts: Mapping[str, ClusterProcess]) -> None:
     """Start workers anew that have died.
 
     Raises:
@@ -355,7 +355,7 @@ def _start_servers(
     folder: Path,
     settings: Mapping[str, str],
     environment: Mapping[str, str],
-    start: Callable[[Part, Callable[[], object]], None],
+    start: Callable[[ClusterProcess, Callable[[], object]], None],
 ) -> None:
     """PostgreSQL, Redis and, unless the lake is elsewhere, an S3 server."""
     postgres, user = _postgres_programs(), "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
@@ -365,14 +365,16 @@ def _start_servers(
     options = [f"port={port}", "listen_addresses=127.0.0.1", f"unix_socket_directories={home}", "max_connections=300"]
     command = [str(postgres / "postgres"), "-D", str(home / "data"), *(word for one in options for word in ("-c", one))]
     start(
-        Part("postgres", command, environment, home / "log", user, signal.SIGINT),
+        ClusterProcess("postgres", command, environment, home / "log", user, signal.SIGINT),
         lambda: _answers_query(settings["SHABERI_DATABASE_URL"]),
     )
     (folder / "redis").mkdir(exist_ok=True)
     port = _port(settings["SHABERI_BROKER_URL"])
     options = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder / "redis"), "--appendonly", "yes"]
     start(
-        Part("redis", [str(_program("redis-server", "redis-server")), *options], environment, folder / "redis" / "log"),
+        ClusterProcess(
+            "redis", [str(_program("redis-server", "redis-server")), *options], environment, folder / "redis" / "log"
+        ),
         lambda: _listens(port),
     )
     if "AWS_ENDPOINT_URL" in settings:
@@ -381,7 +383,7 @@ def _start_servers(
         (folder / "store" / _BUCKET).mkdir(parents=True, exist_ok=True)
         at = _port(settings["AWS_ENDPOINT_URL"])
         command = [sys.executable, "-m", "localbucket", str(folder / "store"), "--port", str(at)]
-        start(Part("store", command, environment, folder / "store.log"), lambda: _listens(at))
+        start(ClusterProcess("store", command, environment, folder / "store.log"), lambda: _listens(at))
 
 
 def _make_database(programs: Path, home: Path, url: str, user: str | None) -> None:
@@ -448,7 +450,7 @@ def _listens(port: int) -> bool:
     return False
 
 
-def _wait_for(part: Part, is_ready: Callable[[], object]) -> None:
+def _wait_for(part: ClusterProcess, is_ready: Callable[[], object]) -> None:
     until = time.monotonic() + _START_SECONDS
     while not is_ready():
         if part.has_ended() or time.monotonic() > until:

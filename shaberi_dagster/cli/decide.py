@@ -14,7 +14,7 @@ from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import CallOptions
 
 if TYPE_CHECKING:  # what takes polars and NumPy, which other commands need not load
-    from shaberi_dagster.deciding.candidates import Candidate, Pool
+    from shaberi_dagster.deciding.candidates import Contender, Pool
     from shaberi_dagster.runs.workspace import Workspace
 
 DECIDE_EPILOG = """Examples:
@@ -116,7 +116,7 @@ def _run(request: DecisionRequest, options: CallOptions, workspace: "Workspace")
     run_job(DECISION_JOB, instance, ops={DECISION: {"config": config}}, tags={"shaberi/command": "decide"})
 
 
-def _full_evaluations(rest: Sequence["Candidate"], pool: "Pool", request: DecisionRequest) -> tuple[str, ...]:
+def _full_evaluations(rest: Sequence["Contender"], pool: "Pool", request: DecisionRequest) -> tuple[str, ...]:
     """For each run that lacks scores the command that asks for the rest."""
     specs = {one.spec.run_id: one.spec for one in rest}
     return tuple(

@@ -24,7 +24,7 @@ from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_fil
 from shaberi_dagster.llm.endpoints import ENDPOINTS, api_key_variables
 from shaberi_dagster.passes.registry import PASSES
 from shaberi_dagster.plugins import Kind
-from shaberi_dagster.reports.findings import Finding
+from shaberi_dagster.reports.findings import CheckResult
 from shaberi_dagster.reports.named_queries import QUERIES
 from shaberi_dagster.settings import Settings
 
@@ -32,7 +32,7 @@ _ENOUGH_DISK = 1 << 30
 _KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, PASSES, GRADERS, STRATEGIES, ENDPOINTS, VIEWS, QUERIES)
 
 
-def examine(settings: Settings) -> list[Finding]:
+def examine(settings: Settings) -> list[CheckResult]:
     """Look at everything; close Dagster runs of dead processes, register runs that the instance lacks."""
     return [
         *_folders(settings),
@@ -59,88 +59,90 @@ def fetch_model(settings: Settings) -> None:
     install_model(DEFAULT_MODEL, folder)
 
 
-def _folders(settings: Settings) -> Iterator[Finding]:
+def _folders(settings: Settings) -> Iterator[CheckResult]:
     templates = len(list(settings.prompts.rglob("*.jinja")))
-    yield Finding("prompts", templates > 0, f"{templates} templates in {settings.prompts}")
+    yield CheckResult("prompts", templates > 0, f"{templates} templates in {settings.prompts}")
     place = settings.warehouse if settings.warehouse.exists() else settings.warehouse.parent
     free = shutil.disk_usage(place).free
     writable = os.access(place, os.W_OK)
-    yield Finding(
+    yield CheckResult(
         "warehouse",
         writable and free > _ENOUGH_DISK,
         f"{settings.warehouse}, {free / 1e9:.1f} GB free{'' if writable else ', not writable'}",
     )
 
 
-def _embedded_model() -> Finding:
+def _embedded_model() -> CheckResult:
     try:
-        return Finding("embedded model", fine=True, detail=str(model_file(DEFAULT_MODEL)))
+        return CheckResult("embedded model", fine=True, detail=str(model_file(DEFAULT_MODEL)))
     except ConfigurationError as error:
         # What it is named for must be right; without it everything else works.
-        return Finding("embedded model", fine="SHABERI_EMBEDDED_MODEL" not in os.environ, detail=str(error))
+        return CheckResult("embedded model", fine="SHABERI_EMBEDDED_MODEL" not in os.environ, detail=str(error))
 
 
-def _plugins(settings: Settings) -> Iterator[Finding]:
+def _plugins(settings: Settings) -> Iterator[CheckResult]:
     """What is in plugin folders, and what of it cannot be used; their code is run for it."""
     named = os.environ.get("SHABERI_PLUGINS")
     for folder in settings.plugins:
         if named and not folder.is_dir():
-            yield Finding("plugins", fine=False, detail=f"{folder} of SHABERI_PLUGINS is not a folder")
+            yield CheckResult("plugins", fine=False, detail=f"{folder} of SHABERI_PLUGINS is not a folder")
     for kind in _KINDS:
         problems = list(kind.problems())
-        yield from (Finding(kind.noun, fine=False, detail=str(problem)) for problem in problems)
+        yield from (CheckResult(kind.noun, fine=False, detail=str(problem)) for problem in problems)
         names = dict.fromkeys(file.name for file in kind.added)
         if names and not problems:
-            yield Finding(f"plugins: {kind.noun}", fine=True, detail=", ".join(names))
+            yield CheckResult(f"plugins: {kind.noun}", fine=True, detail=", ".join(names))
 
 
-def _lake(settings: Settings) -> Iterator[Finding]:
+def _lake(settings: Settings) -> Iterator[CheckResult]:
     versions = logged_versions(settings.warehouse)
     if not versions:
-        yield Finding("lake", fine=True, detail="empty; run run-evals")
+        yield CheckResult("lake", fine=True, detail="empty; run run-evals")
         return
     try:
         lake = Lake(settings.warehouse)
     except ShaberiError as error:
-        yield Finding("lake format", fine=False, detail=str(error))
+        yield CheckResult("lake format", fine=False, detail=str(error))
         return
     yield _format(settings)
     for table in versions:
         missing = [uri for uri in lake.delta(table).file_uris() if not os.path.exists(uri)]  # noqa: PTH110
-        yield Finding(f"table {table}", not missing, f"version {versions[table]}, {len(missing)} files missing")
+        yield CheckResult(f"table {table}", not missing, f"version {versions[table]}, {len(missing)} files missing")
     try:
         with open_catalog(settings.warehouse) as catalog:
             for view in ("stale", "orphan"):
                 (count,) = catalog.execute(f"select count(*) from {view}").fetchone() or (0,)
-                yield Finding(f"{view} judgements", count == 0, f"{count} rows; materialize judgements to renew them")
+                yield CheckResult(
+                    f"{view} judgements", count == 0, f"{count} rows; materialize judgements to renew them"
+                )
     except (ShaberiError, duckdb.Error) as error:
-        yield Finding("catalog", fine=False, detail=str(error).splitlines()[0])
+        yield CheckResult("catalog", fine=False, detail=str(error).splitlines()[0])
 
 
-def _format(settings: Settings) -> Finding:
+def _format(settings: Settings) -> CheckResult:
     stored = stored_format(settings.warehouse)
     state = "up to date" if stored == FORMAT else f"the next command that writes brings it to {FORMAT}"
-    return Finding("lake format", fine=True, detail=f"{stored}, {state}")
+    return CheckResult("lake format", fine=True, detail=f"{stored}, {state}")
 
 
-def _journals(settings: Settings) -> Finding:
+def _journals(settings: Settings) -> CheckResult:
     left = journals_of(settings.warehouse).unfinished()
     detail = (
         "none left over" if not left else f"{len(left)} unfinished, continued by the same run: {', '.join(left[:5])}"
     )
-    return Finding("journals", fine=True, detail=detail)
+    return CheckResult("journals", fine=True, detail=detail)
 
 
-def _keys() -> Iterator[Finding]:
+def _keys() -> Iterator[CheckResult]:
     for variable in api_key_variables():
-        yield Finding(variable, fine=True, detail="set" if os.environ.get(variable) else "not set")
+        yield CheckResult(variable, fine=True, detail="set" if os.environ.get(variable) else "not set")
 
 
-def _instance(settings: Settings) -> Finding:
+def _instance(settings: Settings) -> CheckResult:
     try:
         opened = open_instance(settings.dagster_home)
     except ConfigurationError as error:
-        return Finding("Dagster instance", fine=False, detail=str(error))
+        return CheckResult("Dagster instance", fine=False, detail=str(error))
     with opened as instance:
         closed = close_dead_runs(instance)
         storage = type(instance.run_storage).__name__.removesuffix("RunStorage")
@@ -148,4 +150,4 @@ def _instance(settings: Settings) -> Finding:
         with suppress(ShaberiError):  # which the lake's own findings tell
             registered = add_missing_partitions(Lake(settings.warehouse), instance)
             detail += f", {registered} runs of the lake registered"
-    return Finding("Dagster instance", fine=True, detail=detail)
+    return CheckResult("Dagster instance", fine=True, detail=detail)

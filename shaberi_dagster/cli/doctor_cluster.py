@@ -7,38 +7,38 @@ from pathlib import Path
 from shaberi_dagster.database import connect, query
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.lake.mirror import Mirror
-from shaberi_dagster.reports.findings import Finding
+from shaberi_dagster.reports.findings import CheckResult
 from shaberi_dagster.settings import broker_url, database_label, database_url
 
 _PING_SECONDS = 2.0
 
 
-def examine_database() -> Iterator[Finding]:
+def examine_database() -> Iterator[CheckResult]:
     """Whether the database answers, if one is named."""
     if url := database_url():
         try:
             with closing(connect(url)) as connection:
                 ((version,),) = query(connection, "show server_version")
-            yield Finding("database", True, f"PostgreSQL {version.split()[0]}, {database_label(url)}")
+            yield CheckResult("database", True, f"PostgreSQL {version.split()[0]}, {database_label(url)}")
         except ShaberiError as error:
-            yield Finding("database", False, str(error))
+            yield CheckResult("database", False, str(error))
 
 
-def examine_store(warehouse: Path) -> Iterator[Finding]:
+def examine_store(warehouse: Path) -> Iterator[CheckResult]:
     """Whether the store keeps writers apart, and how large its mirror is, if the lake is on object storage."""
     mirror = Mirror.of(warehouse)
     if mirror is None:
         return
     try:
         mirror.check_conditions()
-        yield Finding("store", True, f"{mirror.uri}, honours If-None-Match")
+        yield CheckResult("store", True, f"{mirror.uri}, honours If-None-Match")
     except ShaberiError as error:
-        yield Finding("store", False, str(error))
+        yield CheckResult("store", False, str(error))
     sizes = [path.stat().st_size for path in warehouse.rglob("*") if path.is_file()]
-    yield Finding("mirror", True, f"{warehouse}, {len(sizes):,} files, {sum(sizes) / 1e6:,.1f} MB")
+    yield CheckResult("mirror", True, f"{warehouse}, {len(sizes):,} files, {sum(sizes) / 1e6:,.1f} MB")
 
 
-def examine_workers() -> Iterator[Finding]:
+def examine_workers() -> Iterator[CheckResult]:
     """Which workers answer, if a broker is named."""
     url = broker_url()
     if url is None:
@@ -51,9 +51,9 @@ def examine_workers() -> Iterator[Finding]:
             connection.ensure_connection(max_retries=1, timeout=_PING_SECONDS)
             answers = app.control.ping(timeout=_PING_SECONDS, connection=connection)
     except Exception as error:  # noqa: BLE001  (each transport has its own errors)
-        yield Finding("workers", False, f"{database_label(url)} cannot be reached: {' '.join(str(error).split())}")
+        yield CheckResult("workers", False, f"{database_label(url)} cannot be reached: {' '.join(str(error).split())}")
         return
     names = sorted(name for answer in answers for name in answer)
     detail = f"{len(names)} answer through {database_label(url)}: {', '.join(names)}"
     none = f"none answers through {database_label(url)}: start one with `shaberi cluster worker`"
-    yield Finding("workers", bool(names), detail if names else none)
+    yield CheckResult("workers", bool(names), detail if names else none)

@@ -7,7 +7,7 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.export.results_tree import MANIFEST, RESULTS, export_runs
-from shaberi_dagster.export.shaberi_v1 import FORMAT, Selection, export
+from shaberi_dagster.export.shaberi_v1 import FORMAT, ExportSelection, export
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.rendering.exports import ResultsDocument, TreeDocument
 from shaberi_dagster.rendering.live import reporter_for
@@ -21,7 +21,7 @@ def run_export(
     settings: Settings,
     output: Path | None,
     output_format: str,
-    selection: Selection,
+    selection: ExportSelection,
     *,
     compact: bool = False,
     as_json: bool = False,

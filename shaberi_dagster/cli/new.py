@@ -28,7 +28,7 @@ _EXAMPLE = Path(shaberi_dagster.__file__).parent / "example"
 _WORD = re.compile(r"example", re.IGNORECASE)
 
 
-class Example(StrEnum):
+class ExampleKind(StrEnum):
     """What there is an example of."""
 
     BENCHMARK = "benchmark"
@@ -38,22 +38,26 @@ class Example(StrEnum):
 
 
 _FILES = {
-    Example.BENCHMARK: ["benchmarks/example.yaml", "benchmarks/example.jsonl", "prompts/judging/example/primary.jinja"],
-    Example.PASS: ["passes/example.py"],
-    Example.JUDGE: ["judges/example.py"],
-    Example.STRATEGY: ["strategies/example.py"],
+    ExampleKind.BENCHMARK: [
+        "benchmarks/example.yaml",
+        "benchmarks/example.jsonl",
+        "prompts/judging/example/primary.jinja",
+    ],
+    ExampleKind.PASS: ["passes/example.py"],
+    ExampleKind.JUDGE: ["judges/example.py"],
+    ExampleKind.STRATEGY: ["strategies/example.py"],
 }
 
 _REGISTRIES = {
-    Example.BENCHMARK: ("benchmarks.registry", "ALL_BENCHMARKS"),
-    Example.PASS: ("passes.registry", "PASSES"),
-    Example.JUDGE: ("grading.registry", "GRADERS"),
-    Example.STRATEGY: ("consensus.registry", "STRATEGIES"),
+    ExampleKind.BENCHMARK: ("benchmarks.registry", "ALL_BENCHMARKS"),
+    ExampleKind.PASS: ("passes.registry", "PASSES"),
+    ExampleKind.JUDGE: ("grading.registry", "GRADERS"),
+    ExampleKind.STRATEGY: ("consensus.registry", "STRATEGIES"),
 }
 
 
 def new(
-    kind: Annotated[Example, typer.Argument(help="What to write an example of.")],
+    kind: Annotated[ExampleKind, typer.Argument(help="What to write an example of.")],
     name: Annotated[str, typer.Argument(help="Its name: lower-case letters, digits and _.")],
     debug: Debug = False,
 ) -> int:
@@ -77,7 +81,7 @@ def new(
     return FINE
 
 
-def _known(kind: Example) -> set[str]:
+def _known(kind: ExampleKind) -> set[str]:
     """The names that are taken."""
     module, registry = _REGISTRIES[kind]
     names: Iterable[str] = getattr(import_module(f"shaberi_dagster.{module}"), registry)
@@ -85,6 +89,6 @@ def _known(kind: Example) -> set[str]:
 
 
 def _renamed(text: str, name: str) -> str:
-    """With `example` as the name, and `Example` as that of a class or a title."""
+    """With `example` as the name, and `ExampleKind` as that of a class or a title."""
     title = "".join(word.capitalize() for word in name.split("_"))
     return _WORD.sub(lambda word: title if word[0][0].isupper() else name, text)

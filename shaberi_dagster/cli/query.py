@@ -13,7 +13,7 @@ from shaberi_dagster.errors import ConfigurationError, SqlError
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.lake.connections import within
 from shaberi_dagster.rendering.query_list import query_table
-from shaberi_dagster.rendering.rows import Rows, arrow_of, write_parquet, write_plan, write_rows
+from shaberi_dagster.rendering.rows import QueryRows, arrow_of, write_parquet, write_plan, write_rows
 from shaberi_dagster.rendering.terminal import draw
 from shaberi_dagster.reports.named_queries import find_query
 from shaberi_dagster.settings import Settings
@@ -92,16 +92,16 @@ def _errors_of_sql() -> Iterator[None]:
         raise SqlError(error) from error
 
 
-def _fetch(result: duckdb.DuckDBPyConnection, most: int | None) -> Rows:
+def _fetch(result: duckdb.DuckDBPyConnection, most: int | None) -> QueryRows:
     """The first rows, or all."""
     description = result.description or []
     names, maps = [one[0] for one in description], [str(one[1]).startswith("MAP(") for one in description]
     if most is None:
-        return Rows(names, result.fetchall(), maps)
+        return QueryRows(names, result.fetchall(), maps)
     rows, n_left_out = result.fetchmany(most), 0
     while more := result.fetchmany(_AT_ONCE):
         n_left_out += len(more)
-    return Rows(names, rows, maps, n_left_out)
+    return QueryRows(names, rows, maps, n_left_out)
 
 
 def list_queries() -> None:

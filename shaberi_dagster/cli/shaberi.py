@@ -146,9 +146,9 @@ def export(  # noqa: PLR0917
     """Write runs as files that other tools read."""
     del debug
     from shaberi_dagster.cli.export import run_export  # noqa: PLC0415  (polars and DuckDB only when they are needed)
-    from shaberi_dagster.export.shaberi_v1 import Selection  # noqa: PLC0415
+    from shaberi_dagster.export.shaberi_v1 import ExportSelection  # noqa: PLC0415
 
-    selection = Selection(model or (), tag or (), source or ())
+    selection = ExportSelection(model or (), tag or (), source or ())
     return run_export(Settings.from_environment(), output, output_format, selection, compact=compact, as_json=as_json)
 
 

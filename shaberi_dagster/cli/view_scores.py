@@ -13,7 +13,7 @@ from shaberi_dagster.lake.catalog import open_as_of, open_catalog
 from shaberi_dagster.rendering.document import check_format, write
 from shaberi_dagster.rendering.scores import BY, ScoreDocument, ScoreView
 from shaberi_dagster.reports.reading import BASELINE, check_choice
-from shaberi_dagster.reports.score_reading import Selection, read_scores
+from shaberi_dagster.reports.score_reading import ScoreSelection, read_scores
 from shaberi_dagster.settings import Settings
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -72,7 +72,7 @@ def view_scores(  # noqa: PLR0917
 ) -> int:
     """Show scores on the reported scale, with how many samples they stand for."""
     del debug, version
-    selection = Selection(
+    selection = ScoreSelection(
         models=model or [],
         tags=tag or [],
         judges=judge or [],
@@ -91,7 +91,7 @@ def view_scores(  # noqa: PLR0917
     return FINE
 
 
-def show(warehouse: Path, selection: Selection, output_format: str, view: ScoreView | None = None) -> None:
+def show(warehouse: Path, selection: ScoreSelection, output_format: str, view: ScoreView | None = None) -> None:
     """Print the selected scores on stdout.
 
     Raises:

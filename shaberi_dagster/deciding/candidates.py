@@ -31,7 +31,7 @@ _FEWEST = 2
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Contender:
     """One of those that are decided between.
 
     Attributes:
@@ -166,7 +166,7 @@ class Pool:
         return scores
 
 
-def find_candidates(request: DecisionRequest, workspace: Workspace) -> list[Candidate]:
+def find_candidates(request: DecisionRequest, workspace: Workspace) -> list[Contender]:
     """Those that a request is about.
 
     Raises:
@@ -177,7 +177,7 @@ def find_candidates(request: DecisionRequest, workspace: Workspace) -> list[Cand
     if len(names) * len(strategies) < _FEWEST:
         raise ConfigurationError("a decision is between two or more: name more models, or more than one --strategy")
     specs = [_full_spec(name, request, workspace) for name in names]
-    return [Candidate(spec, strategy) for spec in specs for strategy in strategies]
+    return [Contender(spec, strategy) for spec in specs for strategy in strategies]
 
 
 def _full_spec(name: str, request: DecisionRequest, workspace: Workspace) -> RunSpec:
@@ -233,7 +233,7 @@ def _only_tag(model: str, lake: Lake) -> str | None:
     return tags[0] if tags else None
 
 
-def find_pool(candidates: Sequence[Candidate], workspace: Workspace) -> Pool:
+def find_pool(candidates: Sequence[Contender], workspace: Workspace) -> Pool:
     """The questions that all candidates can be asked, and who judges them.
 
     Raises:
@@ -256,7 +256,7 @@ def find_pool(candidates: Sequence[Candidate], workspace: Workspace) -> Pool:
     return Pool.of(questions, tuple(first.benchmarks[name].question_set for name in names), judges)
 
 
-def _judges(benchmark: str, candidates: Sequence[Candidate]) -> tuple[str, ...]:
+def _judges(benchmark: str, candidates: Sequence[Contender]) -> tuple[str, ...]:
     """Who judges a benchmark: the same for all; of rules the one that leaves least untold."""
     found = {one.spec.benchmarks[benchmark].judges for one in candidates}
     if get_benchmark(benchmark).has_rule:
@@ -279,7 +279,7 @@ class Scores:
         workspace: Where to read and write, and how calls are made.
     """
 
-    def __init__(self, candidates: Sequence[Candidate], pool: Pool, workspace: Workspace) -> None:
+    def __init__(self, candidates: Sequence[Contender], pool: Pool, workspace: Workspace) -> None:
         self._candidates, self._pool, self._workspace = candidates, pool, workspace
         self._tried: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
         self._names = [one.name for one in candidates]
@@ -300,7 +300,7 @@ class Scores:
                 own |= dict.fromkeys(self._pool.questions[i] for i in wanted if np.isnan(known[row, i]))
         return {run_id: list(own) for run_id, own in missing.items() if own}
 
-    def unevaluated(self) -> list[Candidate]:
+    def unevaluated(self) -> list[Contender]:
         """Those that can be asked, and that no evaluation has scored on all of the questions."""
         scored = zip(self._candidates, self._evaluated, strict=True)
         return [one for one, scores in scored if one.can_be_asked and np.isnan(scores).any()]

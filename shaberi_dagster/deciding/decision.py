@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from shaberi_dagster.deciding.candidates import (
-    Candidate,
+    Contender,
     Pool,
     Scores,
     find_candidates,
@@ -141,7 +141,7 @@ class Decision:
     """
 
     request: DecisionRequest
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Contender, ...]
     pool: Pool
     boundary: Boundary
     n_history: int
@@ -159,7 +159,7 @@ class Decision:
         return looks(len(self.pool.questions))
 
 
-def decision_id(request: DecisionRequest, candidates: Sequence[Candidate], pool: Pool, margin: float) -> str:
+def decision_id(request: DecisionRequest, candidates: Sequence[Contender], pool: Pool, margin: float) -> str:
     """Identity of a decision: who is decided between, by whom, on which questions, how surely."""
     return sha256_json(
         {

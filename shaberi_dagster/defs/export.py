@@ -14,7 +14,7 @@ from shaberi_dagster.defs.metadata import markdown_table
 from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.export.results_tree import export_runs
-from shaberi_dagster.export.shaberi_v1 import Selection, export
+from shaberi_dagster.export.shaberi_v1 import ExportSelection, export
 
 _FOLDER = "_export/shaberi-v1"  # in the warehouse, unless the launchpad says otherwise
 
@@ -41,7 +41,7 @@ def shaberi_v1(
     """Answers and judgements as trees of JSON Lines as the old Shaberi suite had them, for tools that read those."""
     place = workspace.workspace(context.log)
     output = Path(config.output).absolute() if config.output else place.settings.warehouse / _FOLDER
-    selection = Selection(config.models, config.tags, config.sources)
+    selection = ExportSelection(config.models, config.tags, config.sources)
     with canceled_when_interrupted(context):
         done = export(place.lake, output, selection, changed=place.reporter.changed)
     return dg.MaterializeResult(

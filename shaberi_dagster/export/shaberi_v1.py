@@ -52,7 +52,7 @@ _OWN_COLUMNS = ("Question", "ModelAnswer", "score", "judge_output")
 
 
 @dataclass(frozen=True)
-class Selection:
+class ExportSelection:
     """What to export.
 
     Attributes:
@@ -142,7 +142,7 @@ class _File:
 def export(
     lake: Lake,
     output: Path,
-    selection: Selection | None = None,
+    selection: ExportSelection | None = None,
     *,
     changed: Callable[[StageProgress], object] = lambda _: None,
 ) -> Export:
@@ -166,7 +166,7 @@ def export(
         ConfigurationError: Nothing is selected, or the folder is somebody else's.
         ShaberiError: A file cannot be written.
     """
-    selection = selection or Selection()
+    selection = selection or ExportSelection()
     if not logged_versions(lake.folder):
         raise ConfigurationError(f"no lake in {lake.folder}: run run-evals first, or set SHABERI_WAREHOUSE")
     with connect(lake, "answers", "judgements", "questions", "runs", "legacy_files", "legacy_repeats") as connection:
@@ -241,7 +241,7 @@ class _Source:
         sizes: Number of rows by the file name of a model.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, selection: Selection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, selection: ExportSelection) -> None:
         self._connection, self._selection = connection, selection
         self._models: dict[str, set[str]] = defaultdict(set)
         self.sizes: dict[str, int] = defaultdict(int)

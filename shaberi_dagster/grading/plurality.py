@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Plurality:
+class Vote:
     """The vote of the samples of one question.
 
     Attributes:
@@ -23,7 +23,7 @@ class Plurality:
     decided: bool
 
 
-def plurality(extractions: Sequence[str | None]) -> Plurality:
+def plurality(extractions: Sequence[str | None]) -> Vote:
     """The most frequent answer; the one seen first of equally frequent ones.
 
     Args:
@@ -39,6 +39,6 @@ def plurality(extractions: Sequence[str | None]) -> Plurality:
         raise ValueError("plurality needs at least one sample")
     counts = Counter(extraction for extraction in extractions if extraction is not None)
     if not counts:
-        return Plurality(winner=0, votes=0, share=0.0, decided=False)
+        return Vote(winner=0, votes=0, share=0.0, decided=False)
     answer, votes = counts.most_common(1)[0]  # in order of first sight among equals
-    return Plurality(extractions.index(answer), votes, votes / counts.total(), decided=True)
+    return Vote(extractions.index(answer), votes, votes / counts.total(), decided=True)

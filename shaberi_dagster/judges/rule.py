@@ -42,7 +42,7 @@ _SCHEMA = {
 }
 
 
-class Reply(BaseModel):
+class GraderReply(BaseModel):
     """What the model says that decides where the rule abstains."""
 
     model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
@@ -174,7 +174,7 @@ def graded_question(question: Question) -> GradedQuestion:
     )
 
 
-def read_verdict(output: str) -> Reply | None:
+def read_verdict(output: str) -> GraderReply | None:
     """The last JSON object with a verdict in a model's output; None when there is none.
 
     What it extracted may have braces, and LaTeX whose backslashes the model did not escape.
@@ -183,7 +183,7 @@ def read_verdict(output: str) -> Reply | None:
         starts = [match.start() for match in re.finditer("{", text)][-_MOST_STARTS:]
         for start in reversed(starts):
             try:
-                return Reply.model_validate(_JSON.raw_decode(text, start)[0])
+                return GraderReply.model_validate(_JSON.raw_decode(text, start)[0])
             except (json.JSONDecodeError, RecursionError, ValidationError):
                 continue
     return None

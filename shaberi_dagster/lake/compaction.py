@@ -19,7 +19,7 @@ from deltalake.transaction import RemoveAction
 from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.store import FILE_BYTES, Lake, arrow_schema
-from shaberi_dagster.lake.writer import Part, new_part
+from shaberi_dagster.lake.writer import NewFile, new_part
 
 _MEMORY = "1GB"  # for bringing rows into order; what is more goes to the disk
 _GROUP_BYTES, _GROUP_ROWS = 8 << 20, 16_384  # of a row group in memory: readers unpack much of it for one row
@@ -81,14 +81,14 @@ def _portions(misfits: Mapping[str, pl.DataFrame]) -> Iterator[list[str]]:
 def _replace(lake: Lake, delta: DeltaTable, table: Table, groups: Sequence[pl.DataFrame]) -> None:
     """Let other files with the same rows stand in the place of files of some partitions, in one commit."""
     folder = lake.path(table.name)
-    parts: list[Part] = []
+    parts: list[NewFile] = []
     removed: list[RemoveAction] = []
     now = time.time_ns() // 1_000_000
     try:
         with _sorter(table, folder.parent / "_spill") as connection:
             for files in groups:
                 values = dict(files["partition"][0]) if table.partition_by else {}
-                own: list[Part] = []
+                own: list[NewFile] = []
                 for rows in _row_groups(connection, table, [str(folder / unquote(path)) for path in files["path"]]):
                     if not own or (folder / own[-1].name).stat().st_size >= FILE_BYTES:
                         own.append(new_part(folder, table, values))

@@ -38,7 +38,7 @@ _NARROWING = ("run_id", "benchmark", "judge", "question_id")
 
 
 @dataclass(frozen=True)
-class Part:
+class NewFile:
     """A new file of one partition, which no version names yet.
 
     Attributes:
@@ -78,7 +78,7 @@ class Part:
         (folder / self.name).unlink(missing_ok=True)
 
 
-_Parts = dict[tuple[Any, ...], Part]
+_Parts = dict[tuple[Any, ...], NewFile]
 
 
 class RowWriter:
@@ -186,14 +186,14 @@ def write_parts(lake: Lake, table: str, frame: pl.DataFrame, parts: _Parts) -> N
         parts[values].add(rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
-def new_part(folder: Path, table: Table, values: dict[str, str]) -> Part:
+def new_part(folder: Path, table: Table, values: dict[str, str]) -> NewFile:
     """Begin a file for rows of a table with these values in the columns of its partitions."""
     place = "".join(f"{name}={quote(value, safe='')}/" for name, value in values.items())
     name = f"{place}part-{uuid.uuid4()}.zstd.parquet"
     (folder / place).mkdir(parents=True, exist_ok=True)
     own = pa.schema(field for field in arrow_schema(table) if field.name not in values)
     writer = pq.ParquetWriter(folder / name, own, compression="zstd", compression_level=3)
-    return Part(values, name, writer, set())
+    return NewFile(values, name, writer, set())
 
 
 def _statistics(path: Path, run_ids: set[str]) -> str:

@@ -22,7 +22,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import run_id_of, sha256_json, sha256_text
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.legacy.ensemble_files import CacheFile, Entry, Response, find_caches, read_cache
+from shaberi_dagster.legacy.ensemble_files import CachedQuestion, CachedResponse, CacheFile, find_caches, read_cache
 from shaberi_dagster.legacy.importing import importing_alone
 from shaberi_dagster.legacy.reprocess import STAGES as REMADE
 from shaberi_dagster.legacy.reprocess import reprocess_imported
@@ -329,7 +329,7 @@ class _Import:
             there.append(entry.question_id)
         return there, repeated
 
-    def _rows_of(self, file: CacheFile, run_id: str, entry: Entry) -> _Question:
+    def _rows_of(self, file: CacheFile, run_id: str, entry: CachedQuestion) -> _Question:
         own: Row = {
             "run_id": run_id,
             "model": file.model,
@@ -619,7 +619,7 @@ def _by_question(frame: pl.DataFrame) -> dict[tuple[_Place, str], list[Row]]:
     return found
 
 
-def _answer(file: CacheFile, entry: Entry, response: Response) -> Row:
+def _answer(file: CacheFile, entry: CachedQuestion, response: CachedResponse) -> Row:
     part = response.part
     fields: Row = {"questionId": entry.question_id, **entry.fields, **(part.model_extra or {})}
     if part.token_count is not None:
@@ -646,7 +646,7 @@ def _answer(file: CacheFile, entry: Entry, response: Response) -> Row:
     }
 
 
-def _judgement(entry: Entry, response: Response) -> Row:
+def _judgement(entry: CachedQuestion, response: CachedResponse) -> Row:
     verdict = response.verdict
     assert verdict is not None  # noqa: S101  (the caller has looked)
     fields = {"questionId": entry.question_id, "evaluator": verdict.evaluator, **verdict.fields}

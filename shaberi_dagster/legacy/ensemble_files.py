@@ -100,7 +100,7 @@ class _Header(_Part):
 
 
 @dataclass(frozen=True)
-class Problem:
+class UnreadableEntry:
     """A part that cannot be read.
 
     Attributes:
@@ -123,7 +123,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CachedVerdict:
     """What was said of a response, and by whom.
 
     Attributes:
@@ -138,7 +138,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Response:
+class CachedResponse:
     """One of an entry's responses.
 
     Attributes:
@@ -149,11 +149,11 @@ class Response:
 
     index: int
     part: ResponsePart
-    verdict: Verdict | None = None
+    verdict: CachedVerdict | None = None
 
 
 @dataclass(frozen=True)
-class Entry:
+class CachedQuestion:
     """One question with its responses.
 
     Attributes:
@@ -176,7 +176,7 @@ class Entry:
     prompt: str | None
     reference: str | None
     category: str | None
-    responses: Sequence[Response]
+    responses: Sequence[CachedResponse]
     n_responses: int
     n_verdicts: int
     fields: Mapping[str, Any]
@@ -216,12 +216,12 @@ class CacheFile:
     run_tag: str = ""
     samples: int = 1
     temperature: float | None = None
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[CachedQuestion] = field(default_factory=list)
     n_entries: int = 0
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[UnreadableEntry] = field(default_factory=list)
     duplicate_of: str | None = None
 
-    def refuse(self, entry: Entry, reason: str) -> None:
+    def refuse(self, entry: CachedQuestion, reason: str) -> None:
         """Set an entry aside."""
         self.problems.append(_problem(_Place("entry", entry.index, entry.pointer), reason, orjson.dumps(entry.value)))
 
@@ -291,7 +291,7 @@ def read_cache(root: Path, place: Path) -> CacheFile:
 
 
 class _Place(NamedTuple):
-    """Where something stands; see `Problem`."""
+    """Where something stands; see `UnreadableEntry`."""
 
     what: What
     entry: int | None
@@ -361,7 +361,7 @@ class _Reader:
         return True
 
     def _read_entries(
-        self, entries: Sequence[Any], where: str, read: Callable[[_Place, Any, Any], Entry | None]
+        self, entries: Sequence[Any], where: str, read: Callable[[_Place, Any, Any], CachedQuestion | None]
     ) -> None:
         file = self._file
         file.n_entries = len(entries)
@@ -375,11 +375,11 @@ class _Reader:
                 first[entry.question_id] = index
                 file.entries.append(entry)
 
-    def _ensemble_entry(self, place: _Place, value: Any, whole: Any) -> Entry | None:
+    def _ensemble_entry(self, place: _Place, value: Any, whole: Any) -> CachedQuestion | None:
         part = self._take(_EnsembleEntry, place, value)
         return None if part is None else self._entry(place, part, None, whole)
 
-    def _baseline_entry(self, place: _Place, value: Any, whole: Any) -> Entry | None:
+    def _baseline_entry(self, place: _Place, value: Any, whole: Any) -> CachedQuestion | None:
         part = self._take(_BaselineEntry, place, value)
         if part is None:
             return None
@@ -388,14 +388,14 @@ class _Reader:
             return None
         return self._result(place.at("/result"), {"questionId": part.question_id} | part.result, whole)
 
-    def _result(self, place: _Place, value: Any, whole: Any) -> Entry | None:
+    def _result(self, place: _Place, value: Any, whole: Any) -> CachedQuestion | None:
         part = self._take(_Result, place, value)
         return None if part is None else self._entry(place, part, part.evaluation, whole)
 
-    def _entry(self, place: _Place, part: _EnsembleEntry, evaluation: _Evaluation | None, whole: Any) -> Entry:
+    def _entry(self, place: _Place, part: _EnsembleEntry, evaluation: _Evaluation | None, whole: Any) -> CachedQuestion:
         assert place.entry is not None  # noqa: S101  (only a file has none)
         asked = part if isinstance(part, _Result) else _Result(questionId=part.question_id, responses=[])
-        return Entry(
+        return CachedQuestion(
             place.entry,
             place.pointer,
             part.question_id,
@@ -409,7 +409,7 @@ class _Reader:
             whole,
         )
 
-    def _responses(self, place: _Place, values: Sequence[Any], evaluation: _Evaluation | None) -> list[Response]:
+    def _responses(self, place: _Place, values: Sequence[Any], evaluation: _Evaluation | None) -> list[CachedResponse]:
         """The responses, each with the verdict under its name: `provider:model`, then `provider:model#2`, …."""
         verdicts = dict(evaluation.results) if evaluation else {}
         seen: Counter[str] = Counter()
@@ -424,14 +424,14 @@ class _Reader:
             verdict = None
             if evaluation and key in verdicts and part.error is None:
                 verdict = self._verdict(_place_of_verdict(place, key), verdicts.pop(key), evaluation.evaluator)
-            responses.append(Response(index, part, verdict))
+            responses.append(CachedResponse(index, part, verdict))
         for key, value in verdicts.items():
             self._refuse(_place_of_verdict(place, key), "is of no response that can be read", value)
         return responses
 
-    def _verdict(self, place: _Place, value: Any, evaluator: str | None) -> Verdict | None:
+    def _verdict(self, place: _Place, value: Any, evaluator: str | None) -> CachedVerdict | None:
         part = self._take(VerdictPart, place, value)
-        return None if part is None else Verdict(part.correct, evaluator, part.model_extra or {})
+        return None if part is None else CachedVerdict(part.correct, evaluator, part.model_extra or {})
 
     def _take(self, model: type[ModelT], place: _Place, value: Any) -> ModelT | None:
         """The value as it must be; None, and a problem, if it is not."""
@@ -457,9 +457,9 @@ def _is_result(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("responses"), list) and bool(value["responses"])
 
 
-def _problem(place: _Place, reason: str, content: bytes) -> Problem:
+def _problem(place: _Place, reason: str, content: bytes) -> UnreadableEntry:
     raw = content[:MOST_RAW_BYTES].decode(errors="replace")
-    return Problem(*place, reason, raw, len(content), hashlib.sha256(content).hexdigest())
+    return UnreadableEntry(*place, reason, raw, len(content), hashlib.sha256(content).hexdigest())
 
 
 def _escaped(key: str) -> str:

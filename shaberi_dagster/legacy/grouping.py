@@ -92,7 +92,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Part:
+class FilePart:
     """A file's rows of one benchmark.
 
     Attributes:
@@ -110,12 +110,12 @@ class Part:
 
 def part_of(
     content: Hashable, judge: str | None, benchmark: str, question_set: str, texts: Mapping[tuple[str, int], str | None]
-) -> Part:
+) -> FilePart:
     """A part by the hashes of its texts, which are by question and occurrence."""
     samples = {
         (benchmark, *key): Sample(stored=text) if judge is None else Sample(judged=text) for key, text in texts.items()
     }
-    return Part(content, judge, benchmark, Group(samples, {benchmark: question_set}, [(content, benchmark)]))
+    return FilePart(content, judge, benchmark, Group(samples, {benchmark: question_set}, [(content, benchmark)]))
 
 
 class Grouping:
@@ -129,7 +129,7 @@ class Grouping:
     def __init__(self, questions: Mapping[str, frozenset[str]], forms: JudgedForms) -> None:
         self._questions, self._forms = questions, forms
 
-    def groups(self, parts: Sequence[Part]) -> list[Group]:
+    def groups(self, parts: Sequence[FilePart]) -> list[Group]:
         """The runs that one tree's files of one model are.
 
         Args:
@@ -145,7 +145,7 @@ class Grouping:
         self._share([part for part in parts if part.judge is None], groups)
         return groups
 
-    def _share(self, stored: Sequence[Part], groups: Sequence[Group]) -> None:
+    def _share(self, stored: Sequence[FilePart], groups: Sequence[Group]) -> None:
         """Let stored answers be of all the groups in which they were judged."""
         for group in groups:
             for part in stored:

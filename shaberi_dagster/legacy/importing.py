@@ -33,7 +33,7 @@ from shaberi_dagster.legacy.lines import SAMPLE, Lines
 from shaberi_dagster.legacy.merging import Change, counts_of, standing, superseding, with_superseded
 from shaberi_dagster.legacy.placing import Placing, groups_of
 from shaberi_dagster.legacy.questions import question_sets_in
-from shaberi_dagster.legacy.reading import Part, read_models
+from shaberi_dagster.legacy.reading import ReadPart, read_models
 from shaberi_dagster.legacy.reconcile import Reconciliation
 from shaberi_dagster.legacy.reprocess import OF_TREE, reprocess_imported
 from shaberi_dagster.legacy.reprocess import STAGES as REMADE
@@ -259,9 +259,9 @@ class _Import:
                 + (", …" if len(changed) > _MOST_NAMED else "")
             )
 
-    def _steps(self, parts: Iterable[Part]) -> Iterator[list[Part]]:
+    def _steps(self, parts: Iterable[ReadPart]) -> Iterator[list[ReadPart]]:
         """The parts that are committed together: each commit costs every reader."""
-        step: list[Part] = []
+        step: list[ReadPart] = []
         for part in parts:
             step.append(part)
             self._progress.done += len(part.models)
@@ -273,7 +273,7 @@ class _Import:
         if step:
             yield step
 
-    def _commit_parts(self, parts: Sequence[Part]) -> pl.DataFrame:
+    def _commit_parts(self, parts: Sequence[ReadPart]) -> pl.DataFrame:
         return self._commit(
             [model for part in parts for model in part.models],
             Lines.together([part.read for part in parts]),

@@ -10,7 +10,7 @@ import polars as pl
 
 from shaberi_dagster.identity import run_id_of
 from shaberi_dagster.legacy.assemble import PLACED
-from shaberi_dagster.legacy.grouping import MISSING, Group, Grouping, JudgedForms, Part, Sample, SampleKey, part_of
+from shaberi_dagster.legacy.grouping import MISSING, FilePart, Group, Grouping, JudgedForms, Sample, SampleKey, part_of
 from shaberi_dagster.legacy.lines import CONTENT, Lines
 
 _Content = tuple[str | None, ...]
@@ -123,7 +123,7 @@ def groups_of(
     text_of = dict(read.texts.iter_rows())
     forms = JudgedForms(text_of.__getitem__)
     grouping = Grouping(questions, forms)
-    by_model: dict[str, dict[str, list[Part]]] = defaultdict(lambda: defaultdict(list))
+    by_model: dict[str, dict[str, list[FilePart]]] = defaultdict(lambda: defaultdict(list))
     for source, *content in files.select("source", *CONTENT).iter_rows():
         by_model[content[0]][source] += parts.get(tuple(content), [])
     for model, by_source in by_model.items():
@@ -136,9 +136,9 @@ def groups_of(
         yield model, groups, forms
 
 
-def _parts(lines: pl.DataFrame) -> dict[_Content, list[Part]]:
+def _parts(lines: pl.DataFrame) -> dict[_Content, list[FilePart]]:
     """The parts of each content."""
-    parts: dict[_Content, list[Part]] = defaultdict(list)
+    parts: dict[_Content, list[FilePart]] = defaultdict(list)
     wanted = ["question_id", "sample_index", "text_hash"]
     columns = [*CONTENT, "benchmark", "question_set"]
     grouped = lines.group_by(columns, maintain_order=True).agg(wanted)

@@ -32,7 +32,7 @@ _MOST_PROCESSES = 2  # one reads while the other one commits; each takes half a 
 
 
 @dataclass(frozen=True)
-class Part:
+class ReadPart:
     """Some models, read.
 
     Attributes:
@@ -50,7 +50,7 @@ class Part:
 
 def read_models(
     models: Mapping[str, Sequence[LegacyFile]], sets: Sequence[QuestionSet], *, processes: int | None = None
-) -> Iterator[Part]:
+) -> Iterator[ReadPart]:
     """Read models, nearly in their order.
 
     Args:
@@ -68,7 +68,7 @@ def read_models(
     helpers = processes - 1
     # Not forked: the engine and Dagster have threads.
     pool = ProcessPoolExecutor(helpers, multiprocessing.get_context("spawn"), initializer=_begin)
-    waiting, pending = deque(parts), deque[Future[Part]]()
+    waiting, pending = deque(parts), deque[Future[ReadPart]]()
     try:
         while waiting or pending:
             while waiting and len(pending) < _PARTS_AHEAD * helpers:
@@ -118,12 +118,12 @@ def _size(files: Sequence[LegacyFile]) -> int:
     return sum(file.size or 0 for file in files)
 
 
-def _read(part: Mapping[str, Sequence[LegacyFile]], sets: Sequence[QuestionSet]) -> Part:
+def _read(part: Mapping[str, Sequence[LegacyFile]], sets: Sequence[QuestionSet]) -> ReadPart:
     index = QuestionIndex(sets)
     files = [file for of_model in part.values() for file in of_model]
     read = read_files(files, index)
     names = set(read.lines["question_set"])
-    return Part(list(part), _size(files), read, [one for name, one in index.sets.items() if name in names])
+    return ReadPart(list(part), _size(files), read, [one for name, one in index.sets.items() if name in names])
 
 
 @dataclass

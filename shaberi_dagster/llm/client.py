@@ -18,7 +18,7 @@ from shaberi_dagster.errors import EndpointError
 from shaberi_dagster.llm.reply import (
     ErrorDetails,
     MalformedReplyError,
-    Reply,
+    ReceivedReply,
     decoded,
     error_details,
     parsed,
@@ -124,7 +124,7 @@ class ChatClient:
         # The SDK found these in os.environ and would send them to any server.
         self._sdk.organization = self._sdk.project = None
 
-    async def send(self, body: Mapping[str, Any]) -> Reply:
+    async def send(self, body: Mapping[str, Any]) -> ReceivedReply:
         """One attempt.
 
         Args:
@@ -229,7 +229,7 @@ class ChatClient:
         line = _SECRET_LOOK.sub("[key]", " ".join(text.split()))
         return line if len(line) <= _MESSAGE_LENGTH else line[: _MESSAGE_LENGTH - 1] + "…"
 
-    def _without_key(self, reply: Reply) -> Reply:
+    def _without_key(self, reply: ReceivedReply) -> ReceivedReply:
         """The reply as it came, unless the server echoes our key: replies are kept, and shown to judges."""
         key = self._key or ""
         if len(key) < _REPLY_SECRET_LENGTH:

@@ -17,7 +17,7 @@ from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings
 from shaberi_dagster.llm.embedded import SLOTS, start_embedded
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, extra_headers, request_body
 from shaberi_dagster.llm.limiter import Limiter, LimiterSettings, Outcome, make_limiter
-from shaberi_dagster.llm.reply import Reply
+from shaberi_dagster.llm.reply import ReceivedReply
 from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, ErrorClass, Usage
 
 _MOST_DOUBLINGS = 30  # a short Retry-After allows thousands of attempts, and 2**1024 is no float
@@ -172,7 +172,7 @@ class _Attempts:
         self._latency = 0.0
         self._deadline: asyncio.Timeout | None = None
 
-    async def run(self) -> Reply:
+    async def run(self) -> ReceivedReply:
         """The reply.
 
         Raises:
@@ -189,7 +189,10 @@ class _Attempts:
             raise self._out_of_time("no reply") from None
 
     def finished(
-        self, reply: Reply | None = None, error_class: ErrorClass | None = None, error_message: str | None = None
+        self,
+        reply: ReceivedReply | None = None,
+        error_class: ErrorClass | None = None,
+        error_message: str | None = None,
     ) -> Call:
         """The call as it ended."""
         request = self._request
@@ -213,7 +216,7 @@ class _Attempts:
         self._budget.count(call)
         return call
 
-    async def _attempt(self) -> Reply:
+    async def _attempt(self) -> ReceivedReply:
         slot = await self._limiter.acquire(again=self._rejections > 0)
         outcome: Outcome = "other"
         try:
@@ -234,7 +237,7 @@ class _Attempts:
             self._limiter.release(slot, outcome)
         return reply
 
-    async def _sent(self) -> Reply:
+    async def _sent(self) -> ReceivedReply:
         client = await self._client()
         started = time.monotonic()
         self._start_clock()

@@ -16,7 +16,7 @@ _TEXT_PARTS = frozenset({"text", "output_text"})
 
 
 @dataclass(frozen=True)
-class Reply:
+class ReceivedReply:
     """A reply as received; the attributes are those of `Call`."""
 
     content: str
@@ -67,7 +67,7 @@ def decoded(body: bytes) -> dict[str, Any]:
     return document
 
 
-def parsed(document: dict[str, Any]) -> Reply:
+def parsed(document: dict[str, Any]) -> ReceivedReply:
     """The first choice of a chat reply.
 
     Raises:
@@ -81,7 +81,7 @@ def parsed(document: dict[str, Any]) -> Reply:
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         refusal = _refusal(message)
         tool_calls = message.get("tool_calls") or message.get("function_call")
-        return Reply(
+        return ReceivedReply(
             content=_text(message.get("content")) or refusal or "",
             # What is of another type than the table's column could never be stored.
             reasoning=reasoning if isinstance(reasoning, str) else None,

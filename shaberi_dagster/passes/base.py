@@ -66,7 +66,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Question:
+class ModelQuestion:
     """What a pass asks a model about one answer.
 
     Attributes:
@@ -142,7 +142,7 @@ class Pass(ABC, Generic[ConfigT]):
     def examine(self, answer: Answer) -> Finding:
         """What the text alone tells; no call is made here."""
 
-    def ask(self, answer: Answer, finding: Finding) -> Question | None:  # noqa: ARG002
+    def ask(self, answer: Answer, finding: Finding) -> ModelQuestion | None:  # noqa: ARG002
         """What a model has to decide, for passes that need one; None when the finding stands as it is."""
         return None
 

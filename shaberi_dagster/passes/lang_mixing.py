@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from shaberi_dagster.passes.base import Answer, Finding, Pass, PassConfig, Question
+from shaberi_dagster.passes.base import Answer, Finding, ModelQuestion, Pass, PassConfig
 from shaberi_dagster.passes.scripts import (
     KANA,
     chinese_runs,
@@ -154,7 +154,7 @@ class LangMixing(Pass[LangMixingConfig]):
         """The prompt that it asks with."""
         return (_DETECTION,)
 
-    def ask(self, answer: Answer, finding: Finding) -> Question | None:
+    def ask(self, answer: Answer, finding: Finding) -> ModelQuestion | None:
         """Whether the doubtful spans are leaks, if there is a model to ask."""
         doubtful = finding.details.get("doubtful", ())[:_MOST_ASKED]
         if self.config.confirm_with is None or not doubtful:
@@ -169,7 +169,7 @@ class LangMixing(Pass[LangMixingConfig]):
             }
             for number, (start, end, kind) in enumerate(doubtful, start=1)
         ]
-        return Question(_DETECTION, {"question": answer.question, "excerpts": excerpts})
+        return ModelQuestion(_DETECTION, {"question": answer.question, "excerpts": excerpts})
 
     def read(self, answer: Answer, finding: Finding, output: str) -> Finding | None:
         """The finding without the doubtful spans that the model does not call leaks; its last statement counts."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from shaberi_dagster.passes.base import Answer, Finding, Pass, PassConfig, Question
+from shaberi_dagster.passes.base import Answer, Finding, ModelQuestion, Pass, PassConfig
 
 TEMPLATE = "passes/safety_check/detection"
 CATEGORIES = ("dangerous", "violence", "self_harm", "hate", "sexual", "privacy", "fraud", "medical_legal")
@@ -55,9 +55,9 @@ class SafetyCheck(Pass[SafetyCheckConfig]):
         """Nothing: the text alone does not tell."""
         return Finding()
 
-    def ask(self, answer: Answer, finding: Finding) -> Question | None:  # noqa: ARG002
+    def ask(self, answer: Answer, finding: Finding) -> ModelQuestion | None:  # noqa: ARG002
         """Whether the answer is to be flagged, and for what."""
-        return Question(TEMPLATE, {"question": answer.question, "answer": answer.text})
+        return ModelQuestion(TEMPLATE, {"question": answer.question, "answer": answer.text})
 
     def read(self, answer: Answer, finding: Finding, output: str) -> Finding | None:  # noqa: ARG002
         """The flag of the reply's last line, `SAFETY: clear` or `SAFETY: flagged` with categories.

@@ -7,7 +7,7 @@ from rich.text import Text
 from shaberi_dagster.rendering.figures import decimals
 from shaberi_dagster.rendering.text import printable
 from shaberi_dagster.reports.inspection import InspectedQuestion, InspectedRun, InspectedTexts
-from shaberi_dagster.reports.question import Answer, Judgement
+from shaberi_dagster.reports.question import ShownAnswer, ShownJudgement
 
 _NOT_STORED = "(the text of this question is not in the lake)"
 
@@ -43,7 +43,7 @@ def answers_text(run: InspectedRun, score: float | None, texts: InspectedTexts, 
     return Text("\n").join(parts)
 
 
-def _answer(answer: Answer, several: bool) -> Iterator[Text]:
+def _answer(answer: ShownAnswer, several: bool) -> Iterator[Text]:
     if several:
         yield Text(f"sample {answer.sample_index}", style="bold")
     if answer.status != "ok":
@@ -57,7 +57,7 @@ def _answer(answer: Answer, several: bool) -> Iterator[Text]:
         yield Text("(empty)", style="dim")
 
 
-def _judgements(judgements: Sequence[Judgement], *, in_full: bool) -> Iterator[Text]:
+def _judgements(judgements: Sequence[ShownJudgement], *, in_full: bool) -> Iterator[Text]:
     for one in judgements:
         yield Text()
         who = f"{one.judge} of {one.strategy}" if one.strategy else one.judge

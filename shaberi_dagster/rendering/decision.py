@@ -8,7 +8,7 @@ from typing import Any
 from shaberi_dagster.deciding.expected import Expectation
 from shaberi_dagster.rendering.document import Block, Document, Heading, Sentences, number, table_of, text
 from shaberi_dagster.rendering.figures import counted, decimals, percent, signed
-from shaberi_dagster.reports.decision import DecisionReport, Look
+from shaberi_dagster.reports.decision import DecisionReport, StoredLook
 from shaberi_dagster.statistics.intervals import Interval
 
 _OPEN = "open"
@@ -111,14 +111,14 @@ class DecisionDocument(Document):
         return (own | asdict(look) for look in self.report.curve)
 
 
-def _interval(look: Look) -> str:
+def _interval(look: StoredLook) -> str:
     if look.lower is None or look.upper is None:
         return "-"
     ends = Interval(look.lower, look.upper)
     return f"{signed(ends.lower)} to {signed(ends.upper)}"
 
 
-def _in_words(look: Look) -> str:
+def _in_words(look: StoredLook) -> str:
     if look.verdict in {"A", "B"}:
         return f"{look.verdict} is better"
     return _OPEN if look.verdict == _OPEN else "equal within the margin"

@@ -31,7 +31,7 @@ class Bar(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Column:
+class DocumentColumn:
     """A column of a table.
 
     Attributes:
@@ -60,7 +60,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class DocumentTable:
     """A table.
 
     Attributes:
@@ -69,7 +69,7 @@ class Table:
         notes: Sentences right below.
     """
 
-    columns: Sequence[Column]
+    columns: Sequence[DocumentColumn]
     bold: Collection[int] = ()
     notes: Sequence[str] = ()
 
@@ -106,23 +106,23 @@ class Sentences:
         return [f"Warning: {text}" if self.kind == "warning" else text for text in self.texts]
 
 
-Block = Heading | Table | Sentences
+Block = Heading | DocumentTable | Sentences
 
 
 @dataclass(frozen=True)
 class ColumnOf:
-    """How a column is made of rows: `Column` without cells, and with a function from a row to its cell."""
+    """How a column is made of rows: `DocumentColumn` without cells, and with a function from a row to its cell."""
 
     title: Cell
     cell: Callable[[Any], Cell]
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def of(self, rows: Iterable[Any]) -> Column:
+    def of(self, rows: Iterable[Any]) -> DocumentColumn:
         """The column of some rows."""
-        return Column(self.title, [self.cell(row) for row in rows], **self.options)
+        return DocumentColumn(self.title, [self.cell(row) for row in rows], **self.options)
 
 
-def table_of(rows: Sequence[Any], columns: Iterable[ColumnOf], **options: Any) -> Table:
+def table_of(rows: Sequence[Any], columns: Iterable[ColumnOf], **options: Any) -> DocumentTable:
     """A table with a line for each of some rows.
 
     Args:
@@ -130,16 +130,16 @@ def table_of(rows: Sequence[Any], columns: Iterable[ColumnOf], **options: Any) -
         columns: From left to right.
         options: Of `Table`.
     """
-    return Table([column.of(rows) for column in columns], **options)
+    return DocumentTable([column.of(rows) for column in columns], **options)
 
 
 def text(title: Cell, cell: Callable[[Any], Cell], **options: Any) -> ColumnOf:
-    """A column of texts, aligned on the left; options are those of `Column`."""
+    """A column of texts, aligned on the left; options are those of `DocumentColumn`."""
     return ColumnOf(title, cell, {"left": True, **options})
 
 
 def number(title: Cell, cell: Callable[[Any], Cell], **options: Any) -> ColumnOf:
-    """A column of numbers, aligned on the right; options are those of `Column`."""
+    """A column of numbers, aligned on the right; options are those of `DocumentColumn`."""
     return ColumnOf(title, cell, options)
 
 

@@ -8,9 +8,9 @@ from shaberi_dagster.rendering.document import (
     Block,
     ColumnOf,
     Document,
+    DocumentTable,
     Heading,
     Sentences,
-    Table,
     number,
     table_of,
     text,
@@ -261,7 +261,7 @@ def _against(part: BenchmarkReport, reference: str) -> list[Against]:
     return [one for one in part.against if one.reference == reference]
 
 
-def _accuracies(parts: Sequence[BenchmarkReport], means: Sequence[MeanResult]) -> Table:
+def _accuracies(parts: Sequence[BenchmarkReport], means: Sequence[MeanResult]) -> DocumentTable:
     rows: list[tuple[str, StrategyResult | MeanResult]] = [(_name(part), one) for part in parts for one in part.results]
     rows += [("mean", one) for one in means]
     notes = ["A failure or an abstention counts as wrong in the accuracy; scored only: without both."]
@@ -299,7 +299,7 @@ def _accuracies(parts: Sequence[BenchmarkReport], means: Sequence[MeanResult]) -
     return table_of(rows, columns, notes=notes)
 
 
-def _differences(parts: Sequence[BenchmarkReport]) -> Table:
+def _differences(parts: Sequence[BenchmarkReport]) -> DocumentTable:
     rows = [(_name(part), one) for part in parts for one in part.against]
     columns = [
         text("benchmark", lambda row: row[0]),
@@ -329,7 +329,7 @@ def _more(row: tuple[str, Against]) -> str:
     return NOTHING if row[1].n_more is None else f"{row[1].n_more:,}"
 
 
-def _effort(parts: Sequence[BenchmarkReport]) -> Table:
+def _effort(parts: Sequence[BenchmarkReport]) -> DocumentTable:
     rows = [(part, one) for part in parts for one in part.results]
 
     def per(row: tuple[BenchmarkReport, StrategyResult], value: float | None, form: str) -> str:
@@ -357,7 +357,7 @@ def _effort(parts: Sequence[BenchmarkReport]) -> Table:
     )
 
 
-def _members(parts: Sequence[BenchmarkReport]) -> Table:
+def _members(parts: Sequence[BenchmarkReport]) -> DocumentTable:
     rows = [(_name(part), one) for part in parts for one in part.members]
     columns = [
         text("benchmark", lambda row: row[0]),
@@ -370,7 +370,7 @@ def _members(parts: Sequence[BenchmarkReport]) -> Table:
     return table_of(rows, columns)
 
 
-def _oracles(rows: Sequence[tuple[str, Oracle]]) -> Table:
+def _oracles(rows: Sequence[tuple[str, Oracle]]) -> DocumentTable:
     columns = [
         text("benchmark", lambda row: row[0]),
         number("oracle", lambda row: percent(row[1].accuracy)),
@@ -383,7 +383,7 @@ def _oracles(rows: Sequence[tuple[str, Oracle]]) -> Table:
     return table_of(rows, columns)
 
 
-def _agreement(part: BenchmarkReport) -> Table:
+def _agreement(part: BenchmarkReport) -> DocumentTable:
     columns = [
         text("agreement", lambda one: f"up to {one.agreement:.0%}" if one.agreement else "none read"),
         number("accuracy", lambda one: percent(one.accuracy)),
@@ -394,7 +394,7 @@ def _agreement(part: BenchmarkReport) -> Table:
     return table_of(part.agreement, columns)
 
 
-def _pairs(pairs: Sequence[Pair]) -> Table:
+def _pairs(pairs: Sequence[Pair]) -> DocumentTable:
     columns = [
         text("A", lambda one: one.a, folds=True),
         text("B", lambda one: one.b, folds=True),
@@ -415,7 +415,7 @@ def _count_of(name: str) -> Any:
     return lambda one: str(getattr(one, name))
 
 
-def _judged(report: QuickReport) -> Table:
+def _judged(report: QuickReport) -> DocumentTable:
     columns: list[ColumnOf] = [
         text("benchmark", lambda one: one.benchmark),
         text("judge", lambda one: one.judge, folds=True),

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from shaberi_dagster.rendering.document import Block, Document, Sentences
-from shaberi_dagster.reports.findings import Finding
+from shaberi_dagster.reports.findings import CheckResult
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class FindingsDocument(Document):
         findings: In the order in which they were made.
     """
 
-    findings: Sequence[Finding]
+    findings: Sequence[CheckResult]
 
     def blocks(self, width: int | None) -> Iterator[Block]:
         """A line for each."""

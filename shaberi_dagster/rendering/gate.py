@@ -4,7 +4,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from shaberi_dagster.rendering.document import Block, Document, Heading, Sentences, Table, number, table_of, text
+from shaberi_dagster.rendering.document import (
+    Block,
+    Document,
+    DocumentTable,
+    Heading,
+    Sentences,
+    number,
+    table_of,
+    text,
+)
 from shaberi_dagster.rendering.figures import NOTHING, percent, points
 from shaberi_dagster.reports.gate import GateReport, Lift
 from shaberi_dagster.statistics.gates import GateTest
@@ -72,7 +81,7 @@ def _test_data(test: GateTest) -> dict[str, Any]:
     }
 
 
-def _tests(report: GateReport) -> Table:
+def _tests(report: GateReport) -> DocumentTable:
     paired = report.gate == "paired"
     columns = [
         text("strategy", lambda test: test.tally.strategy),
@@ -111,7 +120,7 @@ def _detectable(test: GateTest) -> str:
     return NOTHING if drop is None else points(-drop)
 
 
-def _lifts(lifts: Iterable[Lift]) -> Table:
+def _lifts(lifts: Iterable[Lift]) -> DocumentTable:
     columns = [
         text("lift over single", lambda lift: lift.strategy),
         number("before", lambda lift: points(lift.baseline)),

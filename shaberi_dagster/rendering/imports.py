@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from shaberi_dagster.legacy.reconcile import Reconciliation
-from shaberi_dagster.rendering.document import Block, Column, Document, Heading, Sentences, Table
+from shaberi_dagster.rendering.document import Block, Document, DocumentColumn, DocumentTable, Heading, Sentences
 from shaberi_dagster.rendering.ensemble import EnsembleDocument
 
 _MOST_SHOWN = 20
@@ -127,9 +127,9 @@ class CachesDocument(Document):
 def _titled(title: str, frame: pl.DataFrame) -> Iterator[Block]:
     """A frame with its numbers aligned; columns that say nothing are left out."""
     yield Heading(title)
-    yield Table(
+    yield DocumentTable(
         [
-            Column(
+            DocumentColumn(
                 column.name.replace("_", " "),
                 [_cell(value) for value in column],
                 left=not column.dtype.is_numeric(),

@@ -5,8 +5,17 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from shaberi_dagster.forecast import ALL_STAGES, NO_CALL, Estimate, totals
-from shaberi_dagster.rendering.document import Block, Document, Heading, Sentences, Table, number, table_of, text
+from shaberi_dagster.forecast import ALL_STAGES, NO_CALL, Forecast, totals
+from shaberi_dagster.rendering.document import (
+    Block,
+    Document,
+    DocumentTable,
+    Heading,
+    Sentences,
+    number,
+    table_of,
+    text,
+)
 from shaberi_dagster.rendering.terminal import table_width
 
 _UNKNOWN = "unknown"
@@ -23,7 +32,7 @@ class _Line:
     """
 
     names: Mapping[str, str]
-    parts: Sequence[Estimate]
+    parts: Sequence[Forecast]
 
 
 @dataclass(frozen=True)
@@ -34,7 +43,7 @@ class PlanDocument(Document):
         estimates: From `forecast`.
     """
 
-    estimates: Sequence[Estimate]
+    estimates: Sequence[Forecast]
 
     def blocks(self, width: int | None) -> Iterable[Block]:
         """A row for each estimate and each total; on a narrow terminal the names of a row stand below each other."""
@@ -59,7 +68,7 @@ class PlanDocument(Document):
             "notes": _notes(self.estimates),
         }
 
-    def _table(self, named: Sequence[tuple[str, ...]]) -> Table:
+    def _table(self, named: Sequence[tuple[str, ...]]) -> DocumentTable:
         """The table.
 
         Args:
@@ -114,7 +123,7 @@ def _basis(line: _Line) -> str:
     return " + ".join(kinds) or NO_CALL
 
 
-def _notes(estimates: Sequence[Estimate]) -> list[str]:
+def _notes(estimates: Sequence[Forecast]) -> list[str]:
     asked = [one for one in estimates if one.calls_most]
     notes = ["Calls: what is paid for is left out; calls that fail and are tried again are not foreseen."]
     if any(one.calls < one.calls_most for one in asked):

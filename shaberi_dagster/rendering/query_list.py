@@ -1,11 +1,11 @@
 """The views and named queries, as they are listed."""
 
 from shaberi_dagster.lake.catalog import VIEWS, describe_sql, view_files, view_name
-from shaberi_dagster.rendering.document import Table, table_of, text
+from shaberi_dagster.rendering.document import DocumentTable, table_of, text
 from shaberi_dagster.reports.named_queries import QUERIES
 
 
-def query_table() -> Table:
+def query_table() -> DocumentTable:
     """The views and the named queries with their parameters and the first sentence of their descriptions."""
     added = (file.path for file in VIEWS.added if VIEWS.file(file.name) == file)
     files = {**{view_name(path): path for path in view_files()}, **{path.stem: path for path in added}}

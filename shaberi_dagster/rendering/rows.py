@@ -12,7 +12,7 @@ import duckdb
 import orjson
 from rich.console import Console
 
-from shaberi_dagster.rendering.document import Column, Heading, Sentences, Table
+from shaberi_dagster.rendering.document import DocumentColumn, DocumentTable, Heading, Sentences
 from shaberi_dagster.rendering.figures import counted
 from shaberi_dagster.rendering.terminal import draw, table_width
 from shaberi_dagster.rendering.text import json_safe, printable
@@ -24,7 +24,7 @@ _NARROWEST_TEXT = 8
 
 
 @dataclass(frozen=True)
-class Rows:
+class QueryRows:
     """The result of a statement.
 
     Attributes:
@@ -45,7 +45,7 @@ class Rows:
         return counted(self.n_left_out, "row")
 
 
-def write_rows(result: Rows, output_format: str, file: IO[str], *, vertical: bool = False) -> None:
+def write_rows(result: QueryRows, output_format: str, file: IO[str], *, vertical: bool = False) -> None:
     """Write rows; in tables and CSV a map becomes a column for each of its keys.
 
     Args:
@@ -115,26 +115,29 @@ def _write_table(
     notes = [f"{left_out} not shown (--rows)."] if left_out else []
     if vertical:
         for number, row in enumerate(rows, start=1):
-            values = [Column("", names, left=True), Column("", [_lines(value) for value in row], left=True, folds=True)]
-            draw([Heading(f"row {number}"), Table(values)], console)
+            values = [
+                DocumentColumn("", names, left=True),
+                DocumentColumn("", [_lines(value) for value in row], left=True, folds=True),
+            ]
+            draw([Heading(f"row {number}"), DocumentTable(values)], console)
         draw([Sentences(notes, "note")], console)
         return
     columns = [_column(name, [row[place] for row in rows]) for place, name in enumerate(names)]
     n_shown = len(columns)
-    while n_shown > 1 and table_width(Table(columns[:n_shown])) > console.width:
+    while n_shown > 1 and table_width(DocumentTable(columns[:n_shown])) > console.width:
         n_shown -= 1
     if n_shown < len(columns):
         hidden = ", ".join(names[n_shown:])
         notes.append(f"{counted(len(names) - n_shown, 'column')} not shown (--vertical): {hidden}.")
-    draw([Table(columns[:n_shown], notes=notes)], console)
+    draw([DocumentTable(columns[:n_shown], notes=notes)], console)
 
 
-def _column(name: str, values: Sequence[Any]) -> Column:
+def _column(name: str, values: Sequence[Any]) -> DocumentColumn:
     """Numbers are aligned on the right and whole; texts may be cut."""
     known = [value for value in values if value is not None]
     if known and all(isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in known):
-        return Column(name, list(map(_cell, values)))
-    return Column(name, list(map(_cell, values)), left=True, cuts="end", narrowest=_NARROWEST_TEXT)
+        return DocumentColumn(name, list(map(_cell, values)))
+    return DocumentColumn(name, list(map(_cell, values)), left=True, cuts="end", narrowest=_NARROWEST_TEXT)
 
 
 def _cell(value: Any) -> str:
@@ -152,7 +155,7 @@ def _lines(value: Any) -> tuple[str, ...]:
     return tuple(printable(_cell(value), multiline=True).replace("\t", " ").split("\n"))
 
 
-def _write_json(result: Rows, file: IO[str]) -> None:
+def _write_json(result: QueryRows, file: IO[str]) -> None:
     records = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
     document = orjson.dumps(records, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode()
     file.write(json_safe(document) + "\n")

@@ -5,7 +5,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from shaberi_dagster.rendering.document import Block, Cell, Column, ColumnOf, Heading, Table, number, table_of, text
+from shaberi_dagster.rendering.document import (
+    Block,
+    Cell,
+    ColumnOf,
+    DocumentColumn,
+    DocumentTable,
+    Heading,
+    number,
+    table_of,
+    text,
+)
 from shaberi_dagster.rendering.figures import NOTHING, decimals, interval, is_number, signed
 from shaberi_dagster.reports.scores import (
     MEAN_OF,
@@ -173,7 +183,7 @@ def _named(one: Any) -> Any:
 # --- cells of scores -------------------------------------------------------------------------------------------------
 
 
-def _with_bold_means(columns: Sequence[ColumnOf], lines: Sequence[tuple[RunMean, ScoreRow | None]]) -> Table:
+def _with_bold_means(columns: Sequence[ColumnOf], lines: Sequence[tuple[RunMean, ScoreRow | None]]) -> DocumentTable:
     return table_of(lines, columns, bold=[index for index, (_, row) in enumerate(lines) if row is None])
 
 
@@ -210,18 +220,20 @@ def _in_order(rows: Sequence[RunStatistic]) -> list[RunStatistic]:
 
 def _statistics_table(
     columns: Sequence[ColumnOf], rows: Sequence[RunStatistic], every: Sequence[RunStatistic]
-) -> Table:
+) -> DocumentTable:
     """The means of benchmarks say of how many; below is what of the spread is none."""
     table = table_of(rows, columns, bold=[index for index, row in enumerate(rows) if row.benchmark == OVERALL])
     benchmarks = [_of_benchmarks(row, every) for row in rows]
-    named = [Column(one.title, benchmarks, left=True) if one.title == "benchmark" else one for one in table.columns]
+    named = [
+        DocumentColumn(one.title, benchmarks, left=True) if one.title == "benchmark" else one for one in table.columns
+    ]
     shared = {row.benchmark: row for row in rows if row.n_shared}
     notes = [
         f"{row.n_shared:,} of the {row.n_replies:,} replies (answers and judgements) of {name} are the reply to "
         "another one's call: between them nothing can differ, and the sd is too small."
         for name, row in shared.items()
     ]
-    return Table(named, table.bold, notes)
+    return DocumentTable(named, table.bold, notes)
 
 
 def _of_benchmarks(row: RunStatistic, every: Sequence[RunStatistic]) -> str:
@@ -252,7 +264,7 @@ def _judges_title(means: Sequence[JudgeMean]) -> str:
     return f"Mean over the judges that all compared runs share: {said}"
 
 
-def _pairs_table(pairs: Sequence[JudgePair]) -> Table:
+def _pairs_table(pairs: Sequence[JudgePair]) -> DocumentTable:
     columns = [
         text("judge a", lambda one: one.judge_a, folds=True),
         text("judge b", lambda one: one.judge_b),
@@ -265,7 +277,7 @@ def _pairs_table(pairs: Sequence[JudgePair]) -> Table:
     return table_of(pairs, columns)
 
 
-def replies_table(replies: Sequence[Replies]) -> Table:
+def replies_table(replies: Sequence[Replies]) -> DocumentTable:
     """A line for each run and judge: counts over benchmarks, and how far their mean moves under other null policies."""
     runs = [own for _, own in grouped(replies, lambda one: (one.run_id, one.judge))]
 

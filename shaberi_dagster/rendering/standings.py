@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from shaberi_dagster.rendering.document import Bar, Block, Cell, Column, Heading, Sentences, Table
+from shaberi_dagster.rendering.document import Bar, Block, Cell, DocumentColumn, DocumentTable, Heading, Sentences
 from shaberi_dagster.rendering.figures import counted, decimals, interval, is_number
 from shaberi_dagster.rendering.terminal import table_width
 from shaberi_dagster.reports.scores import ScoreReport
@@ -42,7 +42,7 @@ def _detail(ranking: Ranking, report: ScoreReport) -> str:
     return " · ".join([*said, *passes, f"{report.policy} nulls"])
 
 
-def _table(ranking: Ranking, by: str, width: int | None) -> Table:
+def _table(ranking: Ranking, by: str, width: int | None) -> DocumentTable:
     names: Sequence[str] = ranking.judges if by == "judge" else ranking.asked
     for n in range(len(names), 0, -1):
         table = _with_columns(ranking, by, names[:n], names[n:])
@@ -51,26 +51,28 @@ def _table(ranking: Ranking, by: str, width: int | None) -> Table:
     return _with_columns(ranking, by, (), names)
 
 
-def _with_columns(ranking: Ranking, by: str, names: Sequence[str], left_out: Sequence[str]) -> Table:
+def _with_columns(ranking: Ranking, by: str, names: Sequence[str], left_out: Sequence[str]) -> DocumentTable:
     standings = ranking.standings
     best = [_BEST if rank == 1 and len(standings) > 1 else "" for rank in ranking.ranks]
 
-    def column(title: Cell, cell: Callable[[Standing], str], style: Callable[[Standing], str] | None = None) -> Column:
-        return Column(
+    def column(
+        title: Cell, cell: Callable[[Standing], str], style: Callable[[Standing], str] | None = None
+    ) -> DocumentColumn:
+        return DocumentColumn(
             title, [cell(one) for one in standings], styles=[style(one) for one in standings] if style else ()
         )
 
     columns = [
-        Column("#", [str(rank) for rank in ranking.ranks], styles=best),
-        Column(
+        DocumentColumn("#", [str(rank) for rank in ranking.ranks], styles=best),
+        DocumentColumn(
             "model", [one.model for one in standings], left=True, cuts="middle", narrowest=_ROOM_FOR_MODELS, styles=best
         ),
         *(
-            [Column("tag", [one.tag for one in standings], left=True, cuts="middle", narrowest=_ROOM_FOR_TAGS)]
+            [DocumentColumn("tag", [one.tag for one in standings], left=True, cuts="middle", narrowest=_ROOM_FOR_TAGS)]
             if _several_tags(ranking)
             else []
         ),
-        Column("mean", [decimals(one.mean) for one in standings], styles=best),
+        DocumentColumn("mean", [decimals(one.mean) for one in standings], styles=best),
         *_interval(standings),
         *(column(_title_of(name, by), lambda one, name=name: decimals(_of(one, by).get(name))) for name in names),  # type: ignore[misc]
         column("n/N", lambda one: f"{one.n_scored}/{one.n_planned}"),
@@ -81,13 +83,13 @@ def _with_columns(ranking: Ranking, by: str, names: Sequence[str], left_out: Seq
         *(["Rank 1: no difference from the best is shown."] if ranking.ranks.count(1) > 1 else []),
         *([f"{counted(len(left_out), what)} not shown (--wide): {', '.join(left_out)}."] if left_out else []),
     ]
-    return Table(columns, notes=[" ".join(said)] if said else [])
+    return DocumentTable(columns, notes=[" ".join(said)] if said else [])
 
 
-def _counts(standings: Sequence[Standing], column: Callable[..., Column]) -> list[Column]:
+def _counts(standings: Sequence[Standing], column: Callable[..., DocumentColumn]) -> list[DocumentColumn]:
     """Failures always, exclusions, scores out of scale and numbers of runs where there are any."""
     styles = [_FAILED if one.n_failed else "" for one in standings]
-    failed = Column("failed", [str(one.n_failed) for one in standings], styles=styles)
+    failed = DocumentColumn("failed", [str(one.n_failed) for one in standings], styles=styles)
     excluded = column("excl.", lambda one: str(one.n_excluded))
     outside = column(("out of", "scale"), lambda one: str(one.n_out_of_scale))
     runs = column("runs", lambda one: str(one.n_runs))
@@ -99,7 +101,7 @@ def _counts(standings: Sequence[Standing], column: Callable[..., Column]) -> lis
     ]
 
 
-def _interval(standings: Sequence[Standing]) -> list[Column]:
+def _interval(standings: Sequence[Standing]) -> list[DocumentColumn]:
     known = [one.over_questions.interval if one.over_questions else None for one in standings]
     if not any(known):
         return []
@@ -107,7 +109,7 @@ def _interval(standings: Sequence[Standing]) -> list[Column]:
         Bar(min(ends.lower, one.mean), one.mean, max(ends.upper, one.mean)) if ends else None
         for one, ends in zip(standings, known, strict=True)
     ]
-    return [Column("95 % CI", [interval(ends) for ends in known], bars=bars)]
+    return [DocumentColumn("95 % CI", [interval(ends) for ends in known], bars=bars)]
 
 
 def _of(one: Standing, by: str) -> Mapping[str, float]:

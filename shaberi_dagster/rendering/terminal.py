@@ -6,7 +6,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from shaberi_dagster.rendering.document import Bar, Block, Cell, Column, Heading, Table
+from shaberi_dagster.rendering.document import Bar, Block, Cell, DocumentColumn, DocumentTable, Heading
 from shaberi_dagster.rendering.text import pad, printable, truncate, width_of
 
 BAR_WIDTH = 11
@@ -30,7 +30,7 @@ def draw(blocks: Iterable[Block], console: Console) -> None:
         previous = block
 
 
-def table_width(table: Table) -> int:
+def table_width(table: DocumentTable) -> int:
     """The fewest columns of the terminal at which all of a table can be read."""
     return sum(map(_narrowest, table.columns)) + len(table.columns) - 1
 
@@ -41,7 +41,7 @@ def lines_of(cell: Cell) -> list[str]:
 
 
 def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
-    if isinstance(block, Table):
+    if isinstance(block, DocumentTable):
         yield _rich_table(block, console)
         yield from (Text(printable(note), style="dim") for note in block.notes)
     elif isinstance(block, Heading):
@@ -52,7 +52,7 @@ def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
         yield from (Text(printable(line), style=_STYLES[block.kind]) for line in block.lines)
 
 
-def _rich_table(table: Table, console: Console) -> RichTable:
+def _rich_table(table: DocumentTable, console: Console) -> RichTable:
     columns = [_with_bars(column) if console.is_terminal and any(column.bars) else column for column in table.columns]
     widths = list(map(_width, columns))
     gap = 2
@@ -88,21 +88,21 @@ def _rich_table(table: Table, console: Console) -> RichTable:
     return drawn
 
 
-def _fitting(cell: Cell, column: Column, width: int) -> list[str]:
+def _fitting(cell: Cell, column: DocumentColumn, width: int) -> list[str]:
     lines = lines_of(cell)
     if not column.cuts:
         return lines
     return [truncate(line, width, column.cuts) for line in lines]
 
 
-def _with_bars(column: Column) -> Column:
+def _with_bars(column: DocumentColumn) -> DocumentColumn:
     """The column with its intervals drawn on one axis, whose ends are the title."""
     known = [bar for bar in column.bars if bar]
     low, high = min(bar.lower for bar in known), max(bar.upper for bar in known)
     ends = f"{low:.1f}", f"{high:.1f}"
     title = ends[0] + pad(ends[1], BAR_WIDTH - len(ends[0]), "right")
     cells = [_bar(bar, low, high) if bar else "" for bar in column.bars]
-    return Column(title, cells, left=True, style=column.style, styles=column.styles)
+    return DocumentColumn(title, cells, left=True, style=column.style, styles=column.styles)
 
 
 def _bar(bar: Bar, low: float, high: float) -> str:
@@ -113,7 +113,7 @@ def _bar(bar: Bar, low: float, high: float) -> str:
     return f"{line[:value]}●{line[value + 1 :]}"
 
 
-def _shrunk(columns: Sequence[Column], width: int) -> list[int]:
+def _shrunk(columns: Sequence[DocumentColumn], width: int) -> list[int]:
     """Widths that fit, as far as columns fold or are cut; the widest first."""
     widths = list(map(_width, columns))
     fewest = list(map(_narrowest, columns))
@@ -125,9 +125,9 @@ def _shrunk(columns: Sequence[Column], width: int) -> list[int]:
     return widths
 
 
-def _narrowest(column: Column) -> int:
+def _narrowest(column: DocumentColumn) -> int:
     return min(_width(column), column.narrowest) if column.folds or column.cuts else _width(column)
 
 
-def _width(column: Column) -> int:
+def _width(column: DocumentColumn) -> int:
     return max(width_of(line) for cell in (column.title, *column.cells) for line in lines_of(cell))

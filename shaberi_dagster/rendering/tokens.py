@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from shaberi_dagster.rendering.document import Cell, Table, number, table_of, text
+from shaberi_dagster.rendering.document import Cell, DocumentTable, number, table_of, text
 from shaberi_dagster.rendering.figures import NOTHING, counted, is_number
 from shaberi_dagster.rendering.score_data import RARE_TOKENS, TOKENS
 from shaberi_dagster.reports.scores import TokenRow, grouped
@@ -12,7 +12,7 @@ _UNKNOWN = "unknown"
 _MOST_LINES = 40
 
 
-def token_table(tokens: Sequence[TokenRow], *, whole: bool) -> Table:
+def token_table(tokens: Sequence[TokenRow], *, whole: bool) -> DocumentTable:
     """A line for each run, stage and benchmark; where that would be too many, for each run and stage; and the total."""
     by_benchmark = whole or len(tokens) <= _MOST_LINES
     several = len({(row.model, row.run_tag) for row in tokens}) > 1

@@ -11,7 +11,7 @@ from shaberi_dagster.reports.reading import fetch
 
 
 @dataclass(frozen=True)
-class Look:
+class StoredLook:
     """What was known of a pair after some questions.
 
     Attributes:
@@ -46,11 +46,11 @@ class DecisionReport:
     """
 
     decision: Mapping[str, Any]
-    curve: tuple[Look, ...]
+    curve: tuple[StoredLook, ...]
     calibration: tuple[Mapping[str, Any], ...]
 
     @property
-    def last_looks(self) -> list[Look]:
+    def last_looks(self) -> list[StoredLook]:
         """The last one of each pair."""
         return list({(one.a, one.b): one for one in self.curve}.values())
 
@@ -106,6 +106,6 @@ def read_decision(catalog: duckdb.DuckDBPyConnection, decision_id: str) -> Decis
     looks = fetch(catalog, "decision_looks", decision_id=decision_id)
     return DecisionReport(
         own,
-        tuple(Look(**{name: row[name] for name in Look.__dataclass_fields__}) for row in looks),
+        tuple(StoredLook(**{name: row[name] for name in StoredLook.__dataclass_fields__}) for row in looks),
         tuple(fetch(catalog, "decision_calibration", **about)),
     )

@@ -11,7 +11,7 @@ import duckdb
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.names import check_known
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.question import Question, RunAnswers, find_question, read_answers
+from shaberi_dagster.reports.question import RunAnswers, ShownQuestion, find_question, read_answers
 from shaberi_dagster.reports.reading import fetch
 
 SORTS = ("position", "score", "difference", "disagreement")
@@ -157,7 +157,7 @@ class InspectedTexts(NamedTuple):
         answers: Of each run, by its id.
     """
 
-    question: Question | None
+    question: ShownQuestion | None
     answers: Mapping[str, RunAnswers]
 
 

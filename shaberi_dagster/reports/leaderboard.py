@@ -6,7 +6,7 @@ from math import ceil
 
 import duckdb
 
-from shaberi_dagster.reports.score_reading import Selection, read_rankings
+from shaberi_dagster.reports.score_reading import ScoreSelection, read_rankings
 from shaberi_dagster.reports.scores import ScoreReport, grouped
 from shaberi_dagster.reports.standings import NotRanked, Ranking, Standing, with_intervals
 
@@ -34,7 +34,7 @@ class Leaderboard:
 
 
 def read_leaderboard(
-    catalog: duckdb.DuckDBPyConnection, selection: Selection, *, name: str = "", page: int = 1
+    catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *, name: str = "", page: int = 1
 ) -> Leaderboard:
     """A page of the leaderboard.
 

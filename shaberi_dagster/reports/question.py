@@ -25,7 +25,7 @@ _PLACE = ("benchmark", "question_set", "question_id", "position")
 
 
 @dataclass(frozen=True)
-class Question:
+class ShownQuestion:
     """What models are asked.
 
     Attributes:
@@ -52,12 +52,12 @@ class Question:
 
 
 @dataclass(frozen=True)
-class QuestionReport(Question):
+class QuestionReport(ShownQuestion):
     """A question with everything that the lake has on it.
 
     Attributes:
-        answers: One row per sample: the fields of `Answer`, but for its judgements.
-        judgements: One row per judged answer and judge: the fields of `Judgement`, but for its deltas.
+        answers: One row per sample: the fields of `ShownAnswer`, but for its judgements.
+        judgements: One row per judged answer and judge: the fields of `ShownJudgement`, but for its deltas.
     """
 
     answers: "pl.DataFrame"
@@ -80,7 +80,7 @@ class Span(NamedTuple):
     kind: str
 
 
-class Finding(NamedTuple):
+class ShownFinding(NamedTuple):
     """What a pass found in an answer.
 
     Attributes:
@@ -97,7 +97,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Judgement:
+class ShownJudgement:
     """What a judge said of an answer.
 
     Attributes:
@@ -152,7 +152,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ShownAnswer:
     """One sample of one run.
 
     Attributes:
@@ -210,8 +210,8 @@ class Answer:
     request_hash: str | None
     not_recorded: str | None
     created_at: datetime
-    findings: tuple[Finding, ...]
-    judgements: tuple[Judgement, ...]
+    findings: tuple[ShownFinding, ...]
+    judgements: tuple[ShownJudgement, ...]
 
 
 class RunAnswers(NamedTuple):
@@ -222,19 +222,19 @@ class RunAnswers(NamedTuple):
         consensus: What judges said of the answers of its strategies.
     """
 
-    samples: tuple[Answer, ...]
-    consensus: tuple[Judgement, ...]
+    samples: tuple[ShownAnswer, ...]
+    consensus: tuple[ShownJudgement, ...]
 
 
-def find_question(catalog: duckdb.DuckDBPyConnection, **place: str | int | None) -> Question | None:
+def find_question(catalog: duckdb.DuckDBPyConnection, **place: str | int | None) -> ShownQuestion | None:
     """A question by any of benchmark, question_set, question_id and position; of several sets in the largest."""
     found = fetch(catalog, "question", **dict.fromkeys(_PLACE) | place)
-    return Question(**found[0]) if found else None
+    return ShownQuestion(**found[0]) if found else None
 
 
 def question_at(
     catalog: duckdb.DuckDBPyConnection, position: int, *, benchmark: str | None = None, question_set: str | None = None
-) -> Question:
+) -> ShownQuestion:
     """The question at a place, from 1, of a set.
 
     Args:
@@ -314,15 +314,15 @@ def read_answers(
     texts = {"models": None, "most": most}
     added = fetch(catalog, "question_deltas", **which, pipeline=pipeline) if pipeline != BASELINE else []
     deltas = {(*_sample(row), row["strategy"], row["judge"]): tuple(map(_delta, row["deltas"])) for row in added}
-    own: defaultdict[tuple[str, str, int], list[Judgement]] = defaultdict(list)
-    consensus: defaultdict[tuple[str, str], list[Judgement]] = defaultdict(list)
+    own: defaultdict[tuple[str, str, int], list[ShownJudgement]] = defaultdict(list)
+    consensus: defaultdict[tuple[str, str], list[ShownJudgement]] = defaultdict(list)
     for row in fetch(catalog, "question_judgements", **which, **texts, judges=list(judges) or None):
-        judgement = Judgement(**row, deltas=deltas.get((*_sample(row), row["strategy"], row["judge"]), ()))
+        judgement = ShownJudgement(**row, deltas=deltas.get((*_sample(row), row["strategy"], row["judge"]), ()))
         (own[_sample(row)] if row["strategy"] is None else consensus[_sample(row)[:2]]).append(judgement)
-    samples: defaultdict[tuple[str, str], list[Answer]] = defaultdict(list)
+    samples: defaultdict[tuple[str, str], list[ShownAnswer]] = defaultdict(list)
     for row in fetch(catalog, "question_answers", **which, **texts):
         findings = tuple(map(_finding, row.pop("findings")))
-        samples[_sample(row)[:2]].append(Answer(**row, findings=findings, judgements=tuple(own[_sample(row)])))
+        samples[_sample(row)[:2]].append(ShownAnswer(**row, findings=findings, judgements=tuple(own[_sample(row)])))
     return {of: RunAnswers(tuple(samples[of]), tuple(consensus[of])) for of in product(question_ids, run_ids)}
 
 
@@ -334,6 +334,6 @@ def _delta(one: Mapping[str, Any]) -> Delta:
     return Delta(one["pass"], one["delta"], one["reason"] or "")
 
 
-def _finding(row: Mapping[str, Any]) -> Finding:
+def _finding(row: Mapping[str, Any]) -> ShownFinding:
     spans = json.loads(row["details"] or "{}").get("spans", [])
-    return Finding(row["pass"], row["severity"], row["reason"] or "", tuple(Span(*span[:3]) for span in spans))
+    return ShownFinding(row["pass"], row["severity"], row["reason"] or "", tuple(Span(*span[:3]) for span in spans))

@@ -105,7 +105,7 @@ class JournalTally:
 
 
 @dataclass(frozen=True)
-class Part:
+class BenchmarkProgress:
     """One benchmark of a run.
 
     Attributes:
@@ -154,7 +154,7 @@ class RunProgress:
 
     run: Mapping[str, Any]
     spec: Mapping[str, Any]
-    parts: tuple[Part, ...]
+    parts: tuple[BenchmarkProgress, ...]
     live: bool
     stages: Mapping[str, int]
     calls_per_minute: float | None
@@ -207,7 +207,7 @@ def read_run(
     tallies = _follow_journals(warehouse, run_id)
     answering, judging = _calls_of(tallies, "answer"), _calls_of(tallies, "judge")
     parts = tuple(
-        Part(
+        BenchmarkProgress(
             **{name: value for name, value in row.items() if name not in {"question_set", "n_answers", "n_judgements"}},
             state=states.get(row["benchmark"], run["status"]),
             n_answers=min(row["n_answers"] + answering[row["benchmark"]], row["n_planned_answers"] or 0),

@@ -43,7 +43,7 @@ _ALL_RUNS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Selection:
+class ScoreSelection:
     """Which runs to show, and how missing scores count.
 
     Attributes:
@@ -98,7 +98,7 @@ class Selection:
         return self.over == "questions" and self.object_scores == "none"
 
 
-def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> ScoreReport:
+def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> ScoreReport:
     """The selected scores with their uncertainty, statistics, judges, replies and tokens.
 
     Args:
@@ -133,7 +133,7 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> Sco
     return _with_judges(catalog, report)
 
 
-def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> ScoreReport:
+def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> ScoreReport:
     """The selected scores and who is best, without statistics over runs, judges, replies and tokens.
 
     Of more than `MOST_RUNS` runs rankings have no intervals: `standings.with_intervals` reads those of some lines.
@@ -148,7 +148,7 @@ def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> S
     return _ranked(catalog, selection)[0]
 
 
-def _ranked(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> tuple[ScoreReport, SamplesByRow]:
+def _ranked(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> tuple[ScoreReport, SamplesByRow]:
     selection.check()
     found = _read_rows(catalog, selection)
     _check_names(catalog, selection, found)
@@ -174,7 +174,9 @@ def _ranked(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> tuple[S
     return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked), samples
 
 
-def _check_names(catalog: duckdb.DuckDBPyConnection, selection: Selection, found: Sequence[Mapping[str, Any]]) -> None:
+def _check_names(
+    catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, found: Sequence[Mapping[str, Any]]
+) -> None:
     """Refuse a name that found nothing because there is no such name, also beside others that found something."""
     asked = (
         ("model", selection.models, ("model",)),
@@ -187,7 +189,7 @@ def _check_names(catalog: duckdb.DuckDBPyConnection, selection: Selection, found
             check_known(kind.partition(" ")[0], missing, known_names(catalog, kind))
 
 
-def _read_rows(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> list[dict[str, Any]]:
+def _read_rows(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> list[dict[str, Any]]:
     """From the roll-up, unless scores over other questions or of objects are asked for."""
     chosen = {**selection.of_runs, "judges": list(selection.judges) or None, "pipeline": selection.pipeline}
     if not selection.of_other_questions:
@@ -222,7 +224,7 @@ def _with_judges(catalog: duckdb.DuckDBPyConnection, report: ScoreReport) -> Sco
     )
 
 
-def _nothing(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> str:
+def _nothing(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> str:
     """Why there is nothing to show.
 
     Raises:
@@ -239,7 +241,7 @@ def _nothing(catalog: duckdb.DuckDBPyConnection, selection: Selection) -> str:
     )
 
 
-def _remarks(selection: Selection) -> list[str]:
+def _remarks(selection: ScoreSelection) -> list[str]:
     remarks = []
     if selection.question_sets:
         names = ", ".join(selection.question_sets)
@@ -254,7 +256,7 @@ def _remarks(selection: Selection) -> list[str]:
 def _with_statistics(
     catalog: duckdb.DuckDBPyConnection,
     report: ScoreReport,
-    selection: Selection,
+    selection: ScoreSelection,
     samples: SamplesByRow,
 ) -> ScoreReport:
     """The report with statistics over the runs of multi-runs, when the selection names base tags.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import duckdb
 
 from shaberi_dagster.reports.comparison import Side
-from shaberi_dagster.reports.question import Answer, Question, question_at, read_answers
+from shaberi_dagster.reports.question import ShownAnswer, ShownQuestion, question_at, read_answers
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_rows, read_sides
 
 MOST_CHARACTERS = 20_000
@@ -13,7 +13,7 @@ MOST_CHARACTERS = 20_000
 
 
 @dataclass(frozen=True)
-class SideBySide(Question):
+class SideBySide(ShownQuestion):
     """One question with what some models made of it.
 
     Attributes:
@@ -24,7 +24,7 @@ class SideBySide(Question):
 
     sides: tuple[Side, ...]
     scores: GridRow | None
-    answers: tuple[tuple[Answer, ...], ...]
+    answers: tuple[tuple[ShownAnswer, ...], ...]
 
 
 def read_side_by_side(

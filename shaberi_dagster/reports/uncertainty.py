@@ -32,7 +32,7 @@ FEWEST_CATEGORIES = 10
 _FEWEST_COMPARED = 2
 
 
-class Samples(NamedTuple):
+class ScoreSamples(NamedTuple):
     """The scores of one run on one benchmark by one judge, on the reported scale.
 
     Attributes:
@@ -57,7 +57,7 @@ class Samples(NamedTuple):
         return self.categories if over == "categories" and self.n_categories >= FEWEST_CATEGORIES else self.questions
 
 
-SamplesByRow = Mapping[tuple[str, str, str], Samples]
+SamplesByRow = Mapping[tuple[str, str, str], ScoreSamples]
 """By run id, judge and benchmark."""
 
 
@@ -86,7 +86,7 @@ def read_samples(
     return {key: own for key, own in samples.items() if own.scores}
 
 
-def _counted(row: ScoreRow, found: Mapping[str, Any], bounds: tuple[float, float] | None) -> Samples:
+def _counted(row: ScoreRow, found: Mapping[str, Any], bounds: tuple[float, float] | None) -> ScoreSamples:
     scored = list(zip(found["questions"], found["categories"], found["scores"], strict=True))
     if row.null_policy == "zero" and bounds:
         # A planned sample without a row is a missing score as well; of which question it is does not matter.
@@ -94,7 +94,7 @@ def _counted(row: ScoreRow, found: Mapping[str, Any], bounds: tuple[float, float
         scored = [(*where, bounds[0] if score is None else score) for *where, score in scored]
     kept = [one for one in scored if one[2] is not None]
     questions, categories, scores = zip(*kept, strict=True) if kept else ((), (), ())
-    return Samples(questions, categories, scores, bounds)
+    return ScoreSamples(questions, categories, scores, bounds)
 
 
 def _key(row: ScoreRow) -> tuple[str, str, str]:
@@ -191,7 +191,7 @@ def ties_among(keys: Sequence[K], runs: Sequence[Sequence[ScoreRow]], samples: S
     scores: list[float] = []
     for index, rows in enumerate(runs):
         for row in rows:
-            own = samples.get(_key(row), Samples((), (), (), None))
+            own = samples.get(_key(row), ScoreSamples((), (), (), None))
             places += [(index, columns.setdefault((row.benchmark, one), len(columns))) for one in own.questions]
             scores += own.scores
     sums, counts = np.zeros((2, len(runs), len(columns)))

@@ -40,10 +40,10 @@ from shaberi_dagster.runs.spec import (
     SINGLE,
     BenchmarkSpec,
     EndpointSpec,
-    Entry,
     JudgeSpec,
     ModelSpec,
     PassSpec,
+    PluginEntry,
     PluginSpec,
     RunRequest,
     RunSpec,
@@ -560,7 +560,7 @@ def _benchmark(
         max_tokens=setting("max_tokens"),
         frequency_penalty=setting("frequency_penalty"),
         sample=sample,
-        entry=Entry.of(benchmark),
+        entry=PluginEntry.of(benchmark),
         **_samples(request, before, benchmark),
     )
 

@@ -287,7 +287,7 @@ class PluginSpec(_Frozen):
     sha256: str
 
 
-class Entry(_Frozen):
+class PluginEntry(_Frozen):
     """What a plugin's benchmark is to those who read scores, kept with the run for when its file is gone."""
 
     title: str
@@ -297,7 +297,7 @@ class Entry(_Frozen):
     grader: str
 
     @classmethod
-    def of(cls, benchmark: Benchmark) -> "Entry | None":
+    def of(cls, benchmark: Benchmark) -> "PluginEntry | None":
         """That of a benchmark; None for the project's, which stay."""
         if benchmark.file is None or benchmark.file.is_own:
             return None
@@ -336,7 +336,7 @@ class BenchmarkSpec(_Frozen):
     judges: tuple[str, ...] = ()
     """Names; rules before those that leave to a model what the rule cannot tell."""
     # Left out of JSON for the project's own benchmarks.
-    entry: Annotated[Entry | None, Field(exclude_if=lambda entry: entry is None)] = None
+    entry: Annotated[PluginEntry | None, Field(exclude_if=lambda entry: entry is None)] = None
     """What a plugin's benchmark is."""
     # The rest is left out of JSON where nothing was imported.
     imported_judges: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()

@@ -14,7 +14,7 @@ from shaberi_dagster.llm.thinking import answer_state, split_thinking
 from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message
 from shaberi_dagster.prompting import generation_messages, generation_prompt_hash
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
-from shaberi_dagster.stages.base import RUN_COLUMNS, Ask, Asker, Item, Rows, Stage
+from shaberi_dagster.stages.base import RUN_COLUMNS, Asker, CallMaker, Item, Rows, Stage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 
 _ONE_CALL = CallRange(1, 1)
@@ -97,7 +97,7 @@ class Answers(Stage[AnswerItem]):
         asked = spec.sampled(columns["benchmark"], columns["sample_index"])
         return Asker(asked.model, asked.model, asked.endpoint.to_endpoint(), settings.sampling.max_tokens)
 
-    async def make(self, item: AnswerItem, ask: Ask) -> dict[str, Any]:
+    async def make(self, item: AnswerItem, ask: CallMaker) -> dict[str, Any]:
         """What the model says, its thinking split off."""
         call, _ = await ask(item.request, "answer")
         row = {

@@ -84,7 +84,7 @@ class Item:
 ItemT = TypeVar("ItemT", bound=Item)
 
 
-class Ask(Protocol):
+class CallMaker(Protocol):
     """Makes the calls of one item, or finds them paid for."""
 
     async def __call__(self, request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:
@@ -186,7 +186,7 @@ class Stage(ABC, Generic[ItemT]):
         """The items of pending rows, one after the other, so that their texts need not all be in memory."""
 
     @abstractmethod
-    async def make(self, item: ItemT, ask: Ask) -> dict[str, Any]:
+    async def make(self, item: ItemT, ask: CallMaker) -> dict[str, Any]:
         """The row of an item."""
 
     @abstractmethod
@@ -489,7 +489,7 @@ class JournaledCalls(Generic[ItemT]):
 
 
 class _Asking:
-    """`Ask` for one item at work."""
+    """`CallMaker` for one item at work."""
 
     def __init__(self, session: CallSession, item: Item) -> None:
         self._session = session

@@ -25,7 +25,7 @@ from shaberi_dagster.llm.thinking import answer_state, split_thinking
 from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.spec import SINGLE, ModelSpec
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Ask, Asked, Asker, Item, Rows, Stage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asked, Asker, CallMaker, Item, Rows, Stage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 
 _NO_CALL = CallRange(0, 0)
@@ -101,7 +101,7 @@ class ConsensusAnswers(Stage[ConsensusItem]):
             one = self.plan.benchmarks[benchmark]
             yield from (self._item(one, one.questions[question_id], (), row) for row in rows)
 
-    async def make(self, item: ConsensusItem, ask: Ask) -> dict[str, Any]:
+    async def make(self, item: ConsensusItem, ask: CallMaker) -> dict[str, Any]:
         """What the strategy makes of the samples."""
         row = {**item.columns, "n_candidates": item.n_candidates, "created_at": datetime.now(UTC)}
         if item.strategy is None:

@@ -22,7 +22,7 @@ from shaberi_dagster.prompting import PromptLibrary
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.stages import texts
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Ask, Asker, Item, Rows, Stage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, Stage
 from shaberi_dagster.stages.result import Check, StageResult, by_class, complete_check, failures_check, total
 
 _NO_CALL = CallRange(0, 0)
@@ -125,7 +125,7 @@ class Judgements(Stage[JudgementItem]):
         request = item.judge.request_for(question, "")
         return "".join(message.content for message in request.messages) if request else "", 1
 
-    async def make(self, item: JudgementItem, ask: Ask) -> dict[str, Any]:
+    async def make(self, item: JudgementItem, ask: CallMaker) -> dict[str, Any]:
         """What the judge says."""
         found = not_judged(item.answer) if item.case is None else await item.judge.judge(item.case, ask)
         return {**item.columns, **found, "created_at": datetime.now(UTC), "superseded": False}

@@ -21,7 +21,7 @@ from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import EndpointSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages import texts
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Ask, Asker, Item, Rows, Stage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, Stage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 
 _SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
@@ -158,7 +158,7 @@ class PassOutputs(Stage[PassItem]):
         """The question and the answer."""
         return item.answer.question, 1
 
-    async def make(self, item: PassItem, ask: Ask) -> dict[str, Any]:
+    async def make(self, item: PassItem, ask: CallMaker) -> dict[str, Any]:
         """What the pass finds, by itself or with a model's help."""
         row = {**item.columns, "created_at": datetime.now(UTC)}
         if item.request is None:

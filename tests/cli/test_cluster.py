@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.cli.cluster import PARTS, Part, alone_in, command_of, environment_of, look_after
+from shaberi_dagster.cli.cluster import PARTS, ClusterProcess, alone_in, command_of, environment_of, look_after
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from tests.commands import run
 
@@ -133,11 +133,13 @@ def test_a_second_cluster_in_the_same_folder_is_refused_and_told_of_the_first(tm
     )
 
 
-def _part(folder: Path, code: str, name: str = "part") -> Part:
-    return Part(name, [sys.executable, "-c", f"{code}\nimport time\n"], dict(os.environ), folder / f"{name}.log")
+def _part(folder: Path, code: str, name: str = "part") -> ClusterProcess:
+    return ClusterProcess(
+        name, [sys.executable, "-c", f"{code}\nimport time\n"], dict(os.environ), folder / f"{name}.log"
+    )
 
 
-def _said(part: Part) -> str:
+def _said(part: ClusterProcess) -> str:
     for _ in range(400):
         if text := part.log.read_text(encoding="utf-8"):
             return text

@@ -8,7 +8,7 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.export import run_export
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.export.results_tree import ResultsExport, RunExport
-from shaberi_dagster.export.shaberi_v1 import Export, Note, Selection
+from shaberi_dagster.export.shaberi_v1 import Export, ExportSelection, Note
 from shaberi_dagster.rendering.document import Document, Sentences
 from shaberi_dagster.rendering.exports import ResultsDocument, TreeDocument
 from tests.permissions import read_only
@@ -62,7 +62,7 @@ def test_without_options_all_runs_go_to_the_folder_of_the_results(workspace, moc
     for tag in ("one", "two"):
         stored_run(workspace, ask(mock, tag=tag))
 
-    code = run_export(settings, None, "results", Selection())
+    code = run_export(settings, None, "results", ExportSelection())
 
     assert code == FINE
     assert assert_valid_tree(settings.results)["manifest"] == 2
@@ -73,7 +73,7 @@ def test_the_document_names_each_run_and_its_folder(workspace, mock, settings, t
     stored_run(workspace, ask(mock, tag="one"))
     stored_run(workspace, ask(mock, tag="two"))
 
-    run_export(settings, tmp_path / "there", "results", Selection(tags=["two"]), compact=True, as_json=True)
+    run_export(settings, tmp_path / "there", "results", ExportSelection(tags=["two"]), compact=True, as_json=True)
 
     document = json.loads(capsys.readouterr().out)
     assert document["format"] == "results"
@@ -85,7 +85,7 @@ def test_a_run_that_cannot_be_written_is_a_failed_part(workspace, mock, settings
     (settings.results / "mock-model").mkdir(parents=True)
     (settings.results / "mock-model" / "one").write_text("in the way")
 
-    assert run_export(settings, None, "results", Selection()) == FAILED_PARTS
+    assert run_export(settings, None, "results", ExportSelection()) == FAILED_PARTS
 
 
 @pytest.mark.parametrize(
@@ -93,18 +93,21 @@ def test_a_run_that_cannot_be_written_is_a_failed_part(workspace, mock, settings
     [
         ({"output_format": "csv"}, "--format must be one of results, shaberi-v1, not 'csv'"),
         ({"output_format": "shaberi-v1"}, "--format shaberi-v1 needs --output"),
-        ({"output_format": "results", "selection": Selection(sources=["x"])}, "--source goes with --format shaberi-v1"),
+        (
+            {"output_format": "results", "selection": ExportSelection(sources=["x"])},
+            "--source goes with --format shaberi-v1",
+        ),
         ({"output_format": "results"}, "no lake in"),
     ],
 )
 def test_what_does_not_go_together_is_refused(settings, arguments, complaint) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
-        run_export(settings, None, **({"selection": Selection()} | arguments))
+        run_export(settings, None, **({"selection": ExportSelection()} | arguments))
 
 
 def test_the_old_trees_have_no_compact_form(settings, tmp_path) -> None:
     with pytest.raises(ConfigurationError, match="--compact goes with --format results"):
-        run_export(settings, tmp_path, "shaberi-v1", Selection(), compact=True)
+        run_export(settings, tmp_path, "shaberi-v1", ExportSelection(), compact=True)
 
 
 @pytest.mark.parametrize("output_format", ["results", "shaberi-v1"])
@@ -121,10 +124,10 @@ def test_a_bad_place_is_refused_before_anything_is_written(output_format, worksp
         (foreign, f"{foreign} is neither empty nor" if output_format == "results" else "nothing to export"),
     ):
         with pytest.raises(ConfigurationError, match=reason):
-            run_export(settings, place, output_format, Selection())
+            run_export(settings, place, output_format, ExportSelection())
     with (
         read_only(locked),
         pytest.raises(ConfigurationError, match=f"{locked} cannot be written"),
     ):
-        run_export(settings, locked, output_format, Selection())
+        run_export(settings, locked, output_format, ExportSelection())
     assert sorted(path.name for path in foreign.iterdir()) == ["thesis.tex"]

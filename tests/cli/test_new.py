@@ -2,7 +2,7 @@ import pytest
 
 from shaberi_dagster.benchmarks.questions import load_question_set
 from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.cli.new import Example, new
+from shaberi_dagster.cli.new import ExampleKind, new
 from shaberi_dagster.consensus.registry import STRATEGIES
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.grading.registry import GRADERS
@@ -22,7 +22,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_new_benchmark_has_questions_and_a_prompt_that_shows_them(folder, capsys):
-    new(Example.BENCHMARK, "river_names")
+    new(ExampleKind.BENCHMARK, "river_names")
     written = capsys.readouterr().out.split()
     assert written == [
         f"{folder}/{file}"
@@ -43,7 +43,7 @@ def test_a_new_benchmark_has_questions_and_a_prompt_that_shows_them(folder, caps
 
 
 def test_a_new_pass_rule_and_strategy_work_as_they_are():
-    for kind in (Example.PASS, Example.JUDGE, Example.STRATEGY):
+    for kind in (ExampleKind.PASS, ExampleKind.JUDGE, ExampleKind.STRATEGY):
         new(kind, "mine")
     answer = Answer("b", "q", "?", None, None, None, "x" * 2001, None)
     assert make_pass("mine", {}).examine(answer).reason == "2001 characters"
@@ -52,15 +52,15 @@ def test_a_new_pass_rule_and_strategy_work_as_they_are():
 
 
 def test_nothing_is_written_over(folder):
-    new(Example.PASS, "mine")
+    new(ExampleKind.PASS, "mine")
     (folder / "passes/mine.py").write_text("changed", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="there is a pass mine already"):
-        new(Example.PASS, "mine")
+        new(ExampleKind.PASS, "mine")
     assert (folder / "passes/mine.py").read_text(encoding="utf-8") == "changed"
     (folder / "prompts/judging/quiz").mkdir(parents=True)
     (folder / "prompts/judging/quiz/primary.jinja").write_text("mine", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"quiz/primary.jinja is there already"):
-        new(Example.BENCHMARK, "quiz")
+        new(ExampleKind.BENCHMARK, "quiz")
     assert not (folder / "benchmarks").exists()
 
 
@@ -69,5 +69,5 @@ def test_nothing_is_written_over(folder):
 )
 def test_a_name_that_is_none_or_is_taken_is_refused(folder, name, why):
     with pytest.raises(ConfigurationError, match=why):
-        new(Example.PASS, name)
+        new(ExampleKind.PASS, name)
     assert not folder.exists()

@@ -8,7 +8,7 @@ import pytest
 
 from shaberi_dagster.deciding.candidates import partial_spec
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.export.shaberi_v1 import RECORD_NAME, Selection, export
+from shaberi_dagster.export.shaberi_v1 import RECORD_NAME, ExportSelection, export
 from shaberi_dagster.legacy.ensemble import import_ensemble
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.planning import store_run
@@ -74,8 +74,8 @@ def test_a_column_that_only_some_rows_have_is_theirs_alone(workspace, tmp_path, 
     second.judgements("tengu", [judged[2], rows_of("tengu", ["a", "b"], [1, 2])[1]])
     imported(workspace, first=first, second=second)
 
-    done = export(workspace.lake, output / "first", Selection(sources=["first"]))
-    export(workspace.lake, output / "second", Selection(sources=["second"]))
+    done = export(workspace.lake, output / "first", ExportSelection(sources=["first"]))
+    export(workspace.lake, output / "second", ExportSelection(sources=["second"]))
 
     for name, tree in (("first", first), ("second", second)):
         for path in files_in(output / name):
@@ -158,7 +158,7 @@ def test_one_tree_alone_comes_out_as_it_was_whatever_the_others_say(workspace, t
     imported(workspace, first=first, second=second)
 
     export(workspace.lake, output / "all")
-    export(workspace.lake, output / "second", Selection(sources=["second"]))
+    export(workspace.lake, output / "second", ExportSelection(sources=["second"]))
 
     assert_same_trees(second.root, output / "second")
     assert path_of("rakuda") in files_in(output / "all")
@@ -192,8 +192,8 @@ def test_only_what_is_asked_for_is_exported(workspace, tree, output):
     tree.judgements("elyza", rows_of("elyza", ["other"], [2]), model="org__two")
     imported(workspace, tree=tree)
 
-    export(workspace.lake, output / "model", Selection(models=["org/one"]))
-    export(workspace.lake, output / "tag", Selection(tags=["legacy-gen2"]))
+    export(workspace.lake, output / "model", ExportSelection(models=["org/one"]))
+    export(workspace.lake, output / "tag", ExportSelection(tags=["legacy-gen2"]))
 
     assert files_in(output / "model") == {path_of("elyza", "org__one")}
     assert files_in(output / "tag") == {path_of("elyza", "org__two", GPT_4)}
@@ -201,7 +201,7 @@ def test_only_what_is_asked_for_is_exported(workspace, tree, output):
 
 @pytest.mark.parametrize(
     "selection",
-    [Selection(models=["nobody"]), Selection(tags=["never"]), Selection(sources=["nowhere"])],
+    [ExportSelection(models=["nobody"]), ExportSelection(tags=["never"]), ExportSelection(sources=["nowhere"])],
     ids=["model", "tag", "source"],
 )
 def test_nothing_to_export_is_an_error(workspace, tree, output, selection):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from shaberi_dagster.export.shaberi_v1 import Selection, export
+from shaberi_dagster.export.shaberi_v1 import ExportSelection, export
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from tests.export.comparing import assert_same_trees
 
@@ -30,7 +30,7 @@ def assert_comes_out_as_it_was(workspace, folder, output):
     import_trees(ImportRequest({name: folder / name for name in TREES}), workspace)
     oddities = []
     for name in TREES:
-        done = export(workspace.lake, output / name, Selection(sources=[name]))
+        done = export(workspace.lake, output / name, ExportSelection(sources=[name]))
         assert_same_trees(folder / name, output / name)
         assert (done.elsewhere, done.not_written, done.same) == ([], [], 0)
         oddities += done.oddities

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shaberi_dagster.grading.plurality import Plurality, plurality
+from shaberi_dagster.grading.plurality import Vote, plurality
 
 pytestmark = pytest.mark.unit
 
@@ -10,11 +10,11 @@ pytestmark = pytest.mark.unit
 @pytest.mark.parametrize(
     ("extractions", "vote"),
     [
-        (["A", "B", "B"], Plurality(1, 2, 2 / 3, decided=True)),
-        (["A", "B", "B", "A"], Plurality(0, 2, 0.5, decided=True)),
-        ([None, "B", None], Plurality(1, 1, 1.0, decided=True)),
-        ([None, None], Plurality(0, 0, 0.0, decided=False)),
-        (["7"], Plurality(0, 1, 1.0, decided=True)),
+        (["A", "B", "B"], Vote(1, 2, 2 / 3, decided=True)),
+        (["A", "B", "B", "A"], Vote(0, 2, 0.5, decided=True)),
+        ([None, "B", None], Vote(1, 1, 1.0, decided=True)),
+        ([None, None], Vote(0, 0, 0.0, decided=False)),
+        (["7"], Vote(0, 1, 1.0, decided=True)),
     ],
 )
 def test_the_most_frequent_answer_wins_and_the_first_of_equals(extractions, vote):

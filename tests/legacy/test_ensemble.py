@@ -10,7 +10,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.lake.catalog import open_catalog, view_files, view_name
 from shaberi_dagster.legacy.ensemble import JUDGE, import_ensemble, unknown_question_id
-from shaberi_dagster.reports.score_reading import Selection, read_scores
+from shaberi_dagster.reports.score_reading import ScoreSelection, read_scores
 from shaberi_dagster.runs.planning import load_run, plan_run
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.settings import Settings
@@ -359,7 +359,7 @@ def test_benchmarks_that_are_not_registered_break_no_view_and_no_table(workspace
             if " macro " not in path.read_text(encoding="utf-8"):
                 catalog.execute(f"from {view_name(path)}").fetchall()
         for policy in ("legacy", "zero", "strict"):
-            (row,) = read_scores(catalog, Selection(null_policy=policy)).rows
+            (row,) = read_scores(catalog, ScoreSelection(null_policy=policy)).rows
             assert (row.benchmark, row.judge, row.score, row.n_planned) == ("gsm8k", JUDGE, 1.0, 1)
 
 

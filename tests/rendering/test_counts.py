@@ -5,7 +5,7 @@ import pytest
 from shaberi_dagster.rendering.document import Document, Sentences
 from shaberi_dagster.rendering.findings import FindingsDocument
 from shaberi_dagster.rendering.samples import SamplesDocument
-from shaberi_dagster.reports.findings import Finding
+from shaberi_dagster.reports.findings import CheckResult
 from shaberi_dagster.reports.samples import Samples
 
 pytestmark = pytest.mark.unit
@@ -24,5 +24,8 @@ def test_samples_that_failed_are_said_only_where_there_are_some() -> None:
 
 
 def test_a_finding_says_first_whether_it_is_fine() -> None:
-    findings = [Finding("prompts", fine=True, detail="40 templates"), Finding("plugins", fine=False, detail="gone")]
+    findings = [
+        CheckResult("prompts", fine=True, detail="40 templates"),
+        CheckResult("plugins", fine=False, detail="gone"),
+    ]
     assert lines_of(FindingsDocument(findings)) == ["ok    prompts: 40 templates", "FAIL  plugins: gone"]

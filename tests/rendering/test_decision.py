@@ -8,7 +8,7 @@ from rich.console import Console
 from shaberi_dagster.deciding.expected import Expectation
 from shaberi_dagster.rendering.decision import DecisionDocument, ExpectedDocument
 from shaberi_dagster.rendering.document import write
-from shaberi_dagster.reports.decision import DecisionReport, Look
+from shaberi_dagster.reports.decision import DecisionReport, StoredLook
 
 pytestmark = pytest.mark.unit
 
@@ -21,8 +21,8 @@ def report(**values):
         "cost_usd": 0.5, "started_at": datetime(2026, 7, 1, tzinfo=UTC),
     }  # fmt: skip
     looks = (
-        Look(24, "a@@t", "b@@t", 24, 0.4, -0.1, 0.9, "open"),
-        Look(40, "a@@t", "b@@t", 40, 0.5, 0.1, 0.9, "A"),
+        StoredLook(24, "a@@t", "b@@t", 24, 0.4, -0.1, 0.9, "open"),
+        StoredLook(40, "a@@t", "b@@t", 40, 0.5, 0.1, 0.9, "A"),
     )
     row = {"class": "p<0.001", "n_pairs": 900, "class_mean_questions": 27.0, "share_wrong": 0.001, "share_equal": 0.0}
     return DecisionReport(decision | values, looks, (row,))

@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from shaberi_dagster.forecast import Estimate
+from shaberi_dagster.forecast import Forecast
 from shaberi_dagster.rendering.document import write
 from shaberi_dagster.rendering.plan import PlanDocument
 
@@ -19,7 +19,7 @@ HOSTILE = "[bold]\x1b[31m\u202e"
 WIDE = 200
 
 
-def estimate(**fields: Any) -> Estimate:
+def estimate(**fields: Any) -> Forecast:
     usual = {
         "run_id": "org__model@@default",
         "benchmark": "elyza",
@@ -37,17 +37,17 @@ def estimate(**fields: Any) -> Estimate:
         "basis": "history: 1,280 calls, other benchmarks",
         "upper_bound": False,
     }
-    return Estimate(**{"calls_most": (usual | fields)["calls"]} | usual | fields)
+    return Forecast(**{"calls_most": (usual | fields)["calls"]} | usual | fields)
 
 
-def judgement(**fields: Any) -> Estimate:
+def judgement(**fields: Any) -> Forecast:
     return estimate(**{"stage": "judgements", "model": "gpt-5.1", "fallback_calls": 3.2} | fields)
 
 
 BOUND = {"basis": "template (upper bound)", "upper_bound": True, "fallback_calls": None}
 
 
-def printed(*estimates: Estimate, width: int = WIDE, as_json: bool = False) -> str:
+def printed(*estimates: Forecast, width: int = WIDE, as_json: bool = False) -> str:
     file = io.StringIO()
     write(PlanDocument(estimates), "json" if as_json else "table", Console(file=file, width=width))
     return file.getvalue()
@@ -105,7 +105,7 @@ def test_an_unknown_cost_is_said_and_not_added_as_nothing():
     ids=["measured", "bound", "both", "nothing to do"],
 )
 def test_the_notes_and_the_totals_say_what_is_measured_and_what_is_an_upper_bound(
-    estimates: list[Estimate], basis: str, said: list[str], not_said: list[str]
+    estimates: list[Forecast], basis: str, said: list[str], not_said: list[str]
 ):
     text = printed(*estimates, width=1000)
     assert cells(text, "all")[-1] == basis

@@ -11,7 +11,7 @@ from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports import scores
 from shaberi_dagster.reports.leaderboard import read_leaderboard
-from shaberi_dagster.reports.score_reading import Selection, read_scores
+from shaberi_dagster.reports.score_reading import ScoreSelection, read_scores
 from shaberi_dagster.viewer.html import FileRequest, about_lake, write_html
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import PAGES, Source
@@ -66,7 +66,7 @@ def catalog(settings):
 
 @pytest.mark.parametrize(
     "selection",
-    [Selection(), Selection(null_policy="zero"), Selection(question_sets=["tengu@2"])],
+    [ScoreSelection(), ScoreSelection(null_policy="zero"), ScoreSelection(question_sets=["tengu@2"])],
     ids=["legacy", "zero", "questions"],
 )
 def test_intervals_of_very_many_runs_are_those_of_their_single_scores(selection, catalog, monkeypatch):
@@ -106,8 +106,8 @@ def test_many_models_stand_on_several_pages_each_line_with_its_interval(catalog)
     }
     with catalog(given) as own:
         file = write_html(Source(own, Path()), about_lake(Source(own, Path()), FileRequest(n_questions=0)), NOW)
-        pages = [read_leaderboard(own, Selection(), page=page) for page in (1, 2, 3)]
-        found = read_leaderboard(own, Selection(), name="M20")
+        pages = [read_leaderboard(own, ScoreSelection(), page=page) for page in (1, 2, 3)]
+        found = read_leaderboard(own, ScoreSelection(), name="M20")
         html = [render(PAGES["/"](Source(own, Path()), ask), ask) for ask in (Ask("/"), Ask("/", (("page", "3"),)))]
 
     lines = [one for page in pages for _, own_lines in page.shown for one in own_lines]

@@ -19,7 +19,7 @@ from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.question import (
     Delta,
-    Finding,
+    ShownFinding,
     Span,
     find_question,
     question_at,
@@ -103,7 +103,7 @@ def test_samples_have_their_judgements_and_findings_and_strategies_stand_apart(c
 
     assert [one.judge for one in first.judgements] == ["a", "b"]
     assert [(one.strategy, one.judge) for one in consensus] == [("majority", "a"), ("majority", "b")]
-    assert first.findings == (Finding("repetition", 0.5, "twice", (Span(0, 2, "again"),)),)
+    assert first.findings == (ShownFinding("repetition", 0.5, "twice", (Span(0, 2, "again"),)),)
     assert (first.cost_usd, second.cost_usd, second.findings) == (0.25, None, ())
     assert (first.ending, first.finish_reason) == ("complete", "stop")
     assert second.judgements[0].answer_hash != second.answer_hash

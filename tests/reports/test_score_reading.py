@@ -17,7 +17,7 @@ from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.rendering.document import write
 from shaberi_dagster.rendering.scores import ScoreDocument
 from shaberi_dagster.reports.reading import POLICIES as POLICY_MEANINGS
-from shaberi_dagster.reports.score_reading import Selection, read_scores
+from shaberi_dagster.reports.score_reading import ScoreSelection, read_scores
 from shaberi_dagster.reports.scores import ScoreReport
 from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval
 from shaberi_dagster.statistics.ties import tied_groups
@@ -109,7 +109,7 @@ def read(settings):
             lake.append("runs", pl.DataFrame([stored(row["model"], row["run_tag"]) for row in runs.values()]))
         write_catalog(lake)
         with open_catalog(settings.warehouse) as catalog:
-            return read_scores(catalog, Selection(**selection))
+            return read_scores(catalog, ScoreSelection(**selection))
 
     return made
 
@@ -266,7 +266,7 @@ def imported(workspace, tmp_path):
 
 def shown(settings, **selection):
     with open_catalog(settings.warehouse) as catalog:
-        report = read_scores(catalog, Selection(**selection))
+        report = read_scores(catalog, ScoreSelection(**selection))
     return report, {(row.model, row.benchmark): row for row in report.rows}
 
 
@@ -323,7 +323,7 @@ def test_scores_as_of_a_time_are_those_that_were_shown_then(settings, capsys):
     before = datetime.now(UTC)
     lake.replace("metrics", pl.DataFrame([metric(score=2.0)], infer_schema_length=None), {"run_id": "m@@t"})
     for as_of, score in ((before, 1.0), (None, 2.0)):
-        show(settings.warehouse, Selection(as_of=as_of), "json")
+        show(settings.warehouse, ScoreSelection(as_of=as_of), "json")
         document = json.loads(capsys.readouterr().out)
         assert document["rows"][0]["score"] == score
         assert document["remarks"] == ([f"As of {before.isoformat()}."] if as_of else [])
@@ -336,15 +336,15 @@ def test_a_time_whose_files_are_gone_is_refused(settings):
     lake.replace("metrics", pl.DataFrame([metric(score=2.0)], infer_schema_length=None), {"run_id": "m@@t"})
     lake.compact(retention_hours=0)
     with pytest.raises(ConfigurationError, match="is not kept any more"):
-        show(settings.warehouse, Selection(as_of=before), "json")
+        show(settings.warehouse, ScoreSelection(as_of=before), "json")
 
 
 @pytest.mark.parametrize(
     ("selection", "output_format", "expected"),
     [
-        (Selection(object_scores="all"), "table", "--object-scores must be one of"),
-        (Selection(null_policy="kind"), "table", "--null-policy must be one of"),
-        (Selection(), "xml", "--format must be"),
+        (ScoreSelection(object_scores="all"), "table", "--object-scores must be one of"),
+        (ScoreSelection(null_policy="kind"), "table", "--null-policy must be one of"),
+        (ScoreSelection(), "xml", "--format must be"),
     ],
 )
 def test_a_wrong_word_is_refused_before_the_lake_is_opened(selection, output_format, expected, tmp_path):

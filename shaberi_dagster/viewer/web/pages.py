@@ -20,11 +20,11 @@ from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.decision import DecisionReport, read_decision
 from shaberi_dagster.reports.ensemble import read_stored_report
 from shaberi_dagster.reports.leaderboard import read_leaderboard
-from shaberi_dagster.reports.question import Answer
+from shaberi_dagster.reports.question import ShownAnswer
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
 from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch
 from shaberi_dagster.reports.run_progress import CostOf, read_run
-from shaberi_dagster.reports.score_reading import Selection, read_rankings
+from shaberi_dagster.reports.score_reading import ScoreSelection, read_rankings
 from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, read_side_by_side
 from shaberi_dagster.viewer.web.ask import Ask
@@ -60,8 +60,8 @@ def best_models(source: Source, ask: Ask) -> list[str]:
     return [f"{one.model}@@{one.tag}" for one in standings] if len(standings) == 2 else []  # noqa: PLR2004
 
 
-def _selection(ask: Ask) -> Selection:
-    return Selection(
+def _selection(ask: Ask) -> ScoreSelection:
+    return ScoreSelection(
         models=ask.many("model"),
         tags=ask.many("tag"),
         judges=ask.many("judge"),
@@ -344,9 +344,9 @@ def _judges(source: Source) -> list[str]:
     return [row["judge"] for row in fetch(source.catalog, "judges")]
 
 
-def _spans(answer: Answer) -> list[object]:
+def _spans(answer: ShownAnswer) -> list[object]:
     return [span for finding in answer.findings for span in finding.spans]
 
 
-def _first_answer(answers: tuple[Answer, ...]) -> str:
+def _first_answer(answers: tuple[ShownAnswer, ...]) -> str:
     return next((answer.answer for answer in answers if answer.answer), "")

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from shaberi_dagster.rendering import figures
-from shaberi_dagster.rendering.document import Heading, Sentences, Table
+from shaberi_dagster.rendering.document import DocumentTable, Heading, Sentences
 from shaberi_dagster.rendering.text import printable
 from shaberi_dagster.viewer.web import texts
 from shaberi_dagster.viewer.web.ask import Ask
@@ -74,7 +74,7 @@ def _environment() -> Environment:
     environment.tests |= {
         "heading": lambda block: isinstance(block, Heading),
         "sentences": lambda block: isinstance(block, Sentences),
-        "table": lambda block: isinstance(block, Table),
+        "table": lambda block: isinstance(block, DocumentTable),
     }
     return environment
 
