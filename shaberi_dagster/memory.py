@@ -13,9 +13,7 @@ _AT_ONCE = {
     "DUCKDB_JE_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0",
     "MIMALLOC_PURGE_DELAY": "0",  # Arrow
 }
-# Numbers of options that glibc's mallopt knows, as in malloc.h. The threshold is what glibc begins with; setting it
-# keeps it there, so that large blocks always go back as soon as they are free.
-_ARENA_MAX, _TRIM_THRESHOLD = (-8, 2), (-1, 128 << 10)
+_ARENA_MAX = -8  # the number of this option of glibc's mallopt, as in malloc.h
 
 
 def keep_little() -> None:
@@ -23,8 +21,7 @@ def keep_little() -> None:
     for name, value in _AT_ONCE.items():
         os.environ.setdefault(name, value)
     if libc := _glibc():
-        for option in (_ARENA_MAX, _TRIM_THRESHOLD):
-            libc.mallopt(*option)
+        libc.mallopt(_ARENA_MAX, 2)
 
 
 def give_back() -> None:
