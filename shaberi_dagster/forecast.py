@@ -92,7 +92,7 @@ class Total:
 
     Attributes:
         stage: A stage, or `all`.
-        rows_planned: As in `Estimate`, like all that follow.
+        rows_planned: As in `Forecast`, like all that follow.
     """
 
     stage: str

@@ -128,7 +128,7 @@ def table_of(rows: Sequence[Any], columns: Iterable[ColumnOf], **options: Any) -
     Args:
         rows: Whatever the columns understand.
         columns: From left to right.
-        options: Of `Table`.
+        options: Of `DocumentTable`.
     """
     return DocumentTable([column.of(rows) for column in columns], **options)
 
