@@ -99,13 +99,14 @@ def test_a_worker_that_has_ended_is_started_anew_and_another_part_is_missed(tmp_
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from shaberi_dagster.cli.cluster import Keeper, Part, alone_in
+from shaberi_dagster.cli.cluster import ClusterProcess, Keeper, alone_in
 folder = Path(sys.argv[1])
 child = "import os, subprocess, time; print(os.getpid(), subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
 with alone_in(folder) as lock, Keeper(lock) as keeper:
     for name, code in (("meek", child), ("hard", child)):
         stop = signal.SIGTERM if name == "meek" else signal.SIGKILL
-        Part(name, [sys.executable, "-c", code], dict(os.environ), folder / f"{name}.log", stop=stop, keeper=keeper).start()
+        log = folder / f"{name}.log"
+        ClusterProcess(name, [sys.executable, "-c", code], dict(os.environ), log, stop=stop, keeper=keeper).start()
     for name in ("meek", "hard"):
         while not (folder / f"{name}.log").read_text().endswith("\\n"):
             pass

@@ -154,10 +154,10 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
         "SHABERI_WAREHOUSE": place / "warehouse",
         "DAGSTER_HOME": place / "dagster",
         "SHABERI_RUN_SPECS": place / "in",
+        "PYTHONPATH": f"{_TESTS / 'opened_once'}:{_TESTS.parent}",
     }
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SHABERI_")}
     environment |= {name: str(path) for name, path in own.items()}
-    environment["PYTHONPATH"] = f"{_TESTS / 'opened_once'}:{_TESTS.parent}"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])

@@ -75,8 +75,9 @@ def test_rate_limits_do_not_count_as_transient_failures(ask):
 
 @pytest.mark.parametrize(("algorithm", "status"), [("adaptive", "ok"), ("aimd", "error")])
 def test_who_is_rejected_again_waits_longer_unless_the_limiter_spares_the_server(ask, algorithm, status):
-    retry = RetrySettings(first_delay_seconds=0.01, deadline_seconds=3.0)  # 12 doublings take 20 to 40 s
-    with running_mock(script=failing(*[429] * 12)) as mock:
+    # 10 doublings take 5 to 10 s; the limiter lets its last slot rest for a second after the tenth rejection.
+    retry = RetrySettings(first_delay_seconds=0.01, deadline_seconds=3.0)
+    with running_mock(script=failing(*[429] * 10)) as mock:
         call = run(lambda engine: engine.call(ask(mock.base_url)), limiter=LimiterSettings(algorithm), retry=retry)
     assert call.status == status
 
