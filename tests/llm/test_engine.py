@@ -75,9 +75,9 @@ def test_rate_limits_do_not_count_as_transient_failures(ask):
 
 @pytest.mark.parametrize(("algorithm", "status"), [("adaptive", "ok"), ("aimd", "error")])
 def test_who_is_rejected_again_waits_longer_unless_the_limiter_spares_the_server(ask, algorithm, status):
-    # 10 doublings take 5 to 10 s; the limiter lets its last slot rest for a second after the tenth rejection.
-    retry = RetrySettings(first_delay_seconds=0.01, deadline_seconds=3.0)
-    with running_mock(script=failing(*[429] * 10)) as mock:
+    # 9 doublings take 5 to 10 s; the limiter may let its last slot rest for a second.
+    retry = RetrySettings(first_delay_seconds=0.02, deadline_seconds=3.0)
+    with running_mock(script=failing(*[429] * 9)) as mock:
         call = run(lambda engine: engine.call(ask(mock.base_url)), limiter=LimiterSettings(algorithm), retry=retry)
     assert call.status == status
 
