@@ -56,7 +56,7 @@ end
 _PARAMETER_DEFAULT = re.compile(r"\$(\w+) = (.*)")
 
 
-def open_catalog(folder: Path) -> duckdb.DuckDBPyConnection:
+def open_catalog(folder: Path, former: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyConnection:
     """A locked-down read-only connection to the public views, and to the views of plugin folders.
 
     It reads the warehouse's files and nothing else; settings cannot be changed any more. Use `run_query` for
@@ -64,6 +64,8 @@ def open_catalog(folder: Path) -> duckdb.DuckDBPyConnection:
 
     Args:
         folder: The warehouse.
+        former: One that was opened before, which is closed, or returned if nothing has changed since: it knows the
+            files already.
 
     Raises:
         ConfigurationError: There is no lake in that folder, or a newer program wrote it.
@@ -74,6 +76,10 @@ def open_catalog(folder: Path) -> duckdb.DuckDBPyConnection:
     check_format(folder)
     if not logged_versions(folder):
         raise ConfigurationError(f"no lake in {folder}: run run-evals first, or set SHABERI_WAREHOUSE")
+    if former is not None:
+        if _is_current(former, folder):
+            return former
+        former.close()
     connection = _connect_current(folder)
     if connection is None:
         from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
@@ -435,10 +441,14 @@ def _kind(path: Path) -> str:
 def _connect_current(folder: Path) -> duckdb.DuckDBPyConnection | None:
     """The catalog that stands for the current versions of all tables; None when there is none."""
     connection = _connect(folder)
-    if connection is not None and _described(connection) != _description(folder, logged_versions(folder)):
+    if connection is not None and not _is_current(connection, folder):
         connection.close()
         return None
     return connection
+
+
+def _is_current(connection: duckdb.DuckDBPyConnection, folder: Path) -> bool:
+    return _described(connection) == _description(folder, logged_versions(folder))
 
 
 def _connect(folder: Path) -> duckdb.DuckDBPyConnection | None:

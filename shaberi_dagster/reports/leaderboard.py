@@ -10,7 +10,7 @@ from shaberi_dagster.reports.score_reading import ScoreSelection, read_rankings
 from shaberi_dagster.reports.scores import ScoreReport, grouped
 from shaberi_dagster.reports.standings import NotRanked, Ranking, Standing, with_intervals
 
-LINES = 100
+LINES = 50
 """Of a page."""
 
 

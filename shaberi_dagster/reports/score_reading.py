@@ -184,6 +184,8 @@ def _check_names(
         ("judge or planned judge", selection.judges, ("judge",)),
     )
     for kind, names, columns in asked:
+        if not names:
+            continue
         seen = {row.get(column) for row in found for column in columns}
         if missing := [name for name in names if name not in seen]:
             check_known(kind.partition(" ")[0], missing, known_names(catalog, kind))

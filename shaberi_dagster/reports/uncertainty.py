@@ -6,6 +6,7 @@ NumPy, for ties, and SciPy, for the quantiles of intervals, are loaded when they
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import duckdb
@@ -354,8 +355,11 @@ def version_remarks(rows: Sequence[ScoreRow]) -> list[str]:
 
 def _versions(rows: Sequence[ScoreRow], name: str) -> str:
     """Where there are several: `tengu: one of model july, another of model august`."""
+    known = [row for row in rows if is_number(row.score)]
+    if len(set(map(attrgetter("benchmark", name), known))) == len({row.benchmark for row in known}):
+        return ""
     found = []
-    for benchmark, own in grouped((row for row in rows if is_number(row.score)), lambda row: row.benchmark):
+    for benchmark, own in grouped(known, attrgetter("benchmark")):
         by_version = grouped(own, lambda row: getattr(row, name))
         if len(by_version) > 1:
             words = ("one" if number == 0 else "another" for number in range(len(by_version)))

@@ -331,6 +331,17 @@ def test_of_the_catalog_that_is_there_only_the_views_of_changed_tables_are_made_
     assert made == ["answers"]
 
 
+def test_a_connection_is_used_again_until_something_was_committed(lake: Lake) -> None:
+    lake.append("answers", _answers("a"))
+    first = open_catalog(lake.folder)
+    assert open_catalog(lake.folder, first) is first
+    lake.append("answers", _answers("b", 5))
+    with open_catalog(lake.folder, first) as second:
+        assert _count(second) == 7
+    with pytest.raises(duckdb.ConnectionException):
+        first.execute("select 1")
+
+
 def test_a_table_that_is_there_no_more_is_empty(lake: Lake) -> None:
     lake.append("answers", _answers("a"))
     lake.widen("runs")

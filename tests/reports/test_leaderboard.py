@@ -9,7 +9,7 @@ import pytest
 
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.reports import scores
+from shaberi_dagster.reports import leaderboard, scores
 from shaberi_dagster.reports.leaderboard import read_leaderboard
 from shaberi_dagster.reports.score_reading import ScoreSelection, read_scores
 from shaberi_dagster.viewer.html import FileRequest, about_lake, write_html
@@ -100,7 +100,8 @@ def test_intervals_of_very_many_runs_are_those_of_their_single_scores(selection,
     assert {row.over_questions for row in many.rows} == {None}
 
 
-def test_many_models_stand_on_several_pages_each_line_with_its_interval(catalog):
+def test_many_models_stand_on_several_pages_each_line_with_its_interval(catalog, monkeypatch):
+    monkeypatch.setattr(leaderboard, "LINES", 100)
     given = {
         (f"m{number:03}", None, "tengu", "a"): [[9 - number / 50], [8 - number / 50], [9.0]] for number in range(205)
     }

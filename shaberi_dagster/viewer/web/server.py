@@ -5,10 +5,12 @@ import socket
 import sys
 import threading
 import webbrowser
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+import duckdb
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -103,6 +105,7 @@ class _Pages:
     def __init__(self, warehouse: Path, cost_of: CostOf, seconds: float) -> None:
         self._warehouse, self._cost_of, self._seconds = warehouse, cost_of, seconds
         self._kept: dict[tuple[Ask, str], str] = {}
+        self._idle: list[duckdb.DuckDBPyConnection] = []
 
     def answer(self, page: Page, request: Request) -> Response:
         """A page, or what is wrong with its address."""
@@ -119,13 +122,25 @@ class _Pages:
 
     def html(self, page: Page, ask: Ask) -> str:
         """A page."""
-        with closing(open_catalog(self._warehouse)) as catalog, within(self._seconds, catalog):
+        with self._catalog() as catalog, within(self._seconds, catalog):
             key = ask, repr(logged_versions(self._warehouse))
             if (kept := self._kept.get(key)) and ask.path not in LIVE:
                 return kept
             made = render(page(Source(catalog, self._warehouse, self._cost_of), ask), ask)
         self._kept = dict([*self._kept.items(), (key, made)][-_MOST_KEPT:])
         return made
+
+    @contextmanager
+    def _catalog(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection that no other page has; opening one takes as long as many a page."""
+        former = self._idle.pop() if self._idle else None
+        catalog = open_catalog(self._warehouse, former)
+        try:
+            yield catalog
+        except BaseException:
+            catalog.close()
+            raise
+        self._idle.append(catalog)
 
 
 def _whole_text(warehouse: Path, request: Request) -> Response:
