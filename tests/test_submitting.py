@@ -25,7 +25,7 @@ from tests.running_cluster import Cluster, running_cluster
 from tests.runs import write_questions
 
 pytestmark = [
-    pytest.mark.integration,
+    pytest.mark.e2e,
     pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server"),
 ]
 _N = 12
