@@ -4,8 +4,8 @@ Everything is read from the lake, so the same lake gives the same manifest; what
 """
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -37,6 +37,7 @@ _METRICS = (
     *("judge_config_hash", "judge_prompt_hash", "pipeline_hash"),
 )
 _STATE = ("benchmark", "status", "error_class")
+_FAILED = ("error", "skipped")
 _COLUMNS = {
     "answers": (*_STATE, "question_id", "answer_hash"),
     "consensus": (*_STATE, "question_id", "strategy", "answer_hash"),
@@ -191,6 +192,7 @@ def manifest_of(records: Records, environment: Mapping[str, str], *, alone: bool
         alone: Whether the other files do not yet say the same; the run's status then is `running`.
     """
     run, spec = records.run, records.spec
+    tokens, cost = _usage(records)
     python, _, platform = (run["platform"] or "").partition(" on ")
     return {
         "format": FORMAT,
@@ -202,7 +204,7 @@ def manifest_of(records: Records, environment: Mapping[str, str], *, alone: bool
         "is_imported": records.is_imported,
         "not_recorded": records.known.get("not_recorded"),
         "status": RUNNING if alone else run["status"],
-        "benchmarks": {name: _benchmark(records, name) for name in spec["benchmarks"]},
+        "benchmarks": _benchmarks(records),
         "generation": {
             "limit": spec.get("limit"),
             "by_benchmark": {
@@ -210,11 +212,11 @@ def manifest_of(records: Records, environment: Mapping[str, str], *, alone: bool
                 for name, one in spec["benchmarks"].items()
             },
         },
-        "judges": [_judge(records, name) for name in _judge_names(records)],
+        "judges": _judges(records),
         "passes": _passes(records),
         "question_sets": {name: _question_set(records, name) for name in spec["benchmarks"]},
-        "tokens": _by_stage(records, _tokens),
-        "cost": {"currency": "USD"} | _by_stage(records, _cost),
+        "tokens": tokens,
+        "cost": {"currency": "USD"} | cost,
         "metrics": metric_rows(records.metrics.filter(null_policy="legacy")),
         "artifacts": max(records.artifacts.values()),
         "git_commit": run["git_commit"],
@@ -249,71 +251,120 @@ def _model(records: Records, environment: Mapping[str, str]) -> Document:
     }
 
 
-def _benchmark(records: Records, name: str) -> Document:
-    """How far a benchmark is, and which part of it is not complete."""
-    state, _, error = str(orjson.loads(records.run["status_by_benchmark"] or "{}").get(name, "running")).partition(": ")
-    planned = records.n_planned(name)
-    answers, consensus = records.answers.filter(benchmark=name), records.consensus.filter(benchmark=name)
-    judgements = records.judgements.filter(benchmark=name)
-    parts = {"answers": _part(answers, planned)}
-    merged = {
-        strategy: _part(consensus.filter(strategy=strategy), answers["question_id"].n_unique())
-        for strategy in consensus["strategy"].unique().sort()
-    }
-    # Where answers are merged, what is judged is the consensus.
-    to_judge = planned if consensus.is_empty() else consensus.filter(pl.col("status") != "error").height
-    judged = {
-        judge: _part(own, to_judge) | {"stale": _n_stale(own, answers, consensus)}
-        for judge in records.judges(name)
-        for own in [judgements.filter(judge=judge)]
-    }
-    passes = _pass_parts(records, name, planned=answers["answer_hash"].count() + consensus["answer_hash"].count())
-    parts |= {f"consensus {strategy}": part for strategy, part in merged.items()}
-    parts |= {f"judgements {judge}": part for judge, part in judged.items()}
-    parts |= {f"passes {one}": part for one, part in passes.items()}
-    return {
-        "status": state,
-        "artifacts": records.artifacts[name],
-        "error": error or None,
-        "incomplete_parts": [part for part, counts in parts.items() if counts["status"] != "complete"],
-        "answers": parts["answers"],
-        "consensus": merged,
-        "judgements": judged,
-        "passes": passes,
-    }
+_Tally = Counter[tuple[str, str | None]]
+"""How many rows there are by status and class of failure."""
 
 
-def _part(rows: pl.DataFrame, planned: int) -> Document:
-    counts = Counter(rows["status"])
-    failed = counts["error"] + counts["skipped"]
-    failures = rows.filter(pl.col("status").is_in(["error", "skipped"])).group_by("error_class").len()
-    complete = rows.height >= planned and not failed
+def _tallies(rows: pl.DataFrame, *by: str) -> defaultdict[tuple[str, ...], _Tally]:
+    """The rows of each benchmark and `by`."""
+    found = defaultdict[tuple[str, ...], _Tally](Counter)
+    for *group, status, error_class, n in rows.group_by("benchmark", *by, "status", "error_class").len().iter_rows():
+        found[tuple(group)][status, error_class] += n
+    return found
+
+
+def _of_benchmark(rows: pl.DataFrame, value: pl.Expr) -> Counter[str]:
+    """A count by benchmark."""
+    return Counter(dict(rows.group_by("benchmark").agg(value).iter_rows()))
+
+
+def _benchmarks(records: Records) -> dict[str, Document]:
+    """By benchmark, how far it is, and which parts of it are not complete."""
+    states = orjson.loads(records.run["status_by_benchmark"] or "{}")
+    answers, consensus = _tallies(records.answers), _tallies(records.consensus, "strategy")
+    judgements, stale = _tallies(records.judgements, "judge"), _stale(records)
+    asked = _of_benchmark(records.answers, pl.col("question_id").n_unique())
+    passes, texts = _pass_tallies(records), Counter[str]()
+    for rows in (records.answers, records.consensus):
+        texts += _of_benchmark(rows, pl.col("answer_hash").count())
+    found = {}
+    for name in records.spec["benchmarks"]:
+        state, _, error = str(states.get(name, RUNNING)).partition(": ")
+        planned = records.n_planned(name)
+        merged = {strategy: tally for (of, strategy), tally in sorted(consensus.items()) if of == name}
+        # Where answers are merged, what is judged is the consensus.
+        made = sum(n for tally in merged.values() for (status, _), n in tally.items() if status != "error")
+        to_judge = made if merged else planned
+        parts = {
+            "answers": {"": _part(answers[name,], planned)},
+            "consensus": {strategy: _part(tally, asked[name]) for strategy, tally in merged.items()},
+            "judgements": {
+                judge: _part(judgements[name, judge], to_judge) | {"stale": stale[name, judge]}
+                for judge in records.judges(name)
+            },
+            "passes": {label: _part(tallies[name,], texts[name]) for label, tallies in passes.items()},
+        }
+        found[name] = {
+            "status": state,
+            "artifacts": records.artifacts[name],
+            "error": error or None,
+            "incomplete_parts": [
+                f"{stage} {one}".rstrip()
+                for stage, own in parts.items()
+                for one, counts in own.items()
+                if counts["status"] != "complete"
+            ],
+            **parts,
+            "answers": parts["answers"][""],
+        }
+    return found
+
+
+def _part(tally: _Tally, planned: int) -> Document:
+    n_rows = tally.total()
+    by_status = Counter[str]()
+    failures = Counter[str]()
+    for (status, error_class), n in sorted(tally.items(), key=lambda one: one[0][1] or ""):
+        by_status[status] += n
+        if status in _FAILED:
+            failures[str(error_class)] += n
+    complete = n_rows >= planned and not failures
     return {
-        "status": "complete" if complete else "partial" if counts["ok"] + counts["excluded"] else "error",
+        "status": "complete" if complete else "partial" if by_status["ok"] + by_status["excluded"] else "error",
         "planned": planned,
-        "ok": counts["ok"],
-        "excluded": counts["excluded"],
-        "failed": failed,
-        "missing": max(planned - rows.height, 0),
-        "failures": {str(name): n for name, n in failures.sort("error_class").iter_rows()},
-    } | ({"status": "missing"} if planned and rows.is_empty() else {})
+        "ok": by_status["ok"],
+        "excluded": by_status["excluded"],
+        "failed": failures.total(),
+        "missing": max(planned - n_rows, 0),
+        "failures": dict(failures),
+    } | ({"status": "missing"} if planned and not n_rows else {})
 
 
-def _n_stale(judgements: pl.DataFrame, answers: pl.DataFrame, consensus: pl.DataFrame) -> int:
-    """Judgements of another text than those that stand now."""
-    key = ["question_id", "strategy", "answer_hash"]
-    plain = answers.with_columns(strategy=pl.lit(None, dtype=pl.String))
-    now = pl.concat([plain.select(key), consensus.select(key)])
-    return judgements.join(now, on=key, how="anti", nulls_equal=True).height
+def _stale(records: Records) -> Counter[tuple[str, str]]:
+    """By benchmark and judge, judgements of another text than those that stand now."""
+    key = ["benchmark", "question_id", "strategy", "answer_hash"]
+    plain = records.answers.with_columns(strategy=pl.lit(None, dtype=pl.String))
+    now = pl.concat([plain.select(key), records.consensus.select(key)])
+    stale = records.judgements.join(now, on=key, how="anti", nulls_equal=True)
+    return Counter(stale.select("benchmark", "judge").iter_rows())
 
 
 def _judge_names(records: Records) -> list[str]:
     return list(dict.fromkeys(judge for name in records.spec["benchmarks"] for judge in records.judges(name)))
 
 
-def _judge(records: Records, judge: str) -> Document:
-    settings = records.settings_of(judge)
-    own = records.judgements.filter(judge=judge)
+def _judges(records: Records) -> list[Document]:
+    """The settings of each judge, and by which of them its judgements were made."""
+    hashes = [pl.col(name).drop_nulls().unique() for name in ("judge_config_hash", "judge_prompt_hash")]
+    times = [pl.col("created_at").min().alias("first"), pl.col("created_at").max().alias("last")]
+    judged = records.judgements.group_by("judge", "benchmark").agg(*hashes, *times)
+    by_place = {(judge, name): values for judge, name, *values in judged.iter_rows()}
+    return [_judge(records, judge, by_place) for judge in _judge_names(records)]
+
+
+def _judge(records: Records, judge: str, judged: Mapping[tuple[str, str], Sequence[Any]]) -> Document:
+    settings, by_benchmark = records.settings_of(judge), {}
+    for name in records.spec["benchmarks"]:
+        if judge in records.judges(name):
+            configs, prompts, first, last = judged.get((judge, name), ([], [], None, None))
+            by_benchmark[name] = {
+                # Several while a judge whose settings changed has not judged everything anew.
+                "config_hashes": sorted(configs),
+                "prompt_hashes": sorted(prompts),
+                "round": (settings.get("rounds") or {}).get(name, 0),
+                "first_judged_at": first,
+                "last_judged_at": last,
+            }
     return {
         "name": judge,
         "model": settings.get("model"),
@@ -322,23 +373,8 @@ def _judge(records: Records, judge: str) -> Document:
         "max_tokens": settings.get("max_tokens"),
         "score_rounding": settings.get("score_rounding"),
         "prompt_version": settings.get("prompt_version") or settings.get("prompt"),
-        "by_benchmark": {
-            name: {
-                "config_hashes": _distinct(own, name, "judge_config_hash"),
-                "prompt_hashes": _distinct(own, name, "judge_prompt_hash"),
-                "round": (settings.get("rounds") or {}).get(name, 0),
-                "first_judged_at": own.filter(benchmark=name)["created_at"].min(),
-                "last_judged_at": own.filter(benchmark=name)["created_at"].max(),
-            }
-            for name in records.spec["benchmarks"]
-            if judge in records.judges(name)
-        },
+        "by_benchmark": by_benchmark,
     }
-
-
-def _distinct(rows: pl.DataFrame, benchmark: str, column: str) -> list[str]:
-    """The values of a column; several while a judge whose settings changed has not judged everything anew."""
-    return sorted(rows.filter(benchmark=benchmark)[column].drop_nulls().unique())
 
 
 def pipelines_of(records: Records) -> list[dict[str, str]]:
@@ -416,19 +452,18 @@ def _passes(records: Records) -> list[Document]:
     return sorted(passes, key=lambda one: (one["order"] or 0, one["name"], one["config_hash"] or ""))
 
 
-def _pass_parts(records: Records, benchmark: str, planned: int) -> dict[str, Document]:
-    """How far each pass is, whichever of its versions looked; with a part of its hash where it has several settings."""
-    planned_passes = (_made(one) for pipeline in records.spec.get("passes", []) for one in pipeline)
-    today = {older: made.config_hash for made in planned_passes if made for older in made.older_config_hashes}
+def _pass_tallies(records: Records) -> dict[str, defaultdict[tuple[str, ...], _Tally]]:
+    """What each pass has seen, whichever of its versions; with a part of its hash where it has several settings."""
+    planned = (_made(one) for pipeline in records.spec.get("passes", []) for one in pipeline)
+    today = {older: made.config_hash for made in planned if made for older in made.older_config_hashes}
     known = {(one["name"], today.get(one["config_hash"], one["config_hash"])): one for one in _known_passes(records)}
     often = Counter(name for name, _ in known)
-    found = records.pass_outputs.filter(benchmark=benchmark).with_columns(pl.col("pass_config_hash").replace(today))
-    parts = {}
+    found = records.pass_outputs.with_columns(pl.col("pass_config_hash").replace(today))
+    tallies = {}
     for (name, config_hash), one in known.items():
-        short = (one["config_hash"] or "planned")[:_KEY_DIGITS]
-        own = found.filter(pl.col("pass_config_hash").eq_missing(config_hash))
-        parts[name if often[name] == 1 else f"{name} {short}"] = _part(own, planned)
-    return parts
+        label = name if often[name] == 1 else f"{name} {(one['config_hash'] or 'planned')[:_KEY_DIGITS]}"
+        tallies[label] = _tallies(found.filter(pl.col("pass_config_hash").eq_missing(config_hash)))
+    return tallies
 
 
 def _question_set(records: Records, benchmark: str) -> Document:
@@ -446,64 +481,78 @@ def _question_set(records: Records, benchmark: str) -> Document:
     }
 
 
-def _by_stage(records: Records, count: Callable[[pl.DataFrame, bool], Document]) -> Document:
-    """Counts of the run's calls per stage and benchmark, and in total.
-
-    Args:
-        records: The run.
-        count: Makes the counts of some rows of `calls`; its second argument is whether no row means no call.
-    """
+def _usage(records: Records) -> tuple[Document, Document]:
+    """Tokens and cost of the run's calls in total, per stage, and per stage and benchmark."""
     calls = records.calls.with_columns(pl.col("stage").replace(STAGES))
+    anywhere = pl.lit(None, dtype=pl.String)
+    of_stages = calls.with_columns(benchmark=anywhere)
+    rows = pl.concat([calls, of_stages, of_stages.with_columns(stage=anywhere)])
+    used = {
+        (row["stage"], row["benchmark"]): row for row in rows.group_by("stage", "benchmark").agg(**_USED).to_dicts()
+    }
     # An imported run can have calls of judges that were added to it.
     known = not records.is_imported or not calls.is_empty()
-    stages = dict.fromkeys([*STAGES.values(), *calls["stage"].unique().sort()])
-    places, none = set(calls.select("stage", "benchmark").unique().iter_rows()), count(calls.clear(), known)
-    called = {stage for stage, _ in places}
-    return {
-        "total": count(calls, known),
-        "by_stage": {
-            stage: {
-                "total": count(calls.filter(stage=stage), known) if stage in called else none,
-                "by_benchmark": {
-                    name: count(calls.filter(stage=stage, benchmark=name), known) if (stage, name) in places else none
-                    for name in records.spec["benchmarks"]
-                },
-            }
-            for stage in stages
-        },
-    }
+    stages = list(dict.fromkeys([*STAGES.values(), *sorted(stage for stage, _ in used if stage)]))
+
+    def by_stage(count: Callable[[Document, bool], Document]) -> Document:
+        def at(stage: str | None, benchmark: str | None) -> Document:
+            return count(used.get((stage, benchmark), _UNUSED), known)
+
+        return {
+            "total": at(None, None),
+            "by_stage": {
+                stage: {
+                    "total": at(stage, None),
+                    "by_benchmark": {name: at(stage, name) for name in records.spec["benchmarks"]},
+                }
+                for stage in stages
+            },
+        }
+
+    return by_stage(_tokens), by_stage(_cost)
 
 
-def _tokens(calls: pl.DataFrame, known: bool) -> Document:
-    answered = calls.filter(status="ok")
-    prompt, completion = (_sum(answered[name], known) for name in ("prompt_tokens", "completion_tokens"))
+_TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+_answered = pl.col("status") == "ok"
+_USED = {
+    "calls": pl.len(),
+    "answered": _answered.sum(),
+    **{name: pl.col(name).filter(_answered).sum() for name in _TOKENS},
+    **{f"{name}_said": pl.col(name).filter(_answered).count() for name in _TOKENS},
+    "cost_usd": pl.col("cost_usd").filter(_answered).sum(),
+    "priced": pl.col("cost_usd").filter(_answered).count(),
+    "first_day": pl.col("created_at").filter(_answered).min().dt.date(),
+    "last_day": pl.col("created_at").filter(_answered).max().dt.date(),
+    "price_sources": pl.col("price_source").filter(_answered).drop_nulls().unique(),
+}
+"""What is summed over calls; all but their number over those that were answered."""
+_UNUSED: Document = dict.fromkeys(_USED, 0) | {"first_day": None, "last_day": None, "price_sources": []}
+
+
+def _tokens(used: Document, known: bool) -> Document:
+    said = {name: used[name] if used[f"{name}_said"] else None for name in _TOKENS}
+    if known and not used["answered"]:
+        said |= {"prompt_tokens": 0, "completion_tokens": 0}
+    prompt, completion = said["prompt_tokens"], said["completion_tokens"]
     return {
-        "calls": calls.height if known else None,
-        "failed_calls": calls.height - answered.height if known else None,
+        "calls": used["calls"] if known else None,
+        "failed_calls": used["calls"] - used["answered"] if known else None,
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": None if prompt is None or completion is None else prompt + completion,
-        "cached_tokens": _sum(answered["cached_tokens"], known=False),
-        "reasoning_tokens": _sum(answered["reasoning_tokens"], known=False),
-        "calls_without_usage": answered["prompt_tokens"].null_count() if known else None,
+        "cached_tokens": said["cached_tokens"],
+        "reasoning_tokens": said["reasoning_tokens"],
+        "calls_without_usage": used["answered"] - used["prompt_tokens_said"] if known else None,
     }
 
 
-def _cost(calls: pl.DataFrame, known: bool) -> Document:
-    answered = calls.filter(status="ok")
-    unpriced = answered["cost_usd"].null_count()
-    days = answered["created_at"].dt.date()
+def _cost(used: Document, known: bool) -> Document:
+    unpriced = used["answered"] - used["priced"]
     return {
         # Half a sum would look like a price.
-        "cost_usd": float(answered["cost_usd"].sum()) if known and not unpriced else None,
+        "cost_usd": float(used["cost_usd"]) if known and not unpriced else None,
         "calls_without_price": unpriced if known else None,
-        "first_price_date": days.min(),
-        "last_price_date": days.max(),
-        "price_sources": sorted(answered["price_source"].drop_nulls().unique()),
+        "first_price_date": used["first_day"],
+        "last_price_date": used["last_day"],
+        "price_sources": sorted(used["price_sources"]),
     }
-
-
-def _sum(values: pl.Series, known: bool) -> int | None:
-    """The sum of what the provider said; None when it said nothing."""
-    said = values.drop_nulls()
-    return int(said.sum()) if len(said) or (known and not len(values)) else None
