@@ -1,6 +1,7 @@
-"""Dagster's databases, made and opened without doing again what one process has done once."""
+"""Dagster's databases and jobs, made and opened without doing again what one process has done once."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy
@@ -33,6 +34,8 @@ def open_databases_once() -> None:
     create = sqlalchemy.create_engine
 
     def kept(url: str, **options: Any) -> sqlalchemy.Engine:
+        if options.get("poolclass") is NullPool and "mode=memory" in url:
+            return create(url, **options | {"poolclass": QueuePool, "connect_args": {"check_same_thread": False}})
         if options.get("poolclass") is not NullPool or not url.startswith("sqlite:////"):
             return create(url, **options)
         if url not in _engines:
@@ -52,3 +55,20 @@ def close_databases() -> None:
     for engine in _engines.values():
         engine.pool.dispose()
     _engines.clear()
+
+
+def make_jobs_once() -> None:
+    """In this process, a job is narrowed to some of its assets once; Dagster does it, and describes it, for each run."""
+    from dagster import AssetKey, JobDefinition  # noqa: PLC0415  (after `open_databases_once`)
+
+    narrow = JobDefinition.as_ephemeral_job
+    made: dict[tuple[JobDefinition, frozenset[AssetKey]], JobDefinition] = {}
+
+    def kept(job: JobDefinition, asset_selection: Sequence[AssetKey], **others: Any) -> JobDefinition:
+        assert not any(others.values())
+        key = job, frozenset(asset_selection)
+        if key not in made:
+            made[key] = narrow(job, asset_selection=asset_selection, **others)
+        return made[key]
+
+    JobDefinition.as_ephemeral_job = kept  # type: ignore[method-assign, assignment]

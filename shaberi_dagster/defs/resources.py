@@ -21,6 +21,7 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """
 
     _unpublished: set[str] = PrivateAttr(default_factory=set)
+    _workspaces: list[Workspace] = PrivateAttr(default_factory=list)
 
     def workspace(
         self, log: dg.DagsterLogManager | None = None, options: CallOptions | None = None, spender: str = ""
@@ -33,13 +34,15 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             spender: Workspaces with the same one share a budget.
         """
         reporter = LogReporter(log.info) if log else LogReporter(lambda _: None)
-        return Workspace(
+        made = Workspace(
             Settings.from_environment(),
             default_reporter=reporter,
             options=options or CallOptions(),
             spender=spender,
             unpublished=self._unpublished,
         )
+        self._workspaces.append(made)  # so that the next one finds its lake open
+        return made
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Let the Dagster run stand with its job and with readable names; sensors have no run."""

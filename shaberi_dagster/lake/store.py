@@ -122,8 +122,11 @@ class Lake:
             if self._as_of:
                 self._opened[table].load_as_version(self._as_of)
         elif not self._as_of and not self._is_newest(table):
-            # Reads what is new in the log; opening reads all of it, 20 ms after some hundred commits.
-            self._opened[table].update_incremental()
+            if self.has_version(table, self._opened[table].version()):
+                # Reads what is new in the log; opening reads all of it, 20 ms after some hundred commits.
+                self._opened[table].update_incremental()
+            else:  # the log begins later by now, or another lake was put into the folder
+                self._opened[table] = self._open(table)
         return self._opened[table]
 
     def _is_newest(self, table: str) -> bool:

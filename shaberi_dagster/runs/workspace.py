@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import polars as pl
 import uvloop
@@ -37,6 +39,8 @@ from shaberi_dagster.settings import Settings
 T = TypeVar("T")
 _CLEAN_UP_SECONDS = 15.0
 _reporter: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
+_lakes = WeakValueDictionary[Path, Lake]()
+"""Lakes that this process works on, each with its tables open: to open one reads all of its log."""
 
 
 @contextmanager
@@ -133,9 +137,15 @@ class Workspace:
     @cached_property
     def lake(self) -> Lake:
         """The Delta tables: where commands get them for writing, so that the first that does upgrades an older lake."""
-        return Lake(self.settings.warehouse, upgrade=self._upgrade)
+        folder = self.settings.warehouse
+        if (lake := _lakes.get(folder)) is not None:
+            lake.refresh()
+            return lake
+        # A copy of this workspace upgrades: the lake ends with the last of those that work on it.
+        return _lakes.setdefault(folder, Lake(folder, upgrade=replace(self).upgrade))
 
-    def _upgrade(self, lake: Lake) -> None:
+    def upgrade(self, lake: Lake) -> None:
+        """Bring a lake of an earlier format up to date."""
         steps = {
             1: to_format_2(lambda older: record_known_prompts(older, self.prompts)),
             2: to_format_3(record_former_configs),
