@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.deciding.candidates import Scores
-from shaberi_dagster.deciding.decision import decide, prepare
+from shaberi_dagster.deciding.decision import prepare
 from shaberi_dagster.deciding.expected import expected
 from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.errors import ConfigurationError
