@@ -18,10 +18,12 @@ from shaberi_dagster.settings import Settings
 from tests.migrations import close_databases, make_jobs_once, open_databases_once, read_migrations_once
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.postgres import database, postgres  # noqa: F401  (fixtures)
+from tests.tables import make_tables_once
 
 read_migrations_once()
 open_databases_once()
 make_jobs_once()
+make_tables_once()
 
 IN_CI = os.environ.get("CI") == "true"
 BROWSER = os.environ.get("SHABERI_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")

@@ -145,7 +145,7 @@ class Lake:
             self._make_ready()
             path.mkdir(parents=True, exist_ok=True)
             # "ignore": another process may create it at the same moment.
-            _LocalTable.create(
+            created = _LocalTable.create(
                 f"{self._mirror.uri}/{TABLES[table].name}" if self._mirror else path,
                 arrow_schema(TABLES[table]),
                 mode="ignore",
@@ -154,8 +154,9 @@ class Lake:
                 description=TABLES[table].meaning,
                 storage_options=self._mirror.options if self._mirror else None,
             )
-            if self._mirror:
-                self._mirror.pull(TABLES[table].name)
+            if self._mirror is None:
+                return created
+            self._mirror.pull(TABLES[table].name)
             return _LocalTable(path)
 
     def _make_ready(self) -> None:

@@ -1,22 +1,31 @@
 """Decisions at a real endpoint and on a real lake."""
 
+import shutil
 from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from shaberi_dagster.deciding.candidates import Scores
-from shaberi_dagster.deciding.decision import decide, prepare
+from shaberi_dagster.deciding.decision import prepare
 from shaberi_dagster.deciding.expected import expected
+from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+from tests.commands import lake_of
 from tests.deciding.deciding import decided, judging, one_try, remember, request
 from tests.ensembles import prompt_of, truth
+from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.runs import asked_of, own_engine, stored_run
+from tests.sizes import size
 
 pytestmark = pytest.mark.integration
 
@@ -39,15 +48,43 @@ def evaluate(asked, model, workspace):
     return spec
 
 
-def test_a_clear_pair_is_decided_with_a_part_of_the_questions(mock, workspace, tmp_path):
-    mock.options.script = judging({"strong": 2.0})
+@dataclass(frozen=True)
+class Decided:
+    """A decision that was made, its lake, and how often each model was called."""
 
-    row, curve = decided(request(mock, tmp_path, "weak", "strong"), workspace)
+    asked: DecisionRequest
+    row: dict[str, Any]
+    curve: pl.DataFrame
+    calls: Counter[str]
+    warehouse: Path
+    mock: MockEndpoint
 
+
+@pytest.fixture(scope="module")
+def clear_pair(tmp_path_factory):
+    """A decision between `weak` and `strong`, and its endpoint, which still answers."""
+    folder = tmp_path_factory.mktemp("clear_pair")
+    own = Workspace(Settings.from_environment(lake_of(folder)), environment={})
+    with own_engine({}), running_mock(script=judging({"strong": 2.0})) as mock:
+        asked = request(mock, folder, "weak", "strong")
+        row, curve = decided(asked, own)
+        yield Decided(asked, row, curve, Counter(body["model"] for body in mock.bodies), own.settings.warehouse, mock)
+
+
+@pytest.fixture
+def pair(clear_pair, workspace):
+    """The clear pair in this test's lake; its endpoint has forgotten what it was asked."""
+    shutil.copytree(clear_pair.warehouse, workspace.settings.warehouse)
+    clear_pair.mock.bodies.clear()
+    return clear_pair
+
+
+def test_a_clear_pair_is_decided_with_a_part_of_the_questions(pair):
+    row, curve = pair.row, pair.curve
     assert (row["state"], row["best"]) == ("decided", ["strong@@default"])
     assert row["n_asked"] < 60
-    assert asked_of(mock, "weak") == asked_of(mock, "strong") == row["n_asked"]
-    assert mock.stats()["requests"] == row["calls"] == 4 * row["n_asked"]
+    assert pair.calls["weak"] == pair.calls["strong"] == row["n_asked"]
+    assert pair.calls.total() == row["calls"] == 4 * row["n_asked"]
     last = curve.row(-1, named=True)
     assert last["verdict"] == "B"
     assert last["upper"] < 0
@@ -64,11 +101,8 @@ def test_equal_models_are_called_equal(mock, workspace, tmp_path):
     assert curve["verdict"][-1] == "equal"
 
 
-def test_what_was_asked_is_in_no_leaderboard_and_its_run_says_that_it_is_a_part(mock, workspace, tmp_path):
-    mock.options.script = judging({"strong": 2.0})
-
-    row, _ = decided(request(mock, tmp_path, "weak", "strong"), workspace)
-
+def test_what_was_asked_is_in_no_leaderboard_and_its_run_says_that_it_is_a_part(pair, workspace):
+    row = pair.row
     assert row["run_ids"] == ["weak@@decide-default", "strong@@decide-default"]
     assert all(
         materialize(stage, run_id, ["rakuda"], workspace) == []
@@ -82,21 +116,16 @@ def test_what_was_asked_is_in_no_leaderboard_and_its_run_says_that_it_is_a_part(
         assert catalog.sql("select status from runs").fetchall() == [("decision",)] * 2
 
 
-def test_a_full_evaluation_pays_only_for_the_rest(mock, workspace, tmp_path):
-    mock.options.script = judging({"strong": 2.0})
-    asked = request(mock, tmp_path, "weak", "strong")
-    row, _ = decided(asked, workspace)
+def test_a_full_evaluation_pays_only_for_the_rest(pair, workspace):
+    evaluate(pair.asked, "weak", workspace)
 
-    evaluate(asked, "weak", workspace)
-
-    assert asked_of(mock, "weak") == 60
-    assert asked_of(mock, "judge-a") == row["n_asked"] + 60
+    assert asked_of(pair.mock, "weak") == asked_of(pair.mock, "judge-a") == 60 - pair.row["n_asked"]
     assert workspace.lake.read("metrics", {"run_id": "weak@@default", "null_policy": "legacy"})[
         "n_scored"
     ].to_list() == [60]
 
 
-def test_a_model_whose_scores_are_there_is_not_asked(mock, workspace, tmp_path):
+def test_a_model_whose_scores_are_there_is_neither_asked_nor_to_be_evaluated_in_full(mock, workspace, tmp_path):
     mock.options.script = judging({"strong": 2.0})
     asked = request(mock, tmp_path, "weak", "strong")
     evaluate(asked, "weak", workspace)
@@ -107,17 +136,8 @@ def test_a_model_whose_scores_are_there_is_not_asked(mock, workspace, tmp_path):
     assert row["best"] == ["strong@@default"]
     assert asked_of(mock, "weak") == 60
     assert asked_of(mock, "judge-a") - before == asked_of(mock, "strong") == row["n_asked"] < 60
-
-
-def test_only_a_run_that_lacks_scores_is_to_be_evaluated_in_full(mock, workspace, tmp_path):
-    mock.options.script = judging({"strong": 2.0})
-    asked = request(mock, tmp_path, "weak", "strong")
-    evaluate(asked, "weak", workspace)
     decision = prepare(asked, workspace)
-    decide(decision, workspace)
-
     rest = Scores(decision.candidates, decision.pool, workspace).unevaluated()
-
     assert [one.name for one in rest] == ["strong@@default"]
 
 
@@ -226,11 +246,8 @@ def test_the_order_is_another_with_another_seed(mock, workspace, tmp_path):
     assert orders[0] == orders[1] != orders[2]
 
 
-def test_an_evaluation_cannot_be_mixed_with_what_decisions_asked(mock, workspace, tmp_path):
-    mock.options.script = judging({"strong": 2.0})
-    asked = request(mock, tmp_path, "weak", "strong")
-    decided(asked, workspace)
-
+@pytest.mark.usefixtures("pair")
+def test_an_evaluation_cannot_be_mixed_with_what_decisions_asked(workspace):
     with pytest.raises(ConfigurationError, match="only the questions that `shaberi decide` asked"):
         plan_run(RunRequest(model="weak", tag="decide-default"), workspace)
 
@@ -262,17 +279,12 @@ def test_benchmarks_of_unlike_scales_have_no_mean(mock, workspace, tmp_path):
         prepare(asked, workspace)
 
 
-def test_the_same_decision_again_asks_nobody(mock, workspace, tmp_path):
-    mock.options.script = judging({"strong": 2.0})
-    asked = request(mock, tmp_path, "weak", "strong")
-    first, _ = decided(asked, workspace)
-    mock.bodies.clear()
+def test_the_same_decision_again_asks_nobody(pair, workspace):
+    again, _curve = decided(pair.asked, workspace)
 
-    again, _curve = decided(asked, workspace)
-
-    assert len(mock.bodies) == 0
+    assert len(pair.mock.bodies) == 0
     assert {name: again[name] for name in ("best", "seed", "calls", "started_at")} == {
-        name: first[name] for name in ("best", "seed", "calls", "started_at")
+        name: pair.row[name] for name in ("best", "seed", "calls", "started_at")
     }
 
 
@@ -308,7 +320,8 @@ def test_strategies_are_decided_between_where_a_rule_grades(mock, workspace, tmp
     assert mock.stats()["requests"] == 3 * row["n_asked"]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.acceptance
+@pytest.mark.parametrize("seed", range(size(2, 5)))
 def test_a_model_that_is_half_a_point_better_is_found(tmp_path, seed):
     found = one_try(tmp_path, seed)
 

@@ -25,9 +25,12 @@ from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.passes import registry
 from shaberi_dagster.passes.base import Finding, Pass, PassConfig
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.result import STAGES
+from tests.commands import lake_of
 from tests.legacy.caches import baseline, ensemble, failed, response, result, write
 from tests.legacy.trees import LegacyTree, rows_of
+from tests.mock_endpoint import running_mock
 from tests.results_tree import SCHEMAS, assert_valid_tree, documents, problems
 from tests.runs import ask, own_engine, stored_run
 from tests.sizes import size
@@ -54,6 +57,22 @@ def evaluated(workspace, mock, **request):
     for stage in STAGES:
         materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
     return spec
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A run that is evaluated, and the lake that has it."""
+    own = Workspace(Settings.from_environment(lake_of(tmp_path_factory.mktemp("kept"))), environment={})
+    with own_engine({}), running_mock() as mock:
+        return evaluated(own, mock), own.settings.warehouse
+
+
+@pytest.fixture
+def spec(kept, workspace):
+    """A run on tengu with `judge-a` that is evaluated; its endpoint is gone."""
+    run, lake = kept
+    shutil.copytree(lake, workspace.settings.warehouse)
+    return run
 
 
 def exported(workspace, spec, root, **options):
@@ -148,8 +167,7 @@ def test_a_judge_with_a_prompt_variant_has_files_of_its_own_and_the_manifest_say
     ]
 
 
-def test_files_say_what_the_lake_says(workspace, mock, root):
-    spec = evaluated(workspace, mock)
+def test_files_say_what_the_lake_says(workspace, spec, root):
     folder = root / "mock-model" / "default"
 
     exported(workspace, spec, root)
@@ -216,8 +234,7 @@ def test_two_settings_of_one_pass_keep_their_scores_apart(workspace, mock, root)
     assert len(parts) == 3
 
 
-def test_what_has_not_changed_is_not_written_again(workspace, mock, root):
-    spec = evaluated(workspace, mock)
+def test_what_has_not_changed_is_not_written_again(workspace, spec, root):
     exported(workspace, spec, root)
     before = {path: path.stat().st_ino for path in root.rglob("*.json*")}
 
@@ -261,8 +278,7 @@ def test_files_of_parts_that_are_gone_go_and_files_of_others_stay(workspace, moc
     assert note.read_text() == "mine"
 
 
-def test_what_a_folder_that_is_a_link_has_beside_our_files_stays(workspace, mock, root, tmp_path):
-    spec = evaluated(workspace, mock)
+def test_what_a_folder_that_is_a_link_has_beside_our_files_stays(workspace, spec, root, tmp_path):
     exported(workspace, spec, root)
     folder = root / "mock-model" / "default" / "artifacts" / "shaberi"
     elsewhere = tmp_path / "elsewhere"
@@ -291,8 +307,7 @@ def test_a_file_in_place_of_a_folder_is_said_and_stays(workspace, mock, root, le
     assert (root / level).read_text() == "mine"
 
 
-def test_a_link_in_place_of_a_file_is_replaced_and_its_target_untouched(workspace, mock, root, tmp_path):
-    spec = evaluated(workspace, mock)
+def test_a_link_in_place_of_a_file_is_replaced_and_its_target_untouched(workspace, spec, root, tmp_path):
     exported(workspace, spec, root)
     target = tmp_path / "target"
     target.write_text("mine")
@@ -308,11 +323,11 @@ def test_a_link_in_place_of_a_file_is_replaced_and_its_target_untouched(workspac
     assert_valid_tree(root)
 
 
-def test_the_root_itself_may_be_a_link(workspace, mock, root, tmp_path):
+def test_the_root_itself_may_be_a_link(workspace, spec, root, tmp_path):
     (tmp_path / "disk").mkdir()
     root.symlink_to(tmp_path / "disk")
 
-    exported(workspace, evaluated(workspace, mock), root)
+    exported(workspace, spec, root)
 
     assert assert_valid_tree(tmp_path / "disk")["manifest"] == 1
 
@@ -434,9 +449,7 @@ def test_of_a_key_there_is_only_a_part_of_its_hash(workspace, mock, root):
     assert manifest_in(root / "mock-model" / "default")["model"]["api_key_sha256"] is None
 
 
-def test_tokens_are_those_of_the_calls_and_an_unknown_price_is_null(workspace, mock, root):
-    spec = evaluated(workspace, mock)
-
+def test_tokens_are_those_of_the_calls_and_an_unknown_price_is_null(workspace, spec, root):
     exported(workspace, spec, root)
 
     manifest = manifest_in(root / "mock-model" / "default")
@@ -453,8 +466,7 @@ def test_tokens_are_those_of_the_calls_and_an_unknown_price_is_null(workspace, m
     assert cost["first_price_date"] == str(calls["created_at"].min().date())
 
 
-def test_a_known_price_is_summed_per_stage(workspace, mock, root):
-    spec = evaluated(workspace, mock)
+def test_a_known_price_is_summed_per_stage(workspace, spec, root):
     calls = workspace.lake.read("calls").with_columns(cost_usd=pl.lit(0.25), price_source=pl.lit("a list"))
     workspace.lake.replace("calls", calls, {"run_id": spec.run_id})
 
@@ -484,8 +496,7 @@ def test_a_compact_export_has_pointers_in_place_of_long_texts(workspace, mock, r
     assert exported(workspace, spec, root).size == whole.size
 
 
-def test_a_judge_has_one_hash_in_all_files_though_rows_were_made_before_and_after_the_upgrade(workspace, mock, root):
-    spec = evaluated(workspace, mock)
+def test_a_judge_has_one_hash_in_all_files_though_rows_were_made_before_and_after_the_upgrade(workspace, spec, root):
     (today,) = workspace.lake.read("judgements")["judge_config_hash"].unique()
     for table in ("judgements", "metrics"):
         rows = workspace.lake.read(table).with_columns(judge_config_hash=pl.lit("former"))
@@ -543,9 +554,8 @@ def test_of_one_run_spread_and_margin_are_null(workspace, mock, root):
         assert row["sd"] is row["margin_of_error"] is row["confidence_interval"] is None
 
 
-def test_there_is_no_summary_of_runs_that_do_not_exist(workspace, mock, root):
-    evaluated(workspace, mock)
-
+@pytest.mark.usefixtures("spec")
+def test_there_is_no_summary_of_runs_that_do_not_exist(workspace, root):
     assert export_summary(workspace.lake, "mock-model", "nothing", root) is None
     assert not root.exists()
 
@@ -639,9 +649,8 @@ def test_questions_that_must_not_be_published_again_are_left_out(workspace, tmp_
 
 
 def test_an_interrupted_export_leaves_a_valid_manifest_and_the_next_one_completes_it(
-    workspace, mock, root, monkeypatch
+    workspace, spec, root, monkeypatch
 ):
-    spec = evaluated(workspace, mock)
     write_one, left = Folder.write, []
 
     def failing(folder, path, content):
@@ -706,16 +715,16 @@ def test_a_manifest_needs_no_text_of_the_run(workspace, mock, tmp_path, monkeypa
     assert not {(table, name) for table, name in asked if name in texts}
 
 
-@pytest.mark.parametrize("gone", ["manifest.json", "artifacts/shaberi/metrics.json", "../july.summary.json", "."])
-def test_results_that_are_gone_are_not_exported(workspace, mock, root, gone):
-    spec = evaluated(workspace, mock, tag="july-run1")
-    export_runs(workspace.lake, root)
-    assert is_exported(workspace.lake, spec.run_id, root)
-    victim = root / "mock-model" / "july-run1" / gone
+def test_results_that_are_gone_are_not_exported(workspace, mock, root):
+    spec = evaluated(workspace, mock, tag="july-run1", limit=1)
+    for gone in ("artifacts/shaberi/metrics.json", "../july.summary.json", ".", "manifest.json"):
+        export_runs(workspace.lake, root)
+        assert is_exported(workspace.lake, spec.run_id, root)
+        victim = root / "mock-model" / "july-run1" / gone
 
-    shutil.rmtree(victim) if victim.is_dir() else victim.unlink()
+        shutil.rmtree(victim) if victim.is_dir() else victim.unlink()
 
-    assert not is_exported(workspace.lake, spec.run_id, root)
+        assert not is_exported(workspace.lake, spec.run_id, root), gone
 
 
 def test_results_of_an_earlier_state_are_not_exported(workspace, mock, root):
@@ -727,8 +736,7 @@ def test_results_of_an_earlier_state_are_not_exported(workspace, mock, root):
 
 
 @pytest.mark.acceptance
-def test_writers_of_one_run_take_turns_and_readers_always_find_whole_files(workspace, mock, root):
-    spec = evaluated(workspace, mock)
+def test_writers_of_one_run_take_turns_and_readers_always_find_whole_files(workspace, spec, root):
     exported(workspace, spec, root)
     manifest = root / "mock-model" / "default" / "manifest.json"
     metrics = root / "mock-model" / "default" / "artifacts" / "shaberi" / "metrics.json"
@@ -766,8 +774,7 @@ def test_writers_of_one_run_take_turns_and_readers_always_find_whole_files(works
     assert_valid_tree(root)
 
 
-def test_what_a_killed_writer_left_is_cleared_away(workspace, mock, root):
-    spec = evaluated(workspace, mock)
+def test_what_a_killed_writer_left_is_cleared_away(workspace, spec, root):
     exported(workspace, spec, root)
     left = root / "mock-model" / "default" / "artifacts" / "shaberi" / ".0123.part"
     left.write_text("{")
@@ -777,8 +784,7 @@ def test_what_a_killed_writer_left_is_cleared_away(workspace, mock, root):
     assert not left.exists()
 
 
-def test_a_first_export_that_was_killed_before_its_manifest_is_taken_up(workspace, mock, root):
-    spec = evaluated(workspace, mock)
+def test_a_first_export_that_was_killed_before_its_manifest_is_taken_up(workspace, spec, root):
     (root / "mock-model" / "default").mkdir(parents=True)
     (root / "mock-model" / "default" / ".0123.part").write_text("{")
 
@@ -830,8 +836,7 @@ def _store_consensus(workspace, spec):
     workspace.lake.append("consensus", merged)
 
 
-def test_a_consensus_is_in_the_folder_of_its_strategy(workspace, mock, root):
-    spec = evaluated(workspace, mock)
+def test_a_consensus_is_in_the_folder_of_its_strategy(workspace, spec, root):
     _store_consensus(workspace, spec)
     judgements = workspace.lake.read("judgements").with_columns(strategy=pl.lit("elo"))
     workspace.lake.replace("judgements", judgements, {"run_id": spec.run_id})
