@@ -53,5 +53,5 @@ def as_format_1(lake: Lake) -> Lake:
     shutil.rmtree(lake.folder / LOCKS_FOLDER, ignore_errors=True)
     for name in (FORMAT_NAME, "catalog.duckdb"):
         (lake.folder / name).unlink(missing_ok=True)
-    lake._opened.clear()  # noqa: SLF001  (other tables are in their places now)
+    lake._opened.clear()
     return Lake(lake.folder)
