@@ -13,11 +13,13 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
-from tests.migrations import open_databases_once, read_migrations_once
+from tests.migrations import close_databases, open_databases_once, read_migrations_once
 
 COMMANDS = {
     "run-evals": "run_evals",
@@ -64,6 +66,8 @@ def main() -> None:
     modules = {name: importlib.import_module(f"shaberi_dagster.cli.{module}") for name, module in COMMANDS.items()}
     for module in _HEAVY:
         importlib.import_module(module)
+    _open_an_instance()
+    _make_the_blank_catalog()
     listening: list[socket.socket] = []
     while True:
         ready, _, _ = select.select([sys.stdin, *listening], [], [])
@@ -89,6 +93,33 @@ def main() -> None:
             if answer == 0:
                 _become(modules[request["command"]], request, _opened(request))
         print(json.dumps(answer), file=answers, flush=True)
+
+
+def _open_an_instance() -> None:
+    """The first one takes Dagster five times as long as any other; and its job is described once."""
+    from shaberi_dagster.defs.execution import open_instance  # noqa: PLC0415  (after the databases, as all of Dagster)
+    from shaberi_dagster.defs.jobs import Materialization  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as home:
+        open_instance(Path(home)).dispose()
+        close_databases()
+    Materialization("", []).job.get_job_snapshot_id()
+
+
+def _make_the_blank_catalog() -> None:
+    """The one that each catalog is made from, made by another process: a fork would lack the threads of DuckDB."""
+    from shaberi_dagster.lake import catalog  # noqa: PLC0415
+
+    make, definitions = catalog._blank_catalog, catalog._definitions()
+    with tempfile.TemporaryFile() as file:
+        if (pid := os.fork()) == 0:
+            file.write(make(definitions))
+            file.flush()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        file.seek(0)
+        made = file.read()
+    catalog._blank_catalog = lambda wanted: made if wanted == definitions else make(wanted)  # type: ignore[assignment]
 
 
 def _serve(connection: socket.socket, modules: dict[str, Any]) -> NoReturn:

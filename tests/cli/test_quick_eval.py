@@ -24,11 +24,14 @@ from shaberi_dagster.statistics.intervals import paired_proportions_interval, wi
 from shaberi_dagster.statistics.significance import mcnemar_exact
 from tests.commands import Finished, lake_of, run_anew
 from tests.mock_endpoint import MockEndpoint, running_mock
+from tests.stages_alone import stages_alone
 
 pytestmark = pytest.mark.integration
 
 MODEL = "org/model"
-SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schemas" / "quick-eval.schema.json"
+SCHEMA = jsonschema.Draft202012Validator(
+    json.loads((Path(__file__).resolve().parents[2] / "docs" / "schemas" / "quick-eval.schema.json").read_text("utf-8"))
+)
 N_QUESTIONS, SIZE = 4, 3
 CALLS = {"standard": 1, "majority": 2, "elo": 7, "council": 19, "plurality": 0}
 
@@ -92,7 +95,8 @@ def cache(mock: MockEndpoint, sums: Path, *more: str) -> Finished:
 
 
 def _invoked(app: Any, arguments: list[str]) -> Finished:
-    result = CliRunner().invoke(app, arguments, standalone_mode=False)
+    with stages_alone():
+        result = CliRunner().invoke(app, arguments, standalone_mode=False)
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Finished(result.return_value or 0, result.stdout, result.stderr)
@@ -105,7 +109,7 @@ def stages_called() -> Counter[str]:
 
 def document_of(finished: Finished) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(finished.out)
-    jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    SCHEMA.validate(document)
     return document
 
 

@@ -2,16 +2,16 @@
 
 import socket
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-import dagster as dg
 import pytest
 
 from shaberi_dagster.cli import quick_eval, run_evals, shaberi
-from shaberi_dagster.defs import execution
 from tests.kept_lake.endpoint import BASE_URL
 from tests.runs import own_engine
+from tests.stages_alone import stages_alone
 
 _APPS = {"run-evals": run_evals.app, "quick-eval": quick_eval.app, "shaberi": shaberi.app}
 _HOST = "kept-lake"
@@ -71,19 +71,17 @@ def run(command: Command, folder: Path, *, own_instance: bool = True) -> int:
     Args:
         command: The command.
         folder: Where the lake, its Dagster instance, the prompts and the questions are.
-        own_instance: Whether Dagster's instance is the one in the folder. One in memory takes half the time; it
-            decides nothing about what stands.
+        own_instance: Whether it is a Dagster run on the instance in the folder. Stages alone take half the time;
+            Dagster decides nothing about what stands.
 
     Returns:
         The command's exit code.
     """
     name, *arguments = (part.format(folder=folder) for part in command)
-    with pytest.MonkeyPatch.context() as patch, dg.DagsterInstance.ephemeral() as in_memory:
+    with pytest.MonkeyPatch.context() as patch, nullcontext() if own_instance else stages_alone():
         for variable, place in environment_of(folder).items():
             patch.setenv(variable, place)
         patch.setattr(socket, "gethostname", lambda: _HOST)
-        if not own_instance:
-            patch.setattr(execution, "open_instance", lambda _: in_memory)
         with own_engine({}):
             code = _APPS[name](arguments, standalone_mode=False)
     return code if isinstance(code, int) else 0

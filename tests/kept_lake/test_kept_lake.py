@@ -4,6 +4,7 @@
 they have, or lose what a killed process had paid for. The kept files are never made anew to please later code.
 """
 
+import shutil
 import socket
 import tarfile
 from collections import Counter
@@ -52,16 +53,16 @@ def _unpacked(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def pristine(tmp_path: Path) -> Path:
-    """The kept lake with its Dagster instance, prompts and questions, as it was made."""
-    return _unpacked(tmp_path / "kept")
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The kept lake with its Dagster instance, prompts and questions, as it was made. No test may change it."""
+    return _unpacked(tmp_path_factory.mktemp("pristine"))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same for all commands: each is about runs of its own."""
-    return _unpacked(tmp_path_factory.mktemp("kept"))
+def folder(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy for all commands: each is about runs of its own."""
+    return shutil.copytree(pristine, tmp_path_factory.mktemp("commands") / "kept")
 
 
 @pytest.fixture

@@ -1,0 +1,35 @@
+"""Commands in this process that make their stages without a Dagster run, which takes as long as all stages do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+import pytest
+
+from shaberi_dagster.defs import execution, jobs, partitions
+from shaberi_dagster.defs.jobs import Materialization
+from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
+from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.stages.result import STAGES
+
+
+@contextmanager
+def stages_alone() -> Iterator[None]:
+    """Within this context stages are made one after the other, as the assets of a run make them.
+
+    What a command makes by another job than that of a run, as imports, is on an instance in memory.
+    """
+    with pytest.MonkeyPatch.context() as patch, dg.DagsterInstance.ephemeral() as in_memory:
+        patch.setattr(execution, "open_instance", lambda _: in_memory)
+        patch.setattr(partitions, "add_partition", lambda *_: None)
+        patch.setattr(jobs, "run_in_process", _make)
+        yield
+
+
+def _make(wanted: Materialization, instance: dg.DagsterInstance) -> None:
+    del instance
+    again = {"judgements": wanted.reprocess, "pass_outputs": wanted.reexamine}
+    workspace = WorkspaceResource().workspace(options=wanted.options, spender=wanted.tags[COMMAND_TAG])
+    for stage in (one for one in STAGES if one in wanted.stages):
+        judges = wanted.judges if stage == "judgements" else ()
+        materialize(stage, wanted.run_id, wanted.benchmarks, workspace, judges, reprocess=again.get(stage, False))
