@@ -2,7 +2,8 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import duckdb
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from shaberi_dagster.benchmarks.registry import Benchmark
 
+R = TypeVar("R", bound=NamedTuple)
 BASELINE = "baseline"
 """The pipeline without passes."""
 POLICIES = {
@@ -36,6 +38,23 @@ def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> li
     result = run_query(catalog, statement(name), values)
     names = [column[0] for column in result.description or []]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+def fetch_as(kind: type[R], catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[R]:
+    """The same as named tuples, of very many rows in a fraction of the time.
+
+    Args:
+        kind: Its fields are columns of the statement, or have a default.
+        catalog: The public views.
+        name: Of the file.
+        values: Of the statement's parameters.
+    """
+    result = run_query(catalog, statement(name), values)
+    defaults = kind._field_defaults
+    given = [column[0] for column in result.description or []]
+    places = [*given, *defaults]
+    pick = itemgetter(*map(places.index, kind._fields))
+    return [kind._make(pick((*row, *defaults.values()))) for row in result.fetchall()]
 
 
 def fetch_frame(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> "pl.DataFrame":

@@ -1,9 +1,8 @@
 """The scores of runs, read from the lake with everything that says how far they hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 import duckdb
 
@@ -11,7 +10,15 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.names import check_known
 from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import BASELINE, POLICIES, benchmarks_in, check_choice, check_passes, fetch
+from shaberi_dagster.reports.reading import (
+    BASELINE,
+    POLICIES,
+    benchmarks_in,
+    check_choice,
+    check_passes,
+    fetch,
+    fetch_as,
+)
 from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.scores import (
     MOST_RUNS,
@@ -150,11 +157,10 @@ def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection)
 
 def _ranked(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> tuple[ScoreReport, SamplesByRow]:
     selection.check()
-    found = _read_rows(catalog, selection)
-    _check_names(catalog, selection, found)
-    if not found:
+    rows = _read_rows(catalog, selection)
+    _check_names(catalog, selection, rows)
+    if not rows:
         raise ConfigurationError(_nothing(catalog, selection))
-    rows = [ScoreRow(**row) for row in found]
     report = ScoreReport(
         policy=selection.null_policy,
         pipeline=selection.pipeline,
@@ -174,9 +180,7 @@ def _ranked(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> tu
     return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked), samples
 
 
-def _check_names(
-    catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, found: Sequence[Mapping[str, Any]]
-) -> None:
+def _check_names(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, rows: Sequence[ScoreRow]) -> None:
     """Refuse a name that found nothing because there is no such name, also beside others that found something."""
     asked = (
         ("model", selection.models, ("model",)),
@@ -186,21 +190,22 @@ def _check_names(
     for kind, names, columns in asked:
         if not names:
             continue
-        seen = {row.get(column) for row in found for column in columns}
+        seen = {getattr(row, column) for row in rows for column in columns}
         if missing := [name for name in names if name not in seen]:
             check_known(kind.partition(" ")[0], missing, known_names(catalog, kind))
 
 
-def _read_rows(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> list[dict[str, Any]]:
+def _read_rows(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> list[ScoreRow]:
     """From the roll-up, unless scores over other questions or of objects are asked for."""
     chosen = {**selection.of_runs, "judges": list(selection.judges) or None, "pipeline": selection.pipeline}
     if not selection.of_other_questions:
-        return fetch(catalog, "scores", **chosen, null_policy=selection.null_policy)
+        return fetch_as(ScoreRow, catalog, "scores", **chosen, null_policy=selection.null_policy)
     if selection.runs:
         raise ConfigurationError("--runs is over the runs' own question sets: leave it out, or the other choices")
     known = {row["question_set"] for row in fetch(catalog, "question_sets")}
     check_known("question set", selection.question_sets, known, where="--question-set")
-    return fetch(
+    return fetch_as(
+        ScoreRow,
         catalog,
         "scores_over",
         **chosen,

@@ -151,11 +151,6 @@ class _Entry:
         """Whether these cells have a score for each benchmark that it was asked."""
         return {cell[0] for cell in cells} == set(self.asked)
 
-    @property
-    def is_scored(self) -> bool:
-        """Whether all that it was asked has a score."""
-        return self.has_all(self.cells)
-
 
 def read_standings(
     catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], samples: SamplesByRow, over: str
@@ -174,8 +169,9 @@ def read_standings(
     rankings: list[tuple[frozenset[_Cell], list[_Entry]]] = []
     unscored: list[_Entry] = []
     for _, group in grouped(_entries(catalog, rows), lambda entry: entry.asked):
-        left = [entry for entry in group if entry.is_scored]
-        unscored += [entry for entry in group if not entry.is_scored]
+        left = []
+        for entry in group:
+            (left if entry.has_all(entry.cells) else unscored).append(entry)
         while left:
             cells = _most_comparable(left)
             rankings.append((cells, [entry for entry in left if entry.cells >= cells]))
@@ -242,7 +238,7 @@ def with_intervals_in(
 def _entries(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> list[_Entry]:
     # A run without a number is no part of the multi-run that was made under the same tag.
     tags = grouped(rows, lambda row: (row.model, row.base_tag or row.run_tag, row.run_number is None))
-    several = [row for _, own in tags for row in own if len({one.run_id for one in own}) > 1]
+    several = [row for _, own in tags if len({row.run_id for row in own}) > 1 for row in own]
     settings = (
         read_settings(
             catalog,
@@ -263,6 +259,10 @@ def _entries(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> li
     entries = []
     for (_, base_tag, _), own in tags:
         runs = grouped(own, lambda row: row.run_tag)
+        if len(runs) == 1:
+            ((tag, of_run),) = runs
+            entries.append(entry(tag, of_run, 1))
+            continue
         alike = sorted(grouped(runs, lambda run: _cells(run[1])), key=lambda one: len(one[0]) * len(one[1]))
         *_, (_, fullest) = alike
         run_ids = {tag: [of_run[0].run_id] for tag, of_run in fullest}

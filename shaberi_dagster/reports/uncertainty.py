@@ -120,7 +120,7 @@ def with_interval(row: ScoreRow, samples: SamplesByRow, over: str) -> ScoreRow:
     if narrow and wide and own.n_categories >= FEWEST_CATEGORIES:
         wider = (wide.interval.upper - wide.interval.lower) / (narrow.interval.upper - narrow.interval.lower)
     estimate = wide if over == "categories" else narrow
-    return replace(row, over_questions=estimate, n_categories=own.n_categories, over_categories=wider)
+    return row._replace(over_questions=estimate, n_categories=own.n_categories, over_categories=wider)
 
 
 def with_intervals_over_runs(
@@ -234,7 +234,7 @@ def with_leniency(
     for one in found.values():
         connected.setdefault(one["benchmark"], set()).add(tuple(one["connected_judges"]))
     leniency = {key: one["leniency"] for key, one in found.items()}
-    return [replace(row, leniency=leniency.get(_key(row))) for row in rows], connected
+    return [row._replace(leniency=leniency.get(_key(row))) for row in rows], connected
 
 
 def read_judge_means(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> list[JudgeMean]:
