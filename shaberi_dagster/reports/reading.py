@@ -89,11 +89,11 @@ Scales = Mapping[str, tuple[float, float]]
 """The ends of each benchmark's reported scale."""
 
 
-def reported_scales(catalog: duckdb.DuckDBPyConnection) -> Scales:
-    """Those of `benchmarks_in`."""
+def reported_scales(benchmarks: "Mapping[str, Benchmark]") -> Scales:
+    """Those of some benchmarks."""
     return {
         name: (one.scale_minimum * one.reported_multiplier, one.scale_maximum * one.reported_multiplier)
-        for name, one in benchmarks_in(catalog).items()
+        for name, one in benchmarks.items()
     }
 
 

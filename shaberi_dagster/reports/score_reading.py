@@ -18,6 +18,7 @@ from shaberi_dagster.reports.reading import (
     check_passes,
     fetch,
     fetch_as,
+    reported_scales,
 )
 from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.scores import (
@@ -122,12 +123,16 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
         judges = list(selection.judges) or None
         ledger = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
         replies = [Replies(**row) for row in ledger]
-    rankings = ranked.rankings
+    rankings, remarks = ranked.rankings, list(ranked.remarks)
+    if ranked.is_large:
+        intervals = "intervals of ranked lines only, no" if selection.has_sums else "no intervals,"
+        remarks.append(f"More than {MOST_RUNS} runs: {intervals} ties, leniency and agreement.")
     if ranked.is_large and selection.has_sums:
-        rankings = with_intervals_in(catalog, rankings, selection.question_sets)
+        rankings = with_intervals_in(catalog, rankings, selection.question_sets, reported_scales(ranked.benchmarks))
     report = replace(
         ranked,
         rankings=rankings,
+        remarks=remarks,
         tokens=read_cost(catalog, run_ids=run_ids).rows,
         ties=read_ties(ranked.rows, samples),
         unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
@@ -143,7 +148,7 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
 def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> ScoreReport:
     """The selected scores and who is best, without statistics over runs, judges, replies and tokens.
 
-    Of more than `MOST_RUNS` runs rankings have no intervals: `standings.with_intervals` reads those of some lines.
+    Of more than `MOST_RUNS` runs rankings have no intervals and ties: `standings.with_ties` reads those of some lines.
 
     Args:
         catalog: The public views, at the time that is selected.
@@ -170,10 +175,7 @@ def _ranked(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> tu
     )
     remarks = _remarks(selection) + version_remarks(rows)
     samples: SamplesByRow = {}
-    if report.is_large:
-        intervals = "intervals of ranked lines only, no" if selection.has_sums else "no intervals,"
-        remarks.append(f"More than {MOST_RUNS} runs: {intervals} ties, leniency and agreement.")
-    elif selection.object_scores == "none":
+    if not report.is_large and selection.object_scores == "none":
         samples = read_samples(catalog, rows, selection.question_sets)
         rows = [with_interval(row, samples, selection.over) for row in rows]
     rankings, not_ranked = read_standings(catalog, rows, samples, selection.over)
