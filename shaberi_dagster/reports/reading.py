@@ -13,6 +13,7 @@ from shaberi_dagster.lake.statements import statement
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
     from shaberi_dagster.benchmarks.registry import Benchmark
 
@@ -66,9 +67,14 @@ def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
     """The result of a statement as a frame."""
     import polars as pl  # noqa: PLC0415  (only for those who want it)
 
+    return pl.DataFrame(arrow_of(result))
+
+
+def arrow_of(result: duckdb.DuckDBPyConnection) -> "pa.Table":
+    """The result of a statement as an Arrow table."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that the rows are copied once more
-        return pl.DataFrame(result.to_arrow_table())
+        return result.to_arrow_table()
 
 
 def benchmarks_in(catalog: duckdb.DuckDBPyConnection) -> "Mapping[str, Benchmark]":

@@ -12,7 +12,7 @@ from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports import leaderboard, scores
 from shaberi_dagster.reports.leaderboard import read_leaderboard
-from shaberi_dagster.reports.score_reading import ScoreSelection, read_scores
+from shaberi_dagster.reports.score_reading import ScoreSelection, read_rankings, read_scores
 from shaberi_dagster.viewer.html import FileRequest, about_lake, write_html
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import PAGES, Source
@@ -134,3 +134,13 @@ def test_many_models_stand_on_several_pages_each_line_with_its_interval(catalog,
     assert [f'href="#page-{place}" data-key="{key}"' in file for place, key in ((1, "n"), (2, "n"), (0, "p"))] == [
         True
     ] * 3
+
+
+def test_over_the_sets_that_runs_were_asked_the_roll_up_says_their_scores(catalog, settings):
+    with catalog({("m", None, "elyza", "a"): [[9.0], [8.0], [7.0]]}):
+        pass
+    lake = Lake(settings.warehouse)
+    lake.append("metrics", lake.read("metrics").with_columns(model=pl.lit("n"), run_id=pl.lit("n@@t")))
+    with closing(open_catalog(settings.warehouse)) as own:
+        board = read_rankings(own, ScoreSelection(question_sets=["tengu@2"]))
+    assert [(row.model, row.score, row.n_scored) for row in board.rows] == [("m", 16.0, 3), ("n", 16.0, 3)]
