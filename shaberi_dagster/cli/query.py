@@ -13,9 +13,10 @@ from shaberi_dagster.errors import ConfigurationError, SqlError
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.lake.connections import within
 from shaberi_dagster.rendering.query_list import query_table
-from shaberi_dagster.rendering.rows import QueryRows, arrow_of, write_parquet, write_plan, write_rows
+from shaberi_dagster.rendering.rows import QueryRows, write_parquet, write_plan, write_rows
 from shaberi_dagster.rendering.terminal import draw
 from shaberi_dagster.reports.named_queries import find_query
+from shaberi_dagster.reports.reading import arrow_of
 from shaberi_dagster.settings import Settings
 
 FORMATS = ("table", "csv", "json", "parquet")

@@ -1,14 +1,12 @@
 """The rows of any statement: a table for people, CSV, JSON, or a Parquet file."""
 
 import csv
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any
 
-import duckdb
 import orjson
 from rich.console import Console
 
@@ -67,13 +65,6 @@ def write_rows(result: QueryRows, output_format: str, file: IO[str], *, vertical
 def write_plan(plan: str, file: IO[str]) -> None:
     """Write a plan of DuckDB as it draws it."""
     file.write(printable(plan, multiline=True) + "\n")
-
-
-def arrow_of(result: duckdb.DuckDBPyConnection) -> "pa.Table":
-    """The result of a statement with its types."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that the rows are copied once more
-        return result.to_arrow_table()
 
 
 def write_parquet(rows: "pa.Table", file: IO[bytes]) -> None:

@@ -99,7 +99,7 @@ def _standing(one: Standing) -> dict[str, Any]:
 
 
 def _row(row: ScoreRow) -> dict[str, Any]:
-    fields = {name: value for name, value in asdict(row).items() if name != "over_questions"}
+    fields = {name: value for name, value in row._asdict().items() if name != "over_questions"}
     return (
         fields | _questions_interval(row.over_questions) | {"adjusted_score": row.adjusted_score, "change": row.change}
     )

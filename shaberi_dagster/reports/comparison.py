@@ -183,7 +183,7 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
     _check_question_sets(catalog, request.question_sets)
     if request.judges:
         check_known("judge", request.judges, known_names(catalog, "judge"), where="--judge")
-    scales = reported_scales(catalog)
+    scales = reported_scales(benchmarks_in(catalog))
     scores = _paired_scores(catalog, a, b, request, benchmarks=benchmarks, scales=scales)
     sections = _sections(scores, request, scales)
     if not sections:

@@ -1,4 +1,4 @@
-"""The leaderboard page by page: who is best, with intervals for the lines that are shown."""
+"""The leaderboard page by page: who is best, with intervals and ties of the lines that are shown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +6,15 @@ from math import ceil
 
 import duckdb
 
+from shaberi_dagster.reports.reading import Scales, reported_scales
 from shaberi_dagster.reports.score_reading import ScoreSelection, read_rankings
 from shaberi_dagster.reports.scores import ScoreReport, grouped
-from shaberi_dagster.reports.standings import NotRanked, Ranking, Standing, with_intervals
+from shaberi_dagster.reports.standings import NotRanked, Ranking, Standing, with_ties
 
 LINES = 50
 """Of a page."""
+_Lines = tuple[Ranking, Sequence[tuple[int, Standing]]]
+"""A ranking, and the lines of it that are on a page, each with its rank."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Leaderboard:
     """
 
     report: ScoreReport
-    shown: Sequence[tuple[Ranking, Sequence[tuple[int, Standing]]]]
+    shown: Sequence[_Lines]
     not_ranked: Sequence[NotRanked]
     page: int
     n_pages: int
@@ -56,14 +59,28 @@ def read_leaderboard(
     ]
     n_pages = max(ceil(len(lines) / LINES), 1)
     own = lines[(page - 1) * LINES : page * LINES]
-    standings = [one for _, _, one in own]
-    if report.is_large and selection.has_sums:
-        standings = with_intervals(catalog, standings, selection.question_sets)
-    ranked = [(place, (rank, one)) for (place, rank, _), one in zip(own, standings, strict=True)]
+    shown: Sequence[_Lines] = [
+        (report.rankings[place], [(rank, one) for _, rank, one in group])
+        for place, group in grouped(own, lambda line: line[0])
+    ]
+    if report.is_large:
+        shown = _completed(catalog, shown, selection, reported_scales(report.benchmarks))
     return Leaderboard(
         report,
-        [(report.rankings[place], [line for _, line in group]) for place, group in grouped(ranked, lambda one: one[0])],
+        shown,
         [one for one in report.not_ranked if name.casefold() in one.model.casefold()] if page == n_pages else [],
         page,
         n_pages,
     )
+
+
+def _completed(
+    catalog: duckdb.DuckDBPyConnection, shown: Sequence[_Lines], selection: ScoreSelection, scales: Scales
+) -> list[_Lines]:
+    """The lines of a page of very many runs, with their intervals and how they are beside the best of their ranking."""
+    chosen = [(ranking, [one for _, one in lines]) for ranking, lines in shown]
+    done = with_ties(catalog, chosen, selection.question_sets, scales)
+    return [
+        (ranking, [(rank, one) for (rank, _), one in zip(lines, own, strict=True)])
+        for (ranking, lines), own in zip(shown, done, strict=True)
+    ]

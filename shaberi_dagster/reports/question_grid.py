@@ -8,7 +8,7 @@ import duckdb
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.reports.comparison import Side, find_side, read_runs
-from shaberi_dagster.reports.reading import BASELINE, check_choice, fetch, reported_scales
+from shaberi_dagster.reports.reading import BASELINE, benchmarks_in, check_choice, fetch, reported_scales
 
 MOST_SIDES = 5
 SORTS = ("difference", "disagreement", "position")
@@ -162,7 +162,7 @@ def read_rows(
         run_ids=[run_id for side in sides for run_id in side.run_ids],
         scales=[
             {"benchmark": name, "minimum": least, "maximum": most}
-            for name, (least, most) in reported_scales(catalog).items()
+            for name, (least, most) in reported_scales(benchmarks_in(catalog)).items()
         ],
         order=list(ALL_BENCHMARKS),
         judges=list(request.judges) or None,

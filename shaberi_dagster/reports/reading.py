@@ -2,7 +2,8 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import duckdb
 
@@ -12,9 +13,11 @@ from shaberi_dagster.lake.statements import statement
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
     from shaberi_dagster.benchmarks.registry import Benchmark
 
+R = TypeVar("R", bound=NamedTuple)
 BASELINE = "baseline"
 """The pipeline without passes."""
 POLICIES = {
@@ -38,6 +41,23 @@ def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> li
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
+def fetch_as(kind: type[R], catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[R]:
+    """The same as named tuples, of very many rows in a fraction of the time.
+
+    Args:
+        kind: Its fields are columns of the statement, or have a default.
+        catalog: The public views.
+        name: Of the file.
+        values: Of the statement's parameters.
+    """
+    result = run_query(catalog, statement(name), values)
+    defaults = kind._field_defaults
+    given = [column[0] for column in result.description or []]
+    places = [*given, *defaults]
+    pick = itemgetter(*map(places.index, kind._fields))
+    return [kind._make(pick((*row, *defaults.values()))) for row in result.fetchall()]
+
+
 def fetch_frame(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> "pl.DataFrame":
     """The same as a frame."""
     return frame_of(run_query(catalog, statement(name), values))
@@ -47,9 +67,14 @@ def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
     """The result of a statement as a frame."""
     import polars as pl  # noqa: PLC0415  (only for those who want it)
 
+    return pl.DataFrame(arrow_of(result))
+
+
+def arrow_of(result: duckdb.DuckDBPyConnection) -> "pa.Table":
+    """The result of a statement as an Arrow table."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that the rows are copied once more
-        return pl.DataFrame(result.to_arrow_table())
+        return result.to_arrow_table()
 
 
 def benchmarks_in(catalog: duckdb.DuckDBPyConnection) -> "Mapping[str, Benchmark]":
@@ -70,11 +95,11 @@ Scales = Mapping[str, tuple[float, float]]
 """The ends of each benchmark's reported scale."""
 
 
-def reported_scales(catalog: duckdb.DuckDBPyConnection) -> Scales:
-    """Those of `benchmarks_in`."""
+def reported_scales(benchmarks: "Mapping[str, Benchmark]") -> Scales:
+    """Those of some benchmarks."""
     return {
         name: (one.scale_minimum * one.reported_multiplier, one.scale_maximum * one.reported_multiplier)
-        for name, one in benchmarks_in(catalog).items()
+        for name, one in benchmarks.items()
     }
 
 

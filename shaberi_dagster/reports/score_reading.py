@@ -1,9 +1,8 @@
 """The scores of runs, read from the lake with everything that says how far they hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 import duckdb
 
@@ -11,7 +10,16 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.names import check_known
 from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import BASELINE, POLICIES, benchmarks_in, check_choice, check_passes, fetch
+from shaberi_dagster.reports.reading import (
+    BASELINE,
+    POLICIES,
+    benchmarks_in,
+    check_choice,
+    check_passes,
+    fetch,
+    fetch_as,
+    reported_scales,
+)
 from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.scores import (
     MOST_RUNS,
@@ -115,12 +123,16 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
         judges = list(selection.judges) or None
         ledger = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
         replies = [Replies(**row) for row in ledger]
-    rankings = ranked.rankings
+    rankings, remarks = ranked.rankings, list(ranked.remarks)
+    if ranked.is_large:
+        intervals = "intervals of ranked lines only, no" if selection.has_sums else "no intervals,"
+        remarks.append(f"More than {MOST_RUNS} runs: {intervals} ties, leniency and agreement.")
     if ranked.is_large and selection.has_sums:
-        rankings = with_intervals_in(catalog, rankings, selection.question_sets)
+        rankings = with_intervals_in(catalog, rankings, selection.question_sets, reported_scales(ranked.benchmarks))
     report = replace(
         ranked,
         rankings=rankings,
+        remarks=remarks,
         tokens=read_cost(catalog, run_ids=run_ids).rows,
         ties=read_ties(ranked.rows, samples),
         unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
@@ -136,7 +148,7 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
 def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> ScoreReport:
     """The selected scores and who is best, without statistics over runs, judges, replies and tokens.
 
-    Of more than `MOST_RUNS` runs rankings have no intervals: `standings.with_intervals` reads those of some lines.
+    Of more than `MOST_RUNS` runs rankings have no intervals and ties: `standings.with_ties` reads those of some lines.
 
     Args:
         catalog: The public views, at the time that is selected.
@@ -150,11 +162,10 @@ def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection)
 
 def _ranked(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> tuple[ScoreReport, SamplesByRow]:
     selection.check()
-    found = _read_rows(catalog, selection)
-    _check_names(catalog, selection, found)
-    if not found:
+    rows = _read_rows(catalog, selection)
+    _check_names(catalog, selection, rows)
+    if not rows:
         raise ConfigurationError(_nothing(catalog, selection))
-    rows = [ScoreRow(**row) for row in found]
     report = ScoreReport(
         policy=selection.null_policy,
         pipeline=selection.pipeline,
@@ -164,19 +175,14 @@ def _ranked(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> tu
     )
     remarks = _remarks(selection) + version_remarks(rows)
     samples: SamplesByRow = {}
-    if report.is_large:
-        intervals = "intervals of ranked lines only, no" if selection.has_sums else "no intervals,"
-        remarks.append(f"More than {MOST_RUNS} runs: {intervals} ties, leniency and agreement.")
-    elif selection.object_scores == "none":
+    if not report.is_large and selection.object_scores == "none":
         samples = read_samples(catalog, rows, selection.question_sets)
         rows = [with_interval(row, samples, selection.over) for row in rows]
     rankings, not_ranked = read_standings(catalog, rows, samples, selection.over)
     return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked), samples
 
 
-def _check_names(
-    catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, found: Sequence[Mapping[str, Any]]
-) -> None:
+def _check_names(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, rows: Sequence[ScoreRow]) -> None:
     """Refuse a name that found nothing because there is no such name, also beside others that found something."""
     asked = (
         ("model", selection.models, ("model",)),
@@ -186,21 +192,22 @@ def _check_names(
     for kind, names, columns in asked:
         if not names:
             continue
-        seen = {row.get(column) for row in found for column in columns}
+        seen = {getattr(row, column) for row in rows for column in columns}
         if missing := [name for name in names if name not in seen]:
             check_known(kind.partition(" ")[0], missing, known_names(catalog, kind))
 
 
-def _read_rows(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> list[dict[str, Any]]:
+def _read_rows(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> list[ScoreRow]:
     """From the roll-up, unless scores over other questions or of objects are asked for."""
     chosen = {**selection.of_runs, "judges": list(selection.judges) or None, "pipeline": selection.pipeline}
     if not selection.of_other_questions:
-        return fetch(catalog, "scores", **chosen, null_policy=selection.null_policy)
+        return fetch_as(ScoreRow, catalog, "scores", **chosen, null_policy=selection.null_policy)
     if selection.runs:
         raise ConfigurationError("--runs is over the runs' own question sets: leave it out, or the other choices")
     known = {row["question_set"] for row in fetch(catalog, "question_sets")}
     check_known("question set", selection.question_sets, known, where="--question-set")
-    return fetch(
+    return fetch_as(
+        ScoreRow,
         catalog,
         "scores_over",
         **chosen,

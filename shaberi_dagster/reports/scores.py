@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeGuard, TypeVar
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
 from shaberi_dagster.statistics.intervals import Estimate, mean_of_estimates
@@ -27,8 +27,7 @@ MOST_RUNS = 200
 """With more runs there are no intervals of each run, ties, leniencies and agreements, which would take seconds."""
 
 
-@dataclass(frozen=True)
-class ScoreRow:
+class ScoreRow(NamedTuple):
     """The score of one run on one benchmark by one judge.
 
     Attributes:
@@ -485,7 +484,7 @@ class ScoreReport:
         import polars as pl  # noqa: PLC0415  (only for those who want it)
 
         rows = [
-            {name: value for name, value in vars(row).items() if name != "over_questions"}
+            {name: value for name, value in row._asdict().items() if name != "over_questions"}
             | {"lower": one and one.interval.lower, "upper": one and one.interval.upper}
             for row in self.rows
             for one in [row.over_questions]

@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, islice
+from itertools import combinations, islice, repeat
 from statistics import fmean
+from typing import NamedTuple
 
 import duckdb
 
-from shaberi_dagster.reports.reading import fetch, reported_scales
+from shaberi_dagster.reports.reading import Scales, fetch_as
 from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.scores import ScoreRow, Tie, benchmark_order, grouped, is_number
-from shaberi_dagster.reports.uncertainty import SamplesByRow, ties_among
+from shaberi_dagster.reports.uncertainty import QuestionScores, SamplesByRow, ties_among, ties_between
 from shaberi_dagster.statistics.intervals import (
     ClusterSums,
     Estimate,
@@ -151,11 +152,6 @@ class _Entry:
         """Whether these cells have a score for each benchmark that it was asked."""
         return {cell[0] for cell in cells} == set(self.asked)
 
-    @property
-    def is_scored(self) -> bool:
-        """Whether all that it was asked has a score."""
-        return self.has_all(self.cells)
-
 
 def read_standings(
     catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], samples: SamplesByRow, over: str
@@ -174,8 +170,9 @@ def read_standings(
     rankings: list[tuple[frozenset[_Cell], list[_Entry]]] = []
     unscored: list[_Entry] = []
     for _, group in grouped(_entries(catalog, rows), lambda entry: entry.asked):
-        left = [entry for entry in group if entry.is_scored]
-        unscored += [entry for entry in group if not entry.is_scored]
+        left: list[_Entry] = []
+        for entry in group:
+            (left if entry.has_all(entry.cells) else unscored).append(entry)
         while left:
             cells = _most_comparable(left)
             rankings.append((cells, [entry for entry in left if entry.cells >= cells]))
@@ -193,7 +190,7 @@ def read_standings(
 
 
 def with_intervals(
-    catalog: duckdb.DuckDBPyConnection, standings: Sequence[Standing], question_sets: Sequence[str]
+    catalog: duckdb.DuckDBPyConnection, standings: Sequence[Standing], question_sets: Sequence[str], scales: Scales
 ) -> list[Standing]:
     """Standings with their intervals over questions, of sums that SQL makes: of very many runs the quick way.
 
@@ -203,13 +200,86 @@ def with_intervals(
         catalog: Where to read.
         standings: Of one pipeline and null policy.
         question_sets: Of these sets' benchmarks only their questions.
+        scales: Of the benchmarks.
     """
+    found = _read_sums(catalog, standings, question_sets, scales)
+    return list(map(_with_interval, standings, found, repeat(scales)))
+
+
+def with_ties(
+    catalog: duckdb.DuckDBPyConnection,
+    chosen: Sequence[tuple[Ranking, Sequence[Standing]]],
+    question_sets: Sequence[str],
+    scales: Scales,
+) -> list[list[Standing]]:
+    """Some lines of rankings with their intervals, and how they are beside the best of their ranking.
+
+    Differences are adjusted over all pairs of the best and these lines.
+
+    Args:
+        catalog: Where to read.
+        chosen: The lines of each ranking, in its order.
+        question_sets: Of these sets' benchmarks only their questions.
+        scales: Of the benchmarks.
+    """
+    compared = [
+        [ranking.standings[0], *(one for one in lines if one is not ranking.standings[0])] for ranking, lines in chosen
+    ]
+    flat = [one for lines in compared for one in lines]
+    found = iter(_read_sums(catalog, flat, question_sets, scales, with_questions=True))
+    done = []
+    for (_, lines), standings in zip(chosen, compared, strict=True):
+        own = list(islice(found, len(standings)))
+        scores = [[QuestionScores(one.benchmark, one.questions, one.scores) for one in of.values()] for of in own]
+        ties = ties_between(range(len(own)), scores) if len(own) > 1 else {}
+        estimated = map(_with_interval, standings, own, repeat(scales))
+        done.append([replace(one, tie=ties.get(place)) for place, one in enumerate(estimated)][-len(lines) :])
+    return done
+
+
+def with_intervals_in(
+    catalog: duckdb.DuckDBPyConnection, rankings: Sequence[Ranking], question_sets: Sequence[str], scales: Scales
+) -> list[Ranking]:
+    """Rankings of very many runs, with the intervals of all their lines."""
+    standings = [one for ranking in rankings for one in ranking.standings]
+    lines = iter(with_intervals(catalog, standings, question_sets, scales))
+    return [replace(ranking, standings=tuple(islice(lines, len(ranking.standings)))) for ranking in rankings]
+
+
+class _Sums(NamedTuple):
+    """A row of `sql/reports/standing_sums.sql`."""
+
+    line: int
+    benchmark: str
+    mean: float
+    n_values: int
+    n_clusters: int
+    squares: float
+    least: float
+    most: float
+    questions: Sequence[int]
+    scores: Sequence[float]
+
+    def estimate(self, scales: Scales) -> Estimate | None:
+        sums = ClusterSums(self.mean, self.n_values, self.n_clusters, self.squares, self.least, self.most)
+        return interval_of_sums(sums, scales.get(self.benchmark))
+
+
+def _read_sums(
+    catalog: duckdb.DuckDBPyConnection,
+    standings: Sequence[Standing],
+    question_sets: Sequence[str],
+    scales: Scales,
+    *,
+    with_questions: bool = False,
+) -> list[dict[str, _Sums]]:
+    """By benchmark, for each standing."""
     cells = [(line, row) for line, one in enumerate(standings) for row in one.rows]
     if not cells:
         return []
-    scales = reported_scales(catalog)
     columns = {"run_ids": "run_id", "judges": "judge", "benchmarks": "benchmark", "n_planned": "n_planned"}
-    found = fetch(
+    found = fetch_as(
+        _Sums,
         catalog,
         "standing_sums",
         lines=[line for line, _ in cells],
@@ -218,22 +288,15 @@ def with_intervals(
         pipeline=cells[0][1].pipeline,
         null_policy=cells[0][1].null_policy,
         question_sets=list(question_sets),
+        with_questions=with_questions,
     )
-    sums = {
-        (row.pop("line"), benchmark): interval_of_sums(ClusterSums(**row), scales.get(benchmark))
-        for row in found
-        for benchmark in [row.pop("benchmark")]
-    }
-    of_lines = [[sums.get((line, name)) for name in _benchmarks(one.rows)] for line, one in enumerate(standings)]
-    return [replace(one, over_questions=_mean_of(own)) for one, own in zip(standings, of_lines, strict=True)]
+    by_line = dict(grouped(found, lambda sums: sums.line))
+    return [{sums.benchmark: sums for sums in by_line.get(line, [])} for line in range(len(standings))]
 
 
-def with_intervals_in(
-    catalog: duckdb.DuckDBPyConnection, rankings: Sequence[Ranking], question_sets: Sequence[str]
-) -> list[Ranking]:
-    """Rankings of very many runs, with the intervals of all their lines."""
-    lines = iter(with_intervals(catalog, [one for ranking in rankings for one in ranking.standings], question_sets))
-    return [replace(ranking, standings=tuple(islice(lines, len(ranking.standings)))) for ranking in rankings]
+def _with_interval(one: Standing, found: Mapping[str, _Sums], scales: Scales) -> Standing:
+    estimates = [found[name].estimate(scales) if name in found else None for name in _benchmarks(one.rows)]
+    return replace(one, over_questions=_mean_of(estimates))
 
 
 # --- which runs are one entry ----------------------------------------------------------------------------------------
@@ -242,7 +305,7 @@ def with_intervals_in(
 def _entries(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> list[_Entry]:
     # A run without a number is no part of the multi-run that was made under the same tag.
     tags = grouped(rows, lambda row: (row.model, row.base_tag or row.run_tag, row.run_number is None))
-    several = [row for _, own in tags for row in own if len({one.run_id for one in own}) > 1]
+    several = [row for _, own in tags if len({row.run_id for row in own}) > 1 for row in own]
     settings = (
         read_settings(
             catalog,
@@ -263,6 +326,10 @@ def _entries(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> li
     entries = []
     for (_, base_tag, _), own in tags:
         runs = grouped(own, lambda row: row.run_tag)
+        if len(runs) == 1:
+            ((tag, of_run),) = runs
+            entries.append(entry(tag, of_run, 1))
+            continue
         alike = sorted(grouped(runs, lambda run: _cells(run[1])), key=lambda one: len(one[0]) * len(one[1]))
         *_, (_, fullest) = alike
         run_ids = {tag: [of_run[0].run_id] for tag, of_run in fullest}

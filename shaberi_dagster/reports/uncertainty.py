@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import duckdb
 
-from shaberi_dagster.reports.reading import fetch, reported_scales
+from shaberi_dagster.reports.reading import benchmarks_in, fetch, reported_scales
 from shaberi_dagster.reports.scores import (
     OVERALL,
     JudgeMean,
@@ -82,7 +82,7 @@ def read_samples(
     )
     by_row = {(one["run_id"], one["judge"], one["benchmark"]): one for one in found}
     keys = {_key(row): row for row in rows if is_number(row.score)}
-    scales = reported_scales(catalog)
+    scales = reported_scales(benchmarks_in(catalog))
     samples = {key: _counted(row, by_row[key], scales.get(row.benchmark)) for key, row in keys.items() if key in by_row}
     return {key: own for key, own in samples.items() if own.scores}
 
@@ -120,7 +120,7 @@ def with_interval(row: ScoreRow, samples: SamplesByRow, over: str) -> ScoreRow:
     if narrow and wide and own.n_categories >= FEWEST_CATEGORIES:
         wider = (wide.interval.upper - wide.interval.lower) / (narrow.interval.upper - narrow.interval.lower)
     estimate = wide if over == "categories" else narrow
-    return replace(row, over_questions=estimate, n_categories=own.n_categories, over_categories=wider)
+    return row._replace(over_questions=estimate, n_categories=own.n_categories, over_categories=wider)
 
 
 def with_intervals_over_runs(
@@ -175,6 +175,14 @@ def _version(row: ScoreRow) -> tuple[str, str | None, str | None]:
     return row.asked, row.judge_prompt_hash, row.pipeline_hash
 
 
+class QuestionScores(NamedTuple):
+    """Scores of a benchmark, each with its question, as a number."""
+
+    benchmark: str
+    questions: Sequence[int]
+    scores: Sequence[float]
+
+
 def ties_among(keys: Sequence[K], runs: Sequence[Sequence[ScoreRow]], samples: SamplesByRow) -> dict[K, Tie]:
     """Which of some that compare are not shown to differ from the best; none when there is nothing to compare.
 
@@ -183,6 +191,18 @@ def ties_among(keys: Sequence[K], runs: Sequence[Sequence[ScoreRow]], samples: S
         runs: The rows of each; of several runs or judges the mean of a question's scores counts.
         samples: The single scores of all rows.
     """
+    own = ([(row.benchmark, samples[_key(row)]) for row in rows if _key(row) in samples] for rows in runs)
+    given = [[QuestionScores(name, one.questions, one.scores) for name, one in found] for found in own]
+    return ties_between(keys, given)
+
+
+def ties_between(keys: Sequence[K], runs: Sequence[Sequence[QuestionScores]]) -> dict[K, Tie]:
+    """The same of scores that are at hand.
+
+    Args:
+        keys: What to call each.
+        runs: The scores of each; of several of a question the mean counts.
+    """
     import numpy as np  # noqa: PLC0415  (costs start-up time that single runs need not pay)
 
     from shaberi_dagster.statistics.ties import tied_groups  # noqa: PLC0415
@@ -190,26 +210,25 @@ def ties_among(keys: Sequence[K], runs: Sequence[Sequence[ScoreRow]], samples: S
     columns: dict[tuple[str, int], int] = {}
     places: list[tuple[int, int]] = []
     scores: list[float] = []
-    for index, rows in enumerate(runs):
-        for row in rows:
-            own = samples.get(_key(row), ScoreSamples((), (), (), None))
-            places += [(index, columns.setdefault((row.benchmark, one), len(columns))) for one in own.questions]
-            scores += own.scores
+    for index, own in enumerate(runs):
+        for benchmark, questions, found in own:
+            places += [(index, columns.setdefault((benchmark, one), len(columns))) for one in questions]
+            scores += found
     sums, counts = np.zeros((2, len(runs), len(columns)))
     where = tuple(np.transpose(places))
     np.add.at(sums, where, scores)
     np.add.at(counts, where, 1)
     table = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    found = tied_groups(table, [benchmark for benchmark, _ in columns])
-    best = found.groups[0][0]
+    tied = tied_groups(table, [benchmark for benchmark, _ in columns])
+    best = tied.groups[0][0]
     ties: dict[K, Tie] = {}
     for index, key in enumerate(keys):
-        p = float(found.adjusted_p_values[best, index])
+        p = float(tied.adjusted_p_values[best, index])
         if index == best:
             ties[key] = Tie("best", len(keys), int(counts[best].astype(bool).sum()), None)
         elif not np.isnan(p):
-            state: Literal["tied", "below"] = "tied" if found.tied_with_best[index] else "below"
-            ties[key] = Tie(state, len(keys), int(found.n_common[best, index]), p)
+            state: Literal["tied", "below"] = "tied" if tied.tied_with_best[index] else "below"
+            ties[key] = Tie(state, len(keys), int(tied.n_common[best, index]), p)
     return ties if len(ties) > 1 else {}
 
 
@@ -234,7 +253,7 @@ def with_leniency(
     for one in found.values():
         connected.setdefault(one["benchmark"], set()).add(tuple(one["connected_judges"]))
     leniency = {key: one["leniency"] for key, one in found.items()}
-    return [replace(row, leniency=leniency.get(_key(row))) for row in rows], connected
+    return [row._replace(leniency=leniency.get(_key(row))) for row in rows], connected
 
 
 def read_judge_means(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> list[JudgeMean]:

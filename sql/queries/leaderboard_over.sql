@@ -5,11 +5,9 @@
 -- $policy = legacy
 -- $object_scores = none
 with own as (
-    select distinct
-        run_id, model, run_tag, base_tag, run_number, benchmark, question_set as own_set, judge, strategy, pipeline,
-        judge_config_hash, n_planned as own_planned, scale_minimum, reported_multiplier
+    select * exclude (question_set), question_set as own_set
     from current_metrics
-    where null_policy = 'legacy'
+    where null_policy = $policy
 ),
 asked as (
     select benchmark, question_set, question_id
@@ -41,6 +39,20 @@ targets as (
     from own
     where benchmark not in (select benchmark from asked)
 ),
+-- What the roll-up has need not be counted.
+rolled_up as (
+    from targets
+    where question_set = own_set
+      and $object_scores = 'none'
+),
+to_count as materialized (
+    select
+        row_number() over () as target, * exclude (score, sd_questions, n_planned, n_scored, n_failed, n_excluded, n_out_of_scale),
+        n_planned as own_planned
+    from targets
+    where question_set <> own_set
+       or $object_scores <> 'none'
+),
 recovered as (
     select run_id, benchmark, judge, question_id, sample_index, answer_hash, recovered_score
     from lake.judgements
@@ -50,16 +62,16 @@ recovered as (
 ),
 counted as (
     select
-        targets.*, scores.question_id, scores.status,
+        target, scores.question_id, scores.status,
         coalesce(scores.score, recovered_score) as given,
         case when $policy = 'zero' then coalesce(given, scale_minimum) else given end as counted_score
-    from targets
+    from to_count
     join lake.scores
-        on scores.run_id = targets.run_id
-       and scores.benchmark = targets.benchmark
-       and scores.judge = targets.judge
-       and scores.pipeline = targets.pipeline
-       and scores.strategy is not distinct from targets.strategy
+        on scores.run_id = to_count.run_id
+       and scores.benchmark = to_count.benchmark
+       and scores.judge = to_count.judge
+       and scores.pipeline = to_count.pipeline
+       and scores.strategy is not distinct from to_count.strategy
     left join recovered
         on recovered.run_id = scores.run_id
        and recovered.benchmark = scores.benchmark
@@ -67,12 +79,12 @@ counted as (
        and recovered.question_id = scores.question_id
        and recovered.sample_index = scores.sample_index
        and recovered.answer_hash is not distinct from scores.answer_hash
-    where targets.size is null
-       or (targets.benchmark, targets.question_set, scores.question_id) in (from asked)
+    where to_count.size is null
+       or (to_count.benchmark, to_count.question_set, scores.question_id) in (from asked)
 ),
 by_question as (
     select
-        * exclude (status, given, counted_score),
+        target, question_id,
         avg(counted_score) as question_mean,
         sum(counted_score) as total,
         count(counted_score) as n_counted,
@@ -82,12 +94,12 @@ by_question as (
     from counted
     group by all
 ),
-by_run as (
+by_target as (
     select
-        * exclude (question_id, question_mean, total, n_counted, n_rows, n_scored, n_excluded),
-        sum(total) as total,
+        target,
+        sum(total order by question_id) as total,
         sum(n_counted) as n_counted,
-        stddev_samp(question_mean) as sd,
+        stddev_samp(question_mean order by question_id) as sd,
         sum(n_rows)::bigint as n_rows,
         sum(n_scored)::bigint as n_scored,
         sum(n_excluded)::bigint as n_excluded
@@ -103,16 +115,25 @@ planned as (
             when own_planned >= own_size then own_planned - (own_size - size) * (own_planned // own_size)
             else n_rows
         end as n_planned
-    from by_run
+    from by_target
+    join to_count using (target)
+),
+counted_anew as (
+    select
+        model, run_tag, judge, benchmark, question_set, pipeline, strategy,
+        case
+            when $policy = 'zero' then (total + (n_planned - n_rows) * scale_minimum) / n_planned
+            when $policy = 'legacy' or n_scored = n_planned then total / n_counted
+        end * reported_multiplier as score,
+        case when $policy <> 'strict' or n_scored = n_planned then sd * reported_multiplier end as sd_questions,
+        n_planned, n_scored, n_planned - n_scored - n_excluded as n_failed, n_excluded,
+        $policy as null_policy, run_id, base_tag, run_number
+    from planned
 )
+from counted_anew
+union all
 select
     model, run_tag, judge, benchmark, question_set, pipeline, strategy,
-    case
-        when $policy = 'zero' then (total + (n_planned - n_rows) * scale_minimum) / n_planned
-        when $policy = 'legacy' or n_scored = n_planned then total / n_counted
-    end * reported_multiplier as score,
-    case when $policy <> 'strict' or n_scored = n_planned then sd * reported_multiplier end as sd_questions,
-    n_planned, n_scored, n_planned - n_scored - n_excluded as n_failed, n_excluded,
-    $policy as null_policy, run_id, base_tag, run_number
-from planned
+    score, sd_questions, n_planned, n_scored, n_failed, n_excluded, null_policy, run_id, base_tag, run_number
+from rolled_up
 order by benchmark, judge, score desc nulls last, model, run_tag;

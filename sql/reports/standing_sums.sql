@@ -1,5 +1,6 @@
 -- What intervals need of the single scores of some lines of rankings (runs and judges put together): for each line and
 -- benchmark the mean of all scores, and the sum over questions of the square of the sum of its deviations from it.
+-- With $with_questions also what ties need: the questions, each as a number, and the mean of the scores of each.
 with cells as (
     select
         unnest($lines) as line, unnest($run_ids) as run_id, unnest($judges) as judge, unnest($benchmarks) as benchmark,
@@ -41,10 +42,21 @@ means as (
     select line, benchmark, sum(total order by question) / sum(n) as mean
     from by_question
     group by all
+),
+lists as (
+    select
+        line, benchmark,
+        list(hash(question) order by question) as questions,
+        list(total / n order by question) as scores
+    from by_question
+    where $with_questions
+    group by all
 )
 select
     line, benchmark, mean, sum(n)::bigint as n_values, count(*) as n_clusters,
-    sum((total - n * mean) ** 2 order by question) as squares, min(least) as least, max(most) as most
+    sum((total - n * mean) ** 2 order by question) as squares, min(least) as least, max(most) as most,
+    any_value(questions) as questions, any_value(scores) as scores
 from by_question
 join means using (line, benchmark)
+left join lists using (line, benchmark)
 group by all

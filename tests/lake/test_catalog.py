@@ -34,6 +34,8 @@ _MACROS = {
     "cost_at": "cost_at(null)",
     "run_statistics_of": "run_statistics_of(3)",
     "multi_judge_leaderboard_of": "multi_judge_leaderboard_of(['m'], tags := ['t'], policy := 'strict')",
+    "judge_agreement_of": "judge_agreement_of('score_patterns')",
+    "judge_leniency_of": "judge_leniency_of('score_patterns')",
 }
 _TYPES = {
     pl.String(): "VARCHAR",

@@ -418,7 +418,7 @@ def test_json_is_one_document_with_the_rows_as_they_are():
         *("judge_means", "judge_pairs", "unfinished", "tokens", "remarks", "over", "replies"),
         *("rankings", "not_ranked"),
     ]
-    fields = row(model=HOSTILE).__dict__
+    fields = row(model=HOSTILE)._asdict()
     assert {name: document["rows"][0][name] for name in fields if name != "over_questions"} == {
         name: value for name, value in fields.items() if name != "over_questions"
     }
@@ -601,7 +601,7 @@ def test_means_are_unweighted_and_best_first():
 
 
 def test_a_run_that_was_asked_less_is_ranked_with_none_that_was_asked_all():
-    limited = [one.__class__(**{**one.__dict__, "n_asked": 10, "n_planned": 10}) for one in run(9, model="limited")]
+    limited = [one._replace(n_asked=10, n_planned=10) for one in run(9, model="limited")]
     shown = report([*limited, *run(7, model="a"), *run(8, model="b")])
 
     assert [[mean.model for mean in group] for group in shown.groups] == [["b", "a"], ["limited"]]

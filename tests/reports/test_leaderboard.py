@@ -1,6 +1,7 @@
 """The leaderboard page by page, with the intervals that single scores give."""
 
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports import leaderboard, scores
 from shaberi_dagster.reports.leaderboard import read_leaderboard
-from shaberi_dagster.reports.score_reading import ScoreSelection, read_scores
+from shaberi_dagster.reports.score_reading import ScoreSelection, read_rankings, read_scores
 from shaberi_dagster.viewer.html import FileRequest, about_lake, write_html
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import PAGES, Source
@@ -69,7 +70,7 @@ def catalog(settings):
     [ScoreSelection(), ScoreSelection(null_policy="zero"), ScoreSelection(question_sets=["tengu@2"])],
     ids=["legacy", "zero", "questions"],
 )
-def test_intervals_of_very_many_runs_are_those_of_their_single_scores(selection, catalog, monkeypatch):
+def test_intervals_and_ties_of_very_many_runs_are_those_of_their_single_scores(selection, catalog, monkeypatch):
     shifts = {"m": 0.0, "n": 1.25}
     given = {
         (model, number, benchmark, judge): [
@@ -97,6 +98,12 @@ def test_intervals_of_very_many_runs_are_those_of_their_single_scores(selection,
                 assert getattr(own_estimate, name) == pytest.approx(getattr(estimate, name), abs=1e-12), name
             assert own_estimate.interval.lower == pytest.approx(estimate.interval.lower, abs=1e-12)
             assert own_estimate.interval.upper == pytest.approx(estimate.interval.upper, abs=1e-12)
+    ties = [one.tie for ranking in few.rankings for one in ranking.standings]
+    on_page = [one.tie for _, lines in board.shown for _, one in lines]
+    assert [one.against_best for one in ties] == ["best", "below"]
+    for tie, own_tie in zip(ties, on_page, strict=True):
+        assert replace(own_tie, p_value=tie.p_value) == tie
+        assert (own_tie.p_value or 0) == pytest.approx(tie.p_value or 0, rel=1e-9)
     assert {row.over_questions for row in many.rows} == {None}
 
 
@@ -114,13 +121,26 @@ def test_many_models_stand_on_several_pages_each_line_with_its_interval(catalog,
     lines = [one for page in pages for _, own_lines in page.shown for one in own_lines]
     assert [rank for rank, _ in lines] == list(range(1, 206))
     assert [len(own_lines) for page in pages for _, own_lines in page.shown] == [100, 100, 5]
+    assert [(rank, one.tie.p_value) for rank, one in lines if one.tie.against_best == "best"] == [(1, None)]
+    assert all(one.tie.n_common == 3 for _, one in lines)
     assert all(one.over_questions.interval.lower < one.mean < one.over_questions.interval.upper for _, one in lines)
     assert [(rank, one.model) for _, own_lines in found.shown for rank, one in own_lines] == [
         (201 + number, f"m20{number}") for number in range(5)
     ]
+    assert ["over all pairs of the lines of this page" in one for one in html] == [True, True]
     assert 'href="/?page=2" data-key="n"' in html[0]
     assert "page 3 of 3" in html[1]
     assert [one.count("95 % interval ") for one in html] == [100, 5]
     assert [f'href="#page-{place}" data-key="{key}"' in file for place, key in ((1, "n"), (2, "n"), (0, "p"))] == [
         True
     ] * 3
+
+
+def test_over_the_sets_that_runs_were_asked_the_roll_up_says_their_scores(catalog, settings):
+    with catalog({("m", None, "elyza", "a"): [[9.0], [8.0], [7.0]]}):
+        pass
+    lake = Lake(settings.warehouse)
+    lake.append("metrics", lake.read("metrics").with_columns(model=pl.lit("n"), run_id=pl.lit("n@@t")))
+    with closing(open_catalog(settings.warehouse)) as own:
+        board = read_rankings(own, ScoreSelection(question_sets=["tengu@2"]))
+    assert [(row.model, row.score, row.n_scored) for row in board.rows] == [("m", 16.0, 3), ("n", 16.0, 3)]

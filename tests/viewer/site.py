@@ -13,7 +13,7 @@ import uvicorn
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.viewer.web.access import Access, hosts_of
-from shaberi_dagster.viewer.web.server import build_app
+from shaberi_dagster.viewer.web.server import Pages, build_app
 from tests.legacy.trees import LegacyTree, rows_of
 from tests.sizes import size
 
@@ -61,7 +61,7 @@ class Site:
 @contextmanager
 def served(warehouse: Path, token: str | None = None, host: str = "127.0.0.1", seconds: float = 60.0) -> Iterator[Site]:
     """The pages of a lake, served by a thread."""
-    app = build_app(warehouse, Access(hosts_of(host), token), seconds=seconds)
+    app = build_app(Pages(warehouse, seconds=seconds), Access(hosts_of(host), token))
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, args=[[listening]])

@@ -54,15 +54,30 @@ def rows_of_table(page, number=0):
 def test_the_leaderboard_ranks_and_says_what_the_best_differs_from(site):
     page = site.get("/")
 
-    rows = [(cells[1], cells[2], cells[4], cells[9].split("  ")[0]) for cells in rows_of_table(page)]
+    rows = [(cells[1], cells[2], cells[4], cells[6].split("  ")[0]) for cells in rows_of_table(page)]
     assert rows == [
         ("1", "best", "8.70", "best"),
         ("1", "second", "7.40", "no difference shown"),
         ("3", "hostile", "3.27", "below"),
     ]
-    assert [cells[7] for cells in rows_of_table(page)] == ["10/10", "10/10", "9/10  1 out of scale"]
+    assert [cells[8] for cells in rows_of_table(page)] == ["10/10", "10/10", "9/10  1 out of scale"]
     assert "Mean of 2 judges" in page.text
     assert 'aria-label="8.70, 95 % interval 4.73–9.80"' in page.text
+
+
+def test_a_model_alone_is_chosen_and_compared_with_nobody(site):
+    page = site.get("/?model=best").text
+    assert re.findall(r'name="m" value="([^"]*)"[^>]*( checked)', page) == [("best@@legacy", " checked")]
+    assert "questions of the chosen models" in page
+    assert [words in page for words in ("against #1", "is the difference real?")] == [False, False]
+
+
+def test_what_imported_runs_cost_is_not_said(site):
+    run, cost = site.get("/run?run=best@@legacy").text, site.get("/cost").text
+    assert "history of the model" in run
+    assert "$" not in run
+    assert "no call was made here" in cost
+    assert "in 0 calls" not in cost
 
 
 @pytest.mark.parametrize(

@@ -167,10 +167,11 @@ def judges(source: Source, ask: Ask) -> Shown:
 
     Of very many judgements length is read when it is asked for, as that takes longer than all the rest.
     """
-    facts = fetch(source.catalog, "judge_facts")
+    (overview,) = fetch(source.catalog, "judge_overview")
+    facts = overview["facts"]
     with_lengths = ask.one("lengths") == "yes" or sum(row["n_judgements"] for row in facts) <= _MOST_LENGTHS
     names = [row["judge"] for row in facts]
-    pairs = {(row["judge_a"], row["judge_b"]): row for row in fetch(source.catalog, "judge_pairs", judges=names)}
+    pairs = {(row["judge_a"], row["judge_b"]): row for row in overview["pairs"]}
     scores = grouped(fetch(source.catalog, "judge_scores"), lambda row: row["judge"])
     drift = grouped(fetch(source.catalog, "judge_drift"), lambda row: row["judge"])
     return Shown(

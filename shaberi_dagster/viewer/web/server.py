@@ -1,14 +1,17 @@
 """The server of `shaberi view`: a page for each address, made from the lake as it is when somebody asks."""
 
+import gc
 import secrets
 import socket
 import sys
 import threading
 import webbrowser
+from collections import deque
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import duckdb
 import uvicorn
@@ -30,24 +33,20 @@ from shaberi_dagster.viewer.web.pages import LIVE, PAGES, Page, Source, whole_te
 from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
 
 _MOST_KEPT = 64
+_LONGEST_AHEAD_SECONDS = 1.0
 _LONGEST_SECONDS = 60.0  # of the statements of a page: who asked may be gone, and others wait
 
 
-def build_app(
-    warehouse: Path, access: Access, cost_of: CostOf = lambda _: None, *, seconds: float = _LONGEST_SECONDS
-) -> Starlette:
+def build_app(pages: "Pages", access: Access) -> Starlette:
     """All pages over a lake.
 
     Args:
-        warehouse: The lake.
+        pages: What makes them.
         access: Who may read.
-        cost_of: What calls cost that are in no lake yet.
-        seconds: What the statements of a page may take.
     """
-    pages = _Pages(warehouse, cost_of, seconds)
     routes: list[BaseRoute] = [Route(path, partial(pages.answer, page)) for path, page in PAGES.items()]
     routes += [
-        Route("/text", partial(_whole_text, warehouse)),
+        Route("/text", pages.whole_text),
         Mount("/static", StaticFiles(directory=STATIC)),
         Route("/{path:path}", _nothing_here),
     ]
@@ -57,7 +56,7 @@ def build_app(
 def serve(
     warehouse: Path, host: str, port: int, page: str = "/", *, open_browser: bool, cost_of: CostOf = lambda _: None
 ) -> None:
-    """Serve the pages until Ctrl-C.
+    """Serve the pages until Ctrl-C; the one to begin with is made before its address is told.
 
     Args:
         warehouse: The lake.
@@ -71,17 +70,18 @@ def serve(
         ConfigurationError: There is no lake or no such page, or the port is taken.
     """
     check_choice("PAGE", page.partition("?")[0], tuple(PAGES))
-    open_catalog(warehouse).close()
+    pages = Pages(warehouse, cost_of)
     listening = _listen(host, port)
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{listening.getsockname()[1]}{page}"
     if token:
         url += f"{'&' if '?' in page else '?'}token={token}"
+    _make_ahead(pages, page)
     print(f"{url}  (Ctrl-C stops)", file=sys.stderr, flush=True)  # noqa: T201
     if open_browser:
         threading.Thread(target=webbrowser.open, args=[url], daemon=True).start()
-    app = build_app(warehouse, Access(hosts_of(host), token), cost_of)
+    app = build_app(pages, Access(hosts_of(host), token))
     with suppress(KeyboardInterrupt):
         uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none")).run([listening])
 
@@ -93,19 +93,38 @@ def _listen(host: str, port: int) -> socket.socket:
         raise ConfigurationError(f"cannot listen on {host}:{port}: choose another one with --port") from error
 
 
-class _Pages:
+def _make_ahead(pages: "Pages", page: str) -> None:
+    """Make a page before anybody asks for it, or begin to: of one that takes long nobody waits to hear where it is."""
+    path, _, query = page.partition("?")
+    ask = Ask(path, tuple(parse_qsl(query, keep_blank_values=True)))
+
+    def make() -> None:
+        with suppress(ShaberiError):  # the page says it
+            pages.html(PAGES[path], ask)
+
+    ahead = threading.Thread(target=make, daemon=True)
+    ahead.start()
+    ahead.join(_LONGEST_AHEAD_SECONDS)
+    gc.freeze()  # modules and templates stay for good: a look at them all would cost every fifth page 25 ms
+
+
+class Pages:
     """Pages of a lake; those that were made last are kept for as long as the lake does not change.
 
     Args:
         warehouse: The lake.
         cost_of: What calls cost that are in no lake yet.
         seconds: What the statements of a page may take.
+
+    Raises:
+        ConfigurationError: There is no lake.
     """
 
-    def __init__(self, warehouse: Path, cost_of: CostOf, seconds: float) -> None:
+    def __init__(self, warehouse: Path, cost_of: CostOf = lambda _: None, *, seconds: float = _LONGEST_SECONDS) -> None:
         self._warehouse, self._cost_of, self._seconds = warehouse, cost_of, seconds
         self._kept: dict[tuple[Ask, str], str] = {}
-        self._idle: list[duckdb.DuckDBPyConnection] = []
+        # One that falls out is closed. That two pages are made at once is rare.
+        self._idle: deque[duckdb.DuckDBPyConnection] = deque([open_catalog(warehouse)], maxlen=2)
 
     def answer(self, page: Page, request: Request) -> Response:
         """A page, or what is wrong with its address."""
@@ -120,6 +139,15 @@ class _Pages:
             title, status = ("Not found", 404) if missing else ("Not now", 503)
             return HTMLResponse(render(Shown("message.html", title, {"message": str(error)}), ask), status)
 
+    def whole_text(self, request: Request) -> Response:
+        """A text of which a page has the beginning only."""
+        try:
+            with self._catalog() as catalog, within(self._seconds, catalog):
+                text = whole_text(Source(catalog, self._warehouse), _asked(request))
+        except ShaberiError as error:
+            return PlainTextResponse(f"{error}\n", 404)
+        return PlainTextResponse(text.encode("utf-8", "replace"))
+
     def html(self, page: Page, ask: Ask) -> str:
         """A page."""
         with self._catalog() as catalog, within(self._seconds, catalog):
@@ -133,23 +161,18 @@ class _Pages:
     @contextmanager
     def _catalog(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection that no other page has; opening one takes as long as many a page."""
-        former = self._idle.pop() if self._idle else None
+        former = None
+        with suppress(IndexError):
+            former = self._idle.pop()
         catalog = open_catalog(self._warehouse, former)
+        if catalog is not former:
+            self._idle.clear()  # they are of the lake as it was
         try:
             yield catalog
         except BaseException:
             catalog.close()
             raise
         self._idle.append(catalog)
-
-
-def _whole_text(warehouse: Path, request: Request) -> Response:
-    try:
-        with closing(open_catalog(warehouse)) as catalog:
-            text = whole_text(Source(catalog, warehouse), _asked(request))
-    except ShaberiError as error:
-        return PlainTextResponse(f"{error}\n", 404)
-    return PlainTextResponse(text.encode("utf-8", "replace"))
 
 
 def _nothing_here(request: Request) -> Response:
