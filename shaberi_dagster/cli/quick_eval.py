@@ -16,7 +16,7 @@ from shaberi_dagster.cli.command import (
     run_command,
     with_plugins,
 )
-from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, Submit, takes_models
+from shaberi_dagster.cli.options import AsJson, CommandOptions, OptionsCommand, Submit, takes_models
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.presets import QuickRequest
@@ -70,7 +70,7 @@ class QuickEval(CommandOptions):
     )
     submit: Submit = False
     dry_run: Annotated[bool, Field(description="Show the calls that are needed; make none"), Option("budget")] = False
-    as_json: Annotated[bool, Field(description="One JSON document on stdout"), Option("how", ("--json",))] = False
+    as_json: AsJson = False
     output: Annotated[Path | None, Field(description="Also write the JSON document here"), Option("how")] = None
     html: Annotated[
         Path | None,
@@ -160,11 +160,9 @@ def _show(
     Raises:
         ConfigurationError: The gate cannot compare the run with its baseline; the report is printed without it.
     """
-    from rich.console import Console  # noqa: PLC0415
-
+    from shaberi_dagster.cli.output import put, show, tell  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
     from shaberi_dagster.rendering.data import as_json as json_of  # noqa: PLC0415
-    from shaberi_dagster.rendering.document import write  # noqa: PLC0415
     from shaberi_dagster.rendering.ensemble import EnsembleDocument  # noqa: PLC0415
     from shaberi_dagster.reports.ensemble import read_report  # noqa: PLC0415
 
@@ -182,14 +180,12 @@ def _show(
             objection = error
     document = EnsembleDocument(report, verdict)
     if how.output is not None:
-        how.output.parent.mkdir(parents=True, exist_ok=True)
-        how.output.write_text(json_of(document.data()), encoding="utf-8")
-    write(document, "json" if how.as_json else "table", Console())
+        put(json_of(document.data()), how.output)
+    show(document, "json" if how.as_json else "table")
     if how.html is not None:
-        from shaberi_dagster.cli.html_file import write_file  # noqa: PLC0415  (Jinja and what only pages need)
-        from shaberi_dagster.viewer.html import about_ensemble  # noqa: PLC0415
+        from shaberi_dagster.viewer.html import about_ensemble, write_file  # noqa: PLC0415  (Jinja for pages only)
 
-        write_file(how.html, warehouse, lambda source: about_ensemble(source, document))
+        tell(write_file(how.html, warehouse, lambda source: about_ensemble(source, document)))
     if objection:
         raise objection
     return verdict

@@ -12,7 +12,7 @@ import typer
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, run_command, with_plugins
-from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, Submit, takes_models
+from shaberi_dagster.cli.options import AsJson, CommandOptions, OptionsCommand, Submit, takes_models
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.request_file import as_yaml, read_values
@@ -59,7 +59,7 @@ class RunEvals(CommandOptions):
     dry_run: Annotated[bool, Field(description="Show the plan and the calls it needs; make none"), Option("budget")] = (
         False
     )
-    as_json: Annotated[bool, Field(description="One JSON document on stdout"), Option("how", ("--json",))] = False
+    as_json: AsJson = False
 
 
 def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:

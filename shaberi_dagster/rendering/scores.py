@@ -12,8 +12,6 @@ from shaberi_dagster.rendering.standings import standing_blocks
 from shaberi_dagster.rendering.tokens import cost_line, token_table
 from shaberi_dagster.reports.scores import ScoreReport
 
-BY = ("model", "judge", "run")
-
 
 @dataclass(frozen=True)
 class ScoreView:
