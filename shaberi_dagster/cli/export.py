@@ -86,7 +86,7 @@ def run_export(
     """
     # Polars and DuckDB, which help needs not.
     from shaberi_dagster.cli.output import say  # noqa: PLC0415
-    from shaberi_dagster.export.results_tree import MANIFEST, export_runs  # noqa: PLC0415
+    from shaberi_dagster.export.results_tree import check_place, export_runs  # noqa: PLC0415
     from shaberi_dagster.export.shaberi_v1 import export as export_tree  # noqa: PLC0415
     from shaberi_dagster.lake.store import Lake  # noqa: PLC0415
     from shaberi_dagster.rendering.exports import ResultsDocument, TreeDocument  # noqa: PLC0415
@@ -100,8 +100,8 @@ def run_export(
             raise ConfigurationError(f"--source goes with --format {SHABERI_V1}: runs are chosen by --model and --tag")
         folder = output or settings.results
         check_writable(folder, _ELSEWHERE)
-        if output and output.is_dir() and any(output.iterdir()) and not any(output.glob(f"*/*/{MANIFEST}")):
-            raise ConfigurationError(f"--output {output} is neither empty nor a folder of results: name another one")
+        if output:
+            check_place(output)
         with reporter.watching():
             done = export_runs(
                 lake, folder, models=selection.models, tags=selection.tags, compact=compact, changed=reporter.changed

@@ -2,9 +2,11 @@
 
 import sys
 from pathlib import Path
+from typing import IO, Any
 
 from rich.console import Console
 
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.rendering.document import Document, write
 
 _ENDLESS = 100_000
@@ -25,13 +27,26 @@ def endless_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else _ENDLESS)
 
 
-def put(text: str, file: Path | None) -> None:
+def opened(file: Path, mode: str = "w") -> IO[Any]:
+    """A file to write, whose folder is made.
+
+    Raises:
+        ConfigurationError: It cannot be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file.open(mode) if "b" in mode else file.open(mode, encoding="utf-8", newline="")
+    except OSError as error:
+        raise ConfigurationError(f"--output {file} cannot be written: {error.strerror}") from error
+
+
+def put(text: str, file: Path | None = None) -> None:
     """Write a text into a file, whose folder is made; None: onto stdout."""
     if file is None:
         sys.stdout.write(text)
     else:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        with opened(file) as target:
+            target.write(text)
 
 
 def tell(text: str) -> None:

@@ -124,7 +124,9 @@ app.command(epilog=cluster.EPILOG)(cluster.cluster)
 def schema(debug: Debug = False) -> int:
     """Print the JSON schema of the YAML files that `run-evals --config` takes, for editors that complete them."""
     del debug
-    typer.echo(as_json(request_schema()), nl=False)
+    from shaberi_dagster.cli.output import put  # noqa: PLC0415  (rich, which help needs not)
+
+    put(as_json(request_schema()))
     return FINE
 
 

@@ -148,6 +148,16 @@ class ResultsExport:
         return {"format": RESULTS} | asdict(self)
 
 
+def check_place(folder: Path) -> None:
+    """Refuse a folder that has something else than results.
+
+    Raises:
+        ConfigurationError: It has.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not any(folder.glob(f"*/*/{MANIFEST}")):
+        raise ConfigurationError(f"--output {folder} is neither empty nor a folder of results: name another one")
+
+
 def export_runs(
     lake: Lake,
     folder: Path,

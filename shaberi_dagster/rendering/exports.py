@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from shaberi_dagster.export.results_tree import ResultsExport
@@ -85,6 +86,30 @@ class TreeDocument(Document):
         yield from _counted("not written", done.not_written)
         if done.same or done.elsewhere or done.oddities or done.not_written:
             yield f"{RECORD_NAME} in that folder lists them one by one"
+
+
+@dataclass(frozen=True)
+class FilesDocument(Document):
+    """Files that were written.
+
+    Attributes:
+        paths: Where they are.
+    """
+
+    paths: Sequence[Path]
+
+    def blocks(self, width: int | None) -> Iterator[Block]:
+        """A line for each."""
+        del width
+        yield Sentences([str(path) for path in self.paths])
+
+    def records(self) -> Iterable[Mapping[str, Any]]:
+        """A line for each."""
+        return ({"path": str(path)} for path in self.paths)
+
+    def data(self) -> Sequence[Mapping[str, Any]]:
+        """A list of all."""
+        return list(self.records())
 
 
 def _counted(title: str, notes: Sequence[Note]) -> Iterator[str]:

@@ -43,7 +43,7 @@ Judges = Annotated[
 ]
 QuestionSets = Annotated[
     Sequence[str],
-    Field(description="Over the questions of this set only, e.g. tengu@115; one for each benchmark"),
+    Field(description="Over the questions of this set only, e.g. tengu@115"),
     Option("what", ("--question-set",), metavar="SET", repeated=True),
 ]
 Pipeline = Annotated[
