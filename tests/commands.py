@@ -15,7 +15,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -116,16 +116,23 @@ class Terminal:
         fcntl.ioctl(self._device, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         self.path = os.ttyname(self._device)
         self._written = b""
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     @property
     def text(self) -> str:
         """All that was written on it so far, with its control sequences."""
         return self._written.decode(errors="replace")
 
+    def end(self) -> None:
+        """Have all that was written; nobody writes any more."""
+        os.close(self._device)
+        self._reader.join()
+
     def _read(self) -> None:
-        while part := os.read(self._screen, 1 << 16):
-            self._written += part
+        with suppress(OSError):  # what Linux says when the last writer has closed it
+            while part := os.read(self._screen, 1 << 16):
+                self._written += part
 
 
 @contextmanager
