@@ -35,7 +35,8 @@ import polars as pl
 from perf.crash import Endpoint
 from perf.history import Size, write_history
 from perf.same_tables import differences, tables_of
-from shaberi_dagster.cli.cluster import ClusterProcess, look_after, running
+from shaberi_dagster.cluster.local import look_after, running
+from shaberi_dagster.cluster.processes import ClusterProcess
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
@@ -116,7 +117,7 @@ def evaluate_on_cluster(
         submitted = _submit(requests)
         chance, next_kill = random.Random(seed), time.monotonic() + 5.0  # noqa: S311
         while not _have_ended(submitted):
-            look_after(parts)
+            look_after(parts, print)
             if outcome.kills < kills and time.monotonic() > next_kill and endpoint.stats()["requests"]:
                 _kill(chance.choice([part for name, part in parts.items() if name.startswith("worker")]))
                 outcome.kills += 1

@@ -52,7 +52,7 @@ _PROBES = [
     ("shaberi_dagster.lake.store", "Lake.replace", "lake: commits"),
     ("shaberi_dagster.lake.catalog", "write_catalog", "lake: catalog"),
     ("shaberi_dagster.defs.plot", "score_distribution", "plots"),
-    ("shaberi_dagster.cli.view_scores", "show", "scores shown"),
+    ("shaberi_dagster.cli.view_scores", "show_scores", "scores shown"),
 ]
 _START, _DEFINITIONS, _REST, _END = "interpreter", "definitions", "rest", "end of the process"
 # Packages that cost much to import, without what they import themselves.

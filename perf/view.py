@@ -18,7 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.viewer.html import FileRequest, about_lake, write_html
+from shaberi_dagster.viewer.html import about_lake, write_html
+from shaberi_dagster.viewer.requests import FileRequest
 from shaberi_dagster.viewer.web.ask import Ask, address
 from shaberi_dagster.viewer.web.pages import Source
 

@@ -57,12 +57,13 @@ class LakeReader:
 
         Args:
             as_of: What the lake had at that time, with its offset; None is now.
-            selection: Fields of `reports.score_reading.ScoreSelection`: models, tags, judges, pipeline, null_policy, …
+            selection: Fields of `reports.requests.ScoreSelection`: models, tags, judges, pipeline, null_policy, …
 
         Raises:
             ConfigurationError: Nothing is selected.
         """
-        from shaberi_dagster.reports.score_reading import ScoreSelection, read_scores  # noqa: PLC0415
+        from shaberi_dagster.reports.requests import ScoreSelection  # noqa: PLC0415
+        from shaberi_dagster.reports.score_reading import read_scores  # noqa: PLC0415
 
         with self._catalog(as_of) as catalog:
             return read_scores(catalog, ScoreSelection(as_of=as_of, **selection))
@@ -73,12 +74,13 @@ class LakeReader:
         Args:
             a: A model, or MODEL@@TAG for a run.
             b: What to compare it with.
-            choices: Fields of `reports.comparison.ComparisonRequest`: tag, judges, benchmarks, over, margin, …
+            choices: Fields of `reports.requests.ComparisonRequest`: tag, judges, benchmarks, over, margin, …
 
         Raises:
             ConfigurationError: There is no such run, or nothing is common to both.
         """
-        from shaberi_dagster.reports.comparison import ComparisonRequest, compare  # noqa: PLC0415
+        from shaberi_dagster.reports.comparison import compare  # noqa: PLC0415
+        from shaberi_dagster.reports.requests import ComparisonRequest  # noqa: PLC0415
 
         with self._catalog() as catalog:
             return compare(catalog, ComparisonRequest(a, b, **choices))

@@ -23,7 +23,7 @@ from shaberi_dagster.prompting import judges_alike
 from shaberi_dagster.publishing import changed, published_at_the_end
 from shaberi_dagster.rendering.live import reporter_for
 from shaberi_dagster.rendering.text import printable
-from shaberi_dagster.reports.score_reading import ScoreSelection
+from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.runs.planning import benchmarks_of, judged_anew, load_run, named_judges, plan_run, store_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
@@ -99,7 +99,8 @@ class Evaluation:
         reporter = reporter_for(sys.stderr)
         calls_before = self._n_calls()
         with reporting_to(reporter):
-            if self._is_up_to_date():
+            is_up_to_date = self._is_up_to_date()
+            if is_up_to_date:
                 self._announce(reporter.note)
             else:
                 with published_at_the_end(self._workspace):
@@ -110,12 +111,12 @@ class Evaluation:
         states = [self._state(spec) for spec in self._specs]
         status = next((state for state in states if state != "complete"), "complete")
         if status == "complete" and not self.calls_made:
-            reporter.note("nothing left to do: no call was made")
+            reporter.note("nothing left to do: no call was made" if is_up_to_date else "no call was made")
         return status
 
     def _work(self, reporter: Reporter) -> None:
         """Materialize everything on the instance that the UI shows."""
-        from shaberi_dagster.defs.execution import close_dead_runs, open_instance  # noqa: PLC0415
+        from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
         from shaberi_dagster.defs.jobs import Materialization, run_in_process  # noqa: PLC0415
         from shaberi_dagster.defs.partitions import add_partition  # noqa: PLC0415
         from shaberi_dagster.defs.resources import COMMAND_TAG  # noqa: PLC0415
@@ -128,8 +129,7 @@ class Evaluation:
             graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
             check_endpoints(self.spec, workspace, answers=answers, judges=self._llm_judges(), graders=graders)
         self._announce(reporter.note)
-        instance = open_instance(workspace.settings.dagster_home)
-        close_dead_runs(instance)
+        instance = ready_instance(workspace.settings.dagster_home)
         wanted = {
             spec.run_id: Materialization(
                 spec.run_id,

@@ -15,7 +15,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -102,27 +102,37 @@ class Started:
 
 
 class Terminal:
-    """A pseudo-terminal of 110 columns and 40 rows.
+    """A pseudo-terminal of 40 rows.
+
+    Args:
+        columns: How wide it is.
 
     Attributes:
         path: Its device.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, columns: int = 110) -> None:
         self._screen, self._device = pty.openpty()
-        fcntl.ioctl(self._device, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 110, 0, 0))
+        fcntl.ioctl(self._device, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         self.path = os.ttyname(self._device)
         self._written = b""
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     @property
     def text(self) -> str:
         """All that was written on it so far, with its control sequences."""
         return self._written.decode(errors="replace")
 
+    def end(self) -> None:
+        """Have all that was written; nobody writes any more."""
+        os.close(self._device)
+        self._reader.join()
+
     def _read(self) -> None:
-        while part := os.read(self._screen, 1 << 16):
-            self._written += part
+        with suppress(OSError):  # what Linux says when the last writer has closed it
+            while part := os.read(self._screen, 1 << 16):
+                self._written += part
 
 
 @contextmanager
@@ -131,10 +141,11 @@ def started(
     *arguments: str | Path,
     environment: Mapping[str, str | Path] | None = None,
     terminal: Terminal | None = None,
+    stdout: Terminal | None = None,
 ) -> Iterator[Started]:
     """One of the project's commands, in a process that has its imports behind it; with the context it is killed.
 
-    With a terminal, its stdin and stderr are there.
+    With a terminal, its stdin and stderr are there; its stdout is where that is said.
     """
     with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
         pid = _server().ask(
@@ -143,7 +154,7 @@ def started(
             environment=_environment(environment),
             folder=str(Path.cwd()),
             stdin=terminal.path if terminal else os.devnull,
-            out=out.name,
+            out=stdout.path if stdout else out.name,
             err=terminal.path if terminal else err.name,
         )
         process = Started(pid, Path(out.name), lambda: terminal.text if terminal else Path(err.name).read_text("utf-8"))

@@ -12,8 +12,8 @@ import pytest
 import shaberi_dagster as shaberi
 from shaberi_dagster import definitions
 from shaberi_dagster.benchmarks.registry import Benchmark
-from shaberi_dagster.cli.doctor import _plugins
 from shaberi_dagster.defs.assets import _checks_of, specs_of
+from shaberi_dagster.doctor.examination import examine_plugins
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.export.manifest import manifest_of, read_records
@@ -82,7 +82,7 @@ def run(folder: Path) -> tuple[RunSpec, Workspace]:
 
 
 def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) -> None:
-    found = list(_plugins(Settings.from_environment()))
+    found = list(examine_plugins(Settings.from_environment()))
     assert {(one.what, one.detail) for one in found} == {
         ("plugins: benchmark", "capitals, manners"),
         ("plugins: pass", "plain_form"),
@@ -94,7 +94,7 @@ def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) ->
     }
     assert all(one.fine for one in found)
     (folder / "passes/broken.py").write_text("import nothing_at_all", encoding="utf-8")
-    faults = [one.detail for one in _plugins(Settings.from_environment()) if not one.fine]
+    faults = [one.detail for one in examine_plugins(Settings.from_environment()) if not one.fine]
     assert [f"{folder}/passes/broken.py:1: ModuleNotFoundError" in one for one in faults] == [True]
 
 

@@ -3,8 +3,11 @@
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
-from shaberi_dagster.cli.command import FINE, Debug
+from shaberi_dagster.cli.command import FINE
+from shaberi_dagster.cli.options import AsJson, CommandOptions, OptionsCommand, takes_models
+from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
 
 baseline_app = typer.Typer(
@@ -21,20 +24,40 @@ _PROMOTE_EPILOG = """Examples:
 A baseline is never changed, and no check changes one: to move on, promote another run under another name."""
 
 
-@baseline_app.command(epilog=_PROMOTE_EPILOG)
-def promote(  # noqa: PLR0917
-    name: Annotated[str, typer.Argument(help="Name of the new baseline.")],
-    run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="The run, as MODEL@@TAG.")] = None,
-    model: Annotated[str | None, typer.Option(help="Instead of RUN: the run's model.")] = None,
-    tag: Annotated[str | None, typer.Option(help="The run's tag; not needed where the model has one run.")] = None,
-    note: Annotated[str | None, typer.Option(help="What to say about it.")] = None,
+class Promotion(CommandOptions):
+    """What is to be a baseline, and under which name."""
+
+    name: Annotated[
+        str, Field(description="Name of the new baseline"), Option("what", metavar="NAME", is_argument=True)
+    ]
+    run_id: Annotated[
+        str | None,
+        Field(description="The run, as MODEL@@TAG"),
+        Option("what", metavar="RUN", is_argument=True),
+    ] = None
+    model: Annotated[
+        str | None, Field(description="Instead of RUN: the run's model"), Option("what", known="models")
+    ] = None
+    tag: Annotated[
+        str | None,
+        Field(description="The run's tag; not needed where the model has one run"),
+        Option("what", known="runs"),
+    ] = None
+    note: Annotated[str | None, Field(description="What to say about it"), Option("how", metavar="TEXT")] = None
     allow_partial: Annotated[
-        bool, typer.Option("--allow-partial", help="Even if parts of the run are missing; they count as wrong.")
-    ] = False,
-    debug: Debug = False,
-) -> int:
+        bool, Field(description="Even if parts of the run are missing; they count as wrong"), Option("how")
+    ] = False
+    as_json: AsJson = False
+
+
+class ListBaselines(CommandOptions):
+    """What `shaberi baseline list` can be told."""
+
+    as_json: AsJson = False
+
+
+def promote(how: Promotion) -> int:
     """Make what a run got right a baseline, which is never changed."""
-    del debug
     from shaberi_dagster.baselines import chosen_run  # noqa: PLC0415
     from shaberi_dagster.baselines import promote as promote_run  # noqa: PLC0415
     from shaberi_dagster.cli.output import say  # noqa: PLC0415  (DuckDB and polars only when they are needed)
@@ -45,30 +68,27 @@ def promote(  # noqa: PLR0917
 
     settings = Settings.from_environment()
     with open_catalog(settings.warehouse) as catalog:
-        chosen = chosen_run(catalog, run_id, model, tag)
-    promote_run(Workspace(settings).lake, chosen, name, note, allow_partial=allow_partial)
+        chosen = chosen_run(catalog, how.run_id, how.model, how.tag)
+    promote_run(Workspace(settings).lake, chosen, how.name, how.note, allow_partial=how.allow_partial)
     with open_catalog(settings.warehouse) as catalog:
-        promoted = next(one for one in baselines(catalog) if one["name"] == name)
-    say(PromotionDocument(promoted))
+        promoted = next(one for one in baselines(catalog) if one["name"] == how.name)
+    say(PromotionDocument(promoted), as_json=how.as_json)
     return FINE
 
 
-@baseline_app.command("list")
-def list_baselines(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
-    debug: Debug = False,
-) -> int:
+def list_baselines(how: ListBaselines) -> int:
     """List the baselines with the runs that they were promoted from."""
-    del debug
     # DuckDB only when it is needed.
-    from rich.console import Console  # noqa: PLC0415
-
+    from shaberi_dagster.cli.output import show  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
     from shaberi_dagster.rendering.baselines import BaselineDocument  # noqa: PLC0415
-    from shaberi_dagster.rendering.document import write  # noqa: PLC0415
     from shaberi_dagster.reports.verdicts import baselines  # noqa: PLC0415
 
     with open_catalog(Settings.from_environment().warehouse) as catalog:
         found = baselines(catalog)
-    write(BaselineDocument(found), "json" if as_json else "table", Console())
+    show(BaselineDocument(found), "json" if how.as_json else "table")
     return FINE
+
+
+baseline_app.command(cls=OptionsCommand, epilog=_PROMOTE_EPILOG)(takes_models(promote))
+baseline_app.command("list", cls=OptionsCommand)(takes_models(list_baselines))

@@ -1,11 +1,12 @@
 """What all commands share: how they start, and how they say what went wrong."""
 
+import atexit
 import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Thread, Timer, main_thread
 from typing import Annotated, Any, NoReturn
 
@@ -70,6 +71,15 @@ def run_command(app: Callable[..., Any]) -> NoReturn:
     if code == INTERRUPTED:
         say_how_to_go_on()
     sys.exit(code if isinstance(code, int) else FINE)
+
+
+def end_at_once(code: int) -> NoReturn:
+    """End the process without freeing each object by itself, which takes Python more than half a second."""
+    atexit._run_exitfuncs()  # noqa: SLF001  (as multiprocessing does before it ends a process)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 @contextmanager

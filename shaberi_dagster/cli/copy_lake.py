@@ -3,11 +3,11 @@
 import sys
 from typing import Annotated
 
-import typer
+from pydantic import Field
 
-from shaberi_dagster.cli.command import FINE, Debug
-from shaberi_dagster.progress import StageProgress
-from shaberi_dagster.rendering.live import reporter_for
+from shaberi_dagster.cli.command import FINE
+from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.runs.option import Option
 
 EPILOG = """Examples:
 
@@ -20,16 +20,27 @@ Both are read afterwards and compared row by row. Journals of unfinished runs ar
 first."""
 
 
-def copy_lake(
-    source: Annotated[str, typer.Argument(help="A folder, or s3://bucket/path.")],
-    target: Annotated[str, typer.Argument(help="Another one, in which there is no lake yet.")],
-    debug: Debug = False,
-) -> int:
+class CopyLake(CommandOptions):
+    """From where, and where to."""
+
+    source: Annotated[
+        str, Field(description="A folder, or s3://bucket/path"), Option("what", metavar="SOURCE", is_argument=True)
+    ]
+    target: Annotated[
+        str,
+        Field(description="Another one, in which there is no lake yet"),
+        Option("what", metavar="TARGET", is_argument=True),
+    ]
+    as_json: AsJson = False
+
+
+def copy_lake(how: CopyLake) -> int:
     """Copy a whole lake with its history, to object storage or from there."""
-    del debug
     # Delta-rs only when it is needed.
     from shaberi_dagster.cli.output import say  # noqa: PLC0415
     from shaberi_dagster.lake import copying  # noqa: PLC0415
+    from shaberi_dagster.progress import StageProgress  # noqa: PLC0415
+    from shaberi_dagster.rendering.live import reporter_for  # noqa: PLC0415
     from shaberi_dagster.rendering.maintenance import CopyDocument  # noqa: PLC0415
 
     reporter, line = reporter_for(sys.stderr), StageProgress("copy", "files", total=0)
@@ -39,6 +50,6 @@ def copy_lake(
         reporter.changed(line)
 
     with reporter.watching():
-        copied = copying.copy_lake(source, target, changed)
-    say(CopyDocument(copied, target))
+        copied = copying.copy_lake(how.source, how.target, changed)
+    say(CopyDocument(copied, how.target), as_json=how.as_json)
     return FINE

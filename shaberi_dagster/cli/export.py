@@ -2,19 +2,61 @@
 
 import sys
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
-from shaberi_dagster.cli.output import say
+from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.export.results_tree import MANIFEST, RESULTS, export_runs
-from shaberi_dagster.export.shaberi_v1 import FORMAT, ExportSelection, export
-from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.rendering.exports import ResultsDocument, TreeDocument
-from shaberi_dagster.rendering.live import reporter_for
+from shaberi_dagster.export.selection import FORMATS, RESULTS, SHABERI_V1, ExportSelection
+from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings, check_writable
 
-FORMATS = (RESULTS, FORMAT)
+EPILOG = """Examples:
+
+\b
+  shaberi export                                           all runs, into results/
+  shaberi export --model my-model --tag july --compact
+  shaberi export --format shaberi-v1 --output export --source shisa    one imported tree, exactly as it was
+
+results: a folder MODEL/TAG for each run with manifest.json and JSON Lines; only what has changed is written. With
+shaberi-v1, where several files would have one place, the first one gets it; the others are below sources/TREE or
+tags/TAG.
+
+Exit codes: 0 fine, 2 usage or configuration error, 3 some runs could not be exported, 130 interrupted."""
 _ELSEWHERE = "name another folder with --output"
+
+
+class Export(CommandOptions):
+    """Where to and how, beside what is selected."""
+
+    output: Annotated[
+        Path | None,
+        Field(description="Folder to write; none: SHABERI_RESULTS. shaberi-v1 needs one of its own"),
+        Option("how", metavar="FOLDER"),
+    ] = None
+    output_format: Annotated[
+        str,
+        Field(description="results: a folder for each run; shaberi-v1: the trees of the old suite"),
+        Option("how", ("--format",), metavar="|".join(FORMATS)),
+    ] = RESULTS
+    compact: Annotated[
+        bool, Field(description="results: no whole texts in normalized/, but a pointer to them"), Option("how")
+    ] = False
+    as_json: AsJson = False
+
+
+def export(selection: ExportSelection, how: Export) -> int:
+    """Write runs as files that other tools read."""
+    return run_export(
+        Settings.from_environment(),
+        how.output,
+        how.output_format,
+        selection,
+        compact=how.compact,
+        as_json=how.as_json,
+    )
 
 
 def run_export(
@@ -42,16 +84,24 @@ def run_export(
     Raises:
         ConfigurationError: There is no such format, no lake, nothing to export, or the folder has other files.
     """
+    # Polars and DuckDB, which help needs not.
+    from shaberi_dagster.cli.output import say  # noqa: PLC0415
+    from shaberi_dagster.export.results_tree import check_place, export_runs  # noqa: PLC0415
+    from shaberi_dagster.export.shaberi_v1 import export as export_tree  # noqa: PLC0415
+    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415
+    from shaberi_dagster.rendering.exports import ResultsDocument, TreeDocument  # noqa: PLC0415
+    from shaberi_dagster.rendering.live import reporter_for  # noqa: PLC0415
+
     if output_format not in FORMATS:
         raise ConfigurationError(f"--format must be one of {', '.join(FORMATS)}, not {output_format!r}")
     lake, reporter = Lake(settings.warehouse), reporter_for(sys.stderr)
     if output_format == RESULTS:
         if selection.sources:
-            raise ConfigurationError(f"--source goes with --format {FORMAT}: runs are chosen by --model and --tag")
+            raise ConfigurationError(f"--source goes with --format {SHABERI_V1}: runs are chosen by --model and --tag")
         folder = output or settings.results
         check_writable(folder, _ELSEWHERE)
-        if output and output.is_dir() and any(output.iterdir()) and not any(output.glob(f"*/*/{MANIFEST}")):
-            raise ConfigurationError(f"--output {output} is neither empty nor a folder of results: name another one")
+        if output:
+            check_place(output)
         with reporter.watching():
             done = export_runs(
                 lake, folder, models=selection.models, tags=selection.tags, compact=compact, changed=reporter.changed
@@ -59,11 +109,11 @@ def run_export(
         say(ResultsDocument(done), as_json=as_json)
         return FAILED_PARTS if done.failed else FINE
     if output is None:
-        raise ConfigurationError(f"--format {FORMAT} needs --output, the folder to write")
+        raise ConfigurationError(f"--format {SHABERI_V1} needs --output, the folder to write")
     if compact:
         raise ConfigurationError(f"--compact goes with --format {RESULTS}")
     check_writable(output, _ELSEWHERE)
     with reporter.watching():
-        tree = export(lake, output, selection, changed=reporter.changed)
+        tree = export_tree(lake, output, selection, changed=reporter.changed)
     say(TreeDocument(tree), as_json=as_json)
     return FINE

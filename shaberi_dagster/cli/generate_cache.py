@@ -1,7 +1,7 @@
 """`shaberi generate-cache`: make the samples of an ensemble beforehand, so that `quick-eval` need not ask for them."""
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
-from shaberi_dagster.cli.options import CommandOptions
+from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.runs.presets import CacheRequest
 from shaberi_dagster.runs.spec import CallOptions
 
@@ -19,9 +19,14 @@ quick-eval with the same settings finds all of them.
 Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed samples, 130 interrupted."""
 
 
-def generate_cache(request: CacheRequest, calls: CallOptions, how: CommandOptions) -> int:
+class GenerateCache(CommandOptions):
+    """What `shaberi generate-cache` can be told beside the request."""
+
+    as_json: AsJson = False
+
+
+def generate_cache(request: CacheRequest, calls: CallOptions, how: GenerateCache) -> int:
     """Make the samples of an ensemble that are not stored yet, and nothing else."""
-    del how
     # Polars and Dagster only when they are needed.
     from shaberi_dagster.cli.evaluation import say_what_failed  # noqa: PLC0415
     from shaberi_dagster.cli.output import say  # noqa: PLC0415
@@ -32,7 +37,7 @@ def generate_cache(request: CacheRequest, calls: CallOptions, how: CommandOption
     evaluation = Evaluation([request.to_request()], calls, command="generate-cache", stages=["answers"])
     evaluation.run()
     samples = samples_of(evaluation.spec, evaluation.benchmarks, evaluation.workspace.lake)
-    say(SamplesDocument(samples))
+    say(SamplesDocument(samples), as_json=how.as_json)
     if not any(one.failed for one in samples):
         return FINE
     say_what_failed(evaluation)

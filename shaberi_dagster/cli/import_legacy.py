@@ -1,55 +1,66 @@
-"""What `shaberi import-legacy` does: import in this process, then show what became of every file and line."""
+"""`shaberi import-legacy`: answers and judgements of the old Shaberi suite."""
 
-import sys
 from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
-from shaberi_dagster.cli.output import say
+from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.compaction import surplus_files
-from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import FORMAT, stored_format
-from shaberi_dagster.legacy.importing import named_trees, reconcile_lake
-from shaberi_dagster.rendering.imports import ImportDocument
-from shaberi_dagster.rendering.live import reporter_for
-from shaberi_dagster.runs.workspace import reporting_to
+from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
 
-_MANY_FILES = 100  # over a thousand small ones a leaderboard takes ten times as long
+EPILOG = """Examples:
+
+\b
+  shaberi import-legacy shaberi                            the tree is named after its folder
+  shaberi import-legacy shisa=~/shaberi umiyuki=~/fork     each tree has runs of its own
+  shaberi import-legacy shisa=~/shaberi --models 'Qwen*'   a part of the tree
+  shaberi import-legacy --report                           what was imported before, with all sums
+
+A tree has model_answers/DATASET/MODEL.json and judgements/judge_NAME/DATASET/MODEL.json (or .json.gz), at any depth.
+Answers that were judged together become a run: TAG for the first tree that has the model, TAG-TREE for others; further
+answers in the same tree are ...-gen2, ... The same command again reads only what is new.
+
+Exit codes: 0 fine, 2 usage or configuration error, 3 some lines, files or folders were not read, 130 interrupted."""
 
 
-def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str, *, log_runs: bool) -> None:
-    """Materialize the import of each tree in this process, on the instance that the UI shows.
+class ImportLegacy(CommandOptions):
+    """What to import, or whether only to report what was."""
 
-    Args:
-        settings: Where the lake and the instance are.
-        trees: `NAME=FOLDER` or `FOLDER`.
-        tag: Tag of the runs.
-        models: Pattern of file names.
-        log_runs: Whether the runs become materialized partitions.
+    trees: Annotated[
+        Sequence[str],
+        Field(description="Legacy trees, as FOLDER or NAME=FOLDER; none with --report"),
+        Option("what", metavar="PATH", is_argument=True, repeated=True),
+    ] = ()
+    tag: Annotated[str, Field(description="Tag of the runs"), Option("what")] = "legacy"
+    models: Annotated[
+        str,
+        Field(description="Only models whose file names match this pattern (* and ?)"),
+        Option("what", metavar="PATTERN"),
+    ] = "*"
+    report: Annotated[bool, Field(description="Show all sums of everything imported under the tag"), Option("how")] = (
+        False
+    )
+    log_runs: Annotated[
+        bool,
+        Field(description="Show the runs as materialized partitions in Dagster"),
+        Option("how", ("--log-runs/--no-log-runs",)),
+    ] = True
+    as_json: AsJson = False
 
-    Raises:
-        ConfigurationError: A tree is no folder, or there is nothing to import.
-    """
-    named = named_trees(trees)
-    # The UI shows folders; a relative one would mean another folder there.
-    asked = [f"{name}={folder}" for name, folder in named.items()]
-    reporter = reporter_for(sys.stderr)
-    with reporting_to(reporter):
-        from shaberi_dagster.definitions import run_job  # noqa: PLC0415
-        from shaberi_dagster.defs.execution import close_dead_runs, open_instance  # noqa: PLC0415
-        from shaberi_dagster.defs.legacy import TREES_NAME  # noqa: PLC0415
-        from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB  # noqa: PLC0415
 
-        instance = open_instance(settings.dagster_home)
-        close_dead_runs(instance)
-        instance.add_dynamic_partitions(TREES_NAME, list(named))
-        tags = {"shaberi/command": "import-legacy"}
-        config = {"trees": asked, "tag": tag, "models": models, "log_runs": log_runs}
-        for name in named:
-            run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, partition_key=name, tags=tags)
-        if (surplus := surplus_files(Lake(settings.warehouse))) >= _MANY_FILES:
-            reporter.note(f"the lake has {surplus:,} files more than it needs: `shaberi compact` puts them together")
+def import_legacy(how: ImportLegacy) -> int:
+    """Import answers and judgements of the old Shaberi suite."""
+    settings = Settings.from_environment()
+    if how.trees:
+        from shaberi_dagster.jobs import import_trees  # noqa: PLC0415  (Dagster only when it is needed)
+
+        import_trees(settings, how.trees, how.tag, how.models, log_runs=how.log_runs)
+    elif not how.report:
+        raise ConfigurationError("name a legacy tree (FOLDER or NAME=FOLDER), or give --report for earlier imports")
+    return show_report(settings, how.tag, full=how.report, as_json=how.as_json)
 
 
 def show_report(settings: Settings, tag: str, *, full: bool, as_json: bool) -> int:
@@ -67,12 +78,11 @@ def show_report(settings: Settings, tag: str, *, full: bool, as_json: bool) -> i
     Raises:
         ConfigurationError: Nothing was imported under that tag, or a lake of an older format has other rows.
     """
-    stored = stored_format(settings.warehouse)
-    if stored is not None and stored < FORMAT:
-        raise ConfigurationError(
-            f"the lake in {settings.warehouse} has format {stored}, whose imports are counted otherwise: "
-            f"`shaberi compact` brings it to {FORMAT}"
-        )
+    from shaberi_dagster.cli.output import say  # noqa: PLC0415  (polars, which help needs not)
+    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415
+    from shaberi_dagster.legacy.importing import reconcile_lake  # noqa: PLC0415
+    from shaberi_dagster.rendering.imports import ImportDocument  # noqa: PLC0415
+
     counted = reconcile_lake(Lake(settings.warehouse), tag)
     say(ImportDocument(counted, tag, full=full), as_json=as_json)
     return FAILED_PARTS if counted.discrepancies() or counted.quarantine.height or counted.left_out.height else FINE

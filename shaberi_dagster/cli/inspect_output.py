@@ -5,15 +5,12 @@ from dataclasses import replace
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from pydantic import Field
 
-from shaberi_dagster.cli.command import FINE, Debug, Version, run_command
-from shaberi_dagster.cli.completion import completer
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.rendering.answers import answers_text, question_text
-from shaberi_dagster.reports.inspection import Filter, all_questions, read_runs, read_texts
-from shaberi_dagster.settings import Settings
+from shaberi_dagster.cli.command import FINE, run_command
+from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, takes_models
+from shaberi_dagster.reports.requests import Models, Tags
+from shaberi_dagster.runs.option import Option
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -29,51 +26,52 @@ A filter has words to look for, in questions and answers, and any of benchmark:N
 score<N, score>N (reported scale), failed, and sort:score, sort:difference (of runs), sort:disagreement (of judges)."""
 
 
-@app.command(epilog=_EPILOG)
-def inspect_output(  # noqa: PLR0917
-    model: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this model; repeat for several.", autocompletion=completer("models")),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(help="Only runs with this tag or base tag; repeat for several.", autocompletion=completer("runs")),
-    ] = None,
-    benchmark: Annotated[
-        str | None, typer.Option(help="Only this benchmark.", autocompletion=completer("benchmarks"))
-    ] = None,
-    chosen: Annotated[str, typer.Option("--filter", help="Which questions, as below; / changes it.")] = "",
+class InspectOutput(CommandOptions):
+    """What `inspect-output` can be told."""
+
+    models: Models = ()
+    tags: Tags = ()
+    benchmark: Annotated[str | None, Field(description="Only this benchmark"), Option("what", known="benchmarks")] = (
+        None
+    )
+    chosen: Annotated[
+        str,
+        Field(description="Which questions, as below; / changes it"),
+        Option("what", ("--filter",), metavar="FILTER"),
+    ] = ""
     plain: Annotated[
-        bool, typer.Option("--plain", help="Print everything as text, as it is done for a pipe anyway.")
-    ] = False,
-    version: Version = False,
-    debug: Debug = False,
-) -> int:
+        bool, Field(description="Print everything as text, as it is done for a pipe anyway"), Option("how")
+    ] = False
+
+
+def inspect_output(how: InspectOutput) -> int:
     """Browse answers and judgements, run by run or models side by side."""
-    del version, debug
-    questions = Filter.parse(chosen)
-    if benchmark is not None:
-        questions = replace(questions, benchmark=benchmark)
+    # DuckDB and polars, which help needs not.
+    from shaberi_dagster.errors import ConfigurationError  # noqa: PLC0415
+    from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
+    from shaberi_dagster.reports.inspection import Filter, read_runs  # noqa: PLC0415
+    from shaberi_dagster.settings import Settings  # noqa: PLC0415
+
+    questions = Filter.parse(how.chosen)
+    if how.benchmark is not None:
+        questions = replace(questions, benchmark=how.benchmark)
     with open_catalog(Settings.from_environment().warehouse) as catalog:
-        runs = read_runs(catalog, models=model or (), tags=tag or (), benchmark=questions.benchmark)
+        runs = read_runs(catalog, models=how.models, tags=how.tags, benchmark=questions.benchmark)
         if not runs:
             raise ConfigurationError('no answers match; `shaberi sql "select run_id, status from runs"` lists the runs')
-        if not plain and sys.stdout.isatty():
+        if not how.plain and sys.stdout.isatty():
             from shaberi_dagster.viewer.terminal import Inspector  # noqa: PLC0415  (only a terminal needs it)
 
-            Inspector(catalog, runs, questions, together=len(model or ()) > 1).run()
+            Inspector(catalog, runs, questions, together=len(how.models) > 1).run()
             return FINE
-        console = Console(width=None if sys.stdout.isatty() else 100_000)
-        run_ids = [run.run_id for run in runs]
-        for question, texts in read_texts(catalog, run_ids, all_questions(catalog, run_ids, questions)):
-            asked = [run for run in runs if texts.answers[run.run_id].samples]
-            for part in (
-                question_text(question, texts),
-                *(answers_text(run, question.scores.get(run.run_id), texts) for run in asked),
-            ):
-                console.print(part, crop=False, soft_wrap=True)
-                console.print()
+        from shaberi_dagster.cli.output import endless_console  # noqa: PLC0415
+        from shaberi_dagster.rendering.answers import print_answers  # noqa: PLC0415
+
+        print_answers(catalog, runs, questions, endless_console())
     return FINE
+
+
+app.command(cls=OptionsCommand, epilog=_EPILOG)(takes_models(inspect_output))
 
 
 def main() -> None:

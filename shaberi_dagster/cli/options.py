@@ -1,9 +1,10 @@
-"""Options of a command made of pydantic models: names, types, ranges, defaults and help are those of the fields."""
+"""Options of a command made of what it takes: names, types, ranges, defaults and help are those of the fields."""
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import annotated_types
 import typer
@@ -14,12 +15,13 @@ from typer.core import TyperArgument, TyperCommand
 from shaberi_dagster.cli.command import Version
 from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.option import InGroup, Option
 
 MORE_EXAMPLES = "More examples:"
 """Begins the part of an epilog that only the long help shows."""
-_SHORT = ("what", "how", "budget")
+_SHORT = ("what", "how", "with --html", "budget")
 _LONG = (*_SHORT, "advanced", "as the original")
+_OF_EVERY_COMMAND = {"debug", "version", "install_completion", "show_completion", "help_all", "help"}
 _METAVARS = {int: "N", float: "X", str: "NAME", Path: "FILE"}
 _HELP_ALL = "shaberi.help_all"
 
@@ -29,6 +31,10 @@ Submit = Annotated[
     Field(description="Let the workers of a cluster do it, and look on; Ctrl-C only ends looking on"),
     Option("advanced"),
 ]
+OutputFormat = Annotated[
+    str, Field(description="How it is printed"), Option("how", ("--format",), metavar="table|json|csv|md")
+]
+AsJson = Annotated[bool, Field(description="One JSON document on stdout"), Option("how", ("--json",))]
 
 
 class CommandOptions(BaseModel):
@@ -43,17 +49,17 @@ def takes_models(function: Callable[..., int], files: Callable[[Path], Mapping[s
     """The function of a typer command whose options are the fields of the models that this function takes.
 
     Args:
-        function: Its parameters are pydantic models. Fields with an `Option` are options of the command; a field is set
-            only if its option is given.
+        function: Its parameters are pydantic models or dataclasses. Fields with an `Option` are options of the command;
+            a field is set only if its option is given.
         files: Reads what the file of an option `--config` says, which options override.
 
     Returns:
         What `typer.Typer.command` takes, with `OptionsCommand`.
     """
-    models: dict[str, type[BaseModel]] = {
+    models: dict[str, type[Any]] = {
         name: parameter.annotation for name, parameter in inspect.signature(function, eval_str=True).parameters.items()
     }
-    fields = {name: field for model in models.values() for name, field in model.model_fields.items()}
+    fields = {name: field for model in models.values() for name, field in _fields_of(model).items()}
     options = {name: one for name, field in fields.items() if (one := _option_of(field))}
 
     def command(context: typer.Context, **values: Any) -> int:
@@ -80,21 +86,23 @@ class OptionsCommand(TyperCommand):
     """A command whose help stands in groups: the main ones on one screen, all of them with `--help-all`."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write a section for each group; the short help only names the options of the others."""
+        """Write a section for each group; the short help only names the options of the others, if there are some."""
         groups: dict[str, list[Any]] = {}
         for one in self.params:
             groups.setdefault(getattr(one, "rich_help_panel", None) or "advanced", []).append(one)
-        whole = ctx.meta.get(_HELP_ALL, False)
+        others = {one.name for group in _LONG[len(_SHORT) :] for one in groups.get(group, ())}
+        whole = ctx.meta.get(_HELP_ALL, False) or others <= _OF_EVERY_COMMAND
         for group in _LONG if whole else _SHORT:
             if group in groups:
-                rows = [one.get_help_record(ctx) if whole else _short_record(one, ctx) for one in groups[group]]
+                rows = [_long_record(one, ctx) if whole else _short_record(one, ctx) for one in groups[group]]
                 with formatter.section(group.capitalize()):
                     formatter.write_dl([row for row in rows if row])
         if not whole:
-            more = sum(len(groups.get(group, ())) for group in _LONG[len(_SHORT) :])
             formatter.write_paragraph()
             with formatter.indentation():
-                formatter.write_text(f"--help-all explains {more} more options, with more examples and the exit codes.")
+                formatter.write_text(
+                    f"--help-all explains {len(others)} more options, with more examples and the exit codes."
+                )
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the examples; the short help has only the first."""
@@ -129,31 +137,47 @@ def _parameter(name: str, field: FieldInfo, option: Option) -> inspect.Parameter
     is_list = _is_list(field)
     names = option.names or (f"--{name.replace('_', '-')}",)
     required = "  [required]" if field.is_required() else ""
+    common: dict[str, Any] = {
+        "min": _bound(field, annotated_types.Ge),
+        "max": _bound(field, annotated_types.Le),
+        "rich_help_panel": option.group,
+        "autocompletion": completer(option.known) if option.known else None,
+    }
     if option.is_argument:
-        argument = typer.Argument(help=f"{field.description}.", metavar=option.metavar, rich_help_panel=option.group)
-        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[list[str], argument])
-    several = "; repeat for several" if option.repeated else ""
-    info = typer.Option(
-        *names,
-        help=f"{field.description}{several}.{required}",
-        min=_bound(field, annotated_types.Ge),
-        max=_bound(field, annotated_types.Le),
-        metavar=option.metavar or _metavar(kind, is_list=is_list and not option.repeated),
-        rich_help_panel=option.group,
-        autocompletion=completer(option.known) if option.known else None,
-    )
-    of_list = list[str] if option.repeated else str
+        info = typer.Argument(help=f"{field.description}.", metavar=option.metavar or None, **common)
+    else:
+        several = "; repeat for several" if option.repeated else ""
+        metavar = option.metavar or _metavar(kind, is_list=is_list and not option.repeated)
+        info = typer.Option(*names, help=f"{field.description}{several}.{required}", metavar=metavar, **common)
+    of_list: Any = list[get_args(kind)[0]] if option.repeated else str  # type: ignore[misc]
     annotation: Any = of_list if is_list else kind
+    if option.is_argument and field.is_required():
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[annotation, info])
     default = None if field.is_required() else ",".join(field.default) if is_list and field.default else field.default
-    if default is None:
-        annotation |= None
+    if default in (None, "", (), []):
+        annotation, default = annotation | None, None
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, info]
     )
 
 
+def _fields_of(model: type[Any]) -> dict[str, FieldInfo]:
+    """The fields of a pydantic model, or of a dataclass, by name."""
+    if issubclass(model, BaseModel):
+        return dict(model.model_fields)
+    hints = get_type_hints(model, include_extras=True)
+    return {
+        one.name: FieldInfo.from_annotation(hints[one.name])
+        if one.default is dataclasses.MISSING
+        else FieldInfo.from_annotated_attribute(hints[one.name], one.default)
+        for one in dataclasses.fields(model)
+    }
+
+
 def _option_of(field: FieldInfo) -> Option | None:
-    return next((one for one in field.metadata if isinstance(one, Option)), None)
+    option = next((one for one in field.metadata if isinstance(one, Option)), None)
+    groups = [one.group for one in field.metadata if isinstance(one, InGroup)]
+    return dataclasses.replace(option, group=groups[-1]) if option and groups else option
 
 
 def _plain_type(annotation: Any) -> Any:
@@ -165,7 +189,7 @@ def _plain_type(annotation: Any) -> Any:
 
 
 def _is_list(field: FieldInfo) -> bool:
-    return get_origin(_plain_type(field.annotation)) in {list, tuple}
+    return get_origin(_plain_type(field.annotation)) in {list, tuple, Sequence}
 
 
 def _metavar(kind: Any, *, is_list: bool) -> str | None:
@@ -190,10 +214,13 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _filled(model: type[BaseModel], given: Mapping[str, Any], context: typer.Context) -> BaseModel:
+def _filled(model: type[Any], given: Mapping[str, Any], context: typer.Context) -> Any:
     """The model with those of the given values that are its own."""
+    own = {name: value for name, value in given.items() if name in _fields_of(model)}
+    if not issubclass(model, BaseModel):
+        return model(**own)
     try:
-        return model.model_validate({name: value for name, value in given.items() if name in model.model_fields})
+        return model.model_validate(own)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else ""
@@ -203,10 +230,16 @@ def _filled(model: type[BaseModel], given: Mapping[str, Any], context: typer.Con
         raise ConfigurationError(text + hint) from error
 
 
-def _short_record(one: Any, context: Any) -> tuple[str, str]:
+def _long_record(one: Any, context: Any) -> tuple[str, str] | None:
+    """Name and help of an option, or of an argument, which needs no type."""
+    record: tuple[str, str] | None = one.get_help_record(context)
+    return (record[0].partition(" <")[0], record[1]) if record and isinstance(one, TyperArgument) else record
+
+
+def _short_record(one: Any, context: Any) -> tuple[str, str] | None:
     """Name and help of an option, on one line if possible."""
     if isinstance(one, TyperArgument):
-        return one.get_help_record(context) or ("", "")
+        return _long_record(one, context)
     name = one.opts[0] if one.is_flag else f"{one.opts[0]} {one.display_type_rich(ctx=context)}"
     default = f"  [{one.default}]" if one.default is not None and one.default is not False else ""
     return name, f"{one.help}{default}"

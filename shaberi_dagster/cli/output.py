@@ -1,14 +1,54 @@
-"""What a command says on stdout."""
+"""What a command says: its result on stdout, all else on stderr."""
 
 import sys
+from pathlib import Path
+from typing import IO, Any
 
 from rich.console import Console
 
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.rendering.document import Document, write
 
-_ENDLESS = 1000
+_ENDLESS = 100_000
+
+
+def show(document: Document, output_format: str = "table") -> None:
+    """Print tables, which are as wide as the terminal, or as a log usually is."""
+    write(document, output_format, Console())
 
 
 def say(document: Document, *, as_json: bool = False) -> None:
-    """Print a document, for people or as JSON; a file or a pipe has no width."""
-    write(document, "json" if as_json else "table", Console(width=None if sys.stdout.isatty() else _ENDLESS))
+    """Print sentences, for people or as JSON; a file or a pipe has no width."""
+    write(document, "json" if as_json else "table", endless_console())
+
+
+def endless_console() -> Console:
+    """Stdout for texts: a file or a pipe has no width."""
+    return Console(width=None if sys.stdout.isatty() else _ENDLESS)
+
+
+def opened(file: Path, mode: str = "w") -> IO[Any]:
+    """A file to write, whose folder is made.
+
+    Raises:
+        ConfigurationError: It cannot be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file.open(mode) if "b" in mode else file.open(mode, encoding="utf-8", newline="")
+    except OSError as error:
+        raise ConfigurationError(f"--output {file} cannot be written: {error.strerror}") from error
+
+
+def put(text: str, file: Path | None = None) -> None:
+    """Write a text into a file, whose folder is made; None: onto stdout."""
+    if file is None:
+        sys.stdout.write(text)
+    else:
+        with opened(file) as target:
+            target.write(text)
+
+
+def tell(text: str) -> None:
+    """Say something beside the result, on stderr."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-import typer
+from pydantic import Field
 
-from shaberi_dagster.cli.command import FINE, Debug
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.settings import Settings
+from shaberi_dagster.cli.command import FINE
+from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.runs.option import Option
 
 EPILOG = """Examples:
 
@@ -21,40 +21,26 @@ An entry of the price file, in US dollars for a million tokens; of those that ho
   - {model: my-model*, base_url: http://localhost:8000, from: 2026-07-01, input: 0.2, output: 0.6, cached: 0.05}"""
 
 
-def prices(
+class Prices(CommandOptions):
+    """What `shaberi prices` can be told."""
+
     refresh: Annotated[
-        bool, typer.Option("--refresh", help="Write them into the table prices, by which SQL prices calls anew.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
-    debug: Debug = False,
-) -> int:
+        bool, Field(description="Write them into the table prices, by which SQL prices calls anew"), Option("how")
+    ] = False
+    as_json: AsJson = False
+
+
+def prices(how: Prices) -> int:
     """Show what the models that were called cost, as it is known now; what was recorded for a call stays."""
-    del debug
-    show(Settings.from_environment(), refresh=refresh, as_json=as_json)
-    return FINE
-
-
-def show(settings: Settings, *, refresh: bool, as_json: bool) -> None:
-    """Print the prices of all models that were called, on stdout.
-
-    Args:
-        settings: Where the lake and the user's price file are.
-        refresh: Let the table `prices` say the same.
-        as_json: One JSON document instead of a table.
-
-    Raises:
-        ConfigurationError: There is no lake, or the price file is wrong.
-    """
     # Polars, DuckDB and rich cost start-up time that no other command needs to pay.
-    from rich.console import Console  # noqa: PLC0415
-
-    from shaberi_dagster.lake.catalog import logged_versions  # noqa: PLC0415
-    from shaberi_dagster.rendering.document import write  # noqa: PLC0415
+    from shaberi_dagster.cli.output import show  # noqa: PLC0415
+    from shaberi_dagster.lake.catalog import check_there  # noqa: PLC0415
     from shaberi_dagster.rendering.prices import PriceDocument  # noqa: PLC0415
     from shaberi_dagster.runs.known_prices import known_prices  # noqa: PLC0415
     from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415
+    from shaberi_dagster.settings import Settings  # noqa: PLC0415
 
-    if not logged_versions(settings.warehouse):
-        raise ConfigurationError(f"no lake in {settings.warehouse}: run run-evals first, or set SHABERI_WAREHOUSE")
-    document = PriceDocument(known_prices(Workspace(settings), refresh=refresh))
-    write(document, "json" if as_json else "table", Console())
+    settings = Settings.from_environment()
+    check_there(settings.warehouse)
+    show(PriceDocument(known_prices(Workspace(settings), refresh=how.refresh)), "json" if how.as_json else "table")
+    return FINE

@@ -1,28 +1,26 @@
 """`shaberi sql`: run a statement or a named query and show its result."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, Any
 
-import duckdb
 from rich.console import Console
 
-from shaberi_dagster.errors import ConfigurationError, SqlError
-from shaberi_dagster.lake.catalog import open_catalog, run_query
+from shaberi_dagster.cli.output import opened, tell
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import errors_of_sql, open_catalog, run_query
 from shaberi_dagster.lake.connections import within
 from shaberi_dagster.rendering.query_list import query_table
 from shaberi_dagster.rendering.rows import QueryRows, write_parquet, write_plan, write_rows
 from shaberi_dagster.rendering.terminal import draw
-from shaberi_dagster.reports.named_queries import find_query
+from shaberi_dagster.reports.named_queries import explained, find_query, parameters_of
 from shaberi_dagster.reports.reading import arrow_of
 from shaberi_dagster.settings import Settings
 
 FORMATS = ("table", "csv", "json", "parquet")
 _MOST_ROWS = 100
 """So many rows a terminal gets, unless more are asked for."""
-_AT_ONCE = 10_000
 
 
 def run_sql(
@@ -58,70 +56,30 @@ def run_sql(
     parquet = output if output_format == "parquet" and not explain else None
     if output_format == "parquet" and parquet is None:
         raise ConfigurationError("--format parquet needs --output FILE and is no format of a plan")
-    given = _given(parameters)
+    given = parameters_of(parameters)
     named = find_query(query)
     statement, values = (query, given) if named is None else (named.sql, named.bound(given))
     with open_catalog(settings.warehouse) as connection, within(timeout, connection):
         if named is not None:
             named.check_known(connection, given)
-        result = run_query(connection, f"explain analyze {statement}" if explain else statement, dict(values))
-        with _errors_of_sql():
+        result = run_query(connection, explained(statement) if explain else statement, dict(values))
+        with errors_of_sql():
             if parquet is not None:
                 typed = arrow_of(result)
-                with _opened(parquet, "wb") as file:
+                with opened(parquet, "wb") as file:
                     write_parquet(typed, file)
                 return
             on_terminal = output_format == "table" and output is None and sys.stdout.isatty() and not explain
-            found = _fetch(result, _MOST_ROWS if most_rows is None and on_terminal else most_rows)
-    with nullcontext(sys.stdout) if output is None else _opened(output, "w") as file:
+            found = QueryRows.of(result, _MOST_ROWS if most_rows is None and on_terminal else most_rows)
+    with nullcontext(sys.stdout) if output is None else opened(output, "w") as file:
         if explain:
-            for _, plan in found.rows:
-                write_plan(plan, file)
+            write_plan(found, file)
         else:
             write_rows(found, output_format, file, vertical=vertical)
     if found.n_left_out and output_format != "table":
-        print(f"{found.left_out} left out (--rows)", file=sys.stderr)  # noqa: T201
-
-
-@contextmanager
-def _errors_of_sql() -> Iterator[None]:
-    try:
-        yield
-    except duckdb.InterruptException:
-        raise
-    except duckdb.Error as error:
-        raise SqlError(error) from error
-
-
-def _fetch(result: duckdb.DuckDBPyConnection, most: int | None) -> QueryRows:
-    """The first rows, or all."""
-    description = result.description or []
-    names, maps = [one[0] for one in description], [str(one[1]).startswith("MAP(") for one in description]
-    if most is None:
-        return QueryRows(names, result.fetchall(), maps)
-    rows, n_left_out = result.fetchmany(most), 0
-    while more := result.fetchmany(_AT_ONCE):
-        n_left_out += len(more)
-    return QueryRows(names, rows, maps, n_left_out)
+        tell(found.left_out)
 
 
 def list_queries() -> None:
     """Print the views and the named queries with their parameters and the first sentence of their descriptions."""
     draw([query_table()], Console())
-
-
-def _given(parameters: Sequence[str]) -> dict[str, str]:
-    given = {}
-    for parameter in parameters:
-        name, equals, value = parameter.partition("=")
-        if not equals or not name:
-            raise ConfigurationError(f"--param {parameter!r} must be NAME=VALUE")
-        given[name] = value
-    return given
-
-
-def _opened(output: Path, mode: str) -> IO[Any]:
-    try:
-        return output.open(mode) if "b" in mode else output.open(mode, encoding="utf-8", newline="")
-    except OSError as error:
-        raise ConfigurationError(f"--output {output} cannot be written: {error.strerror}") from error

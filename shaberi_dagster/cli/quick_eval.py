@@ -1,6 +1,5 @@
 """`quick-eval`: whether several samples and a consensus of them beat a single answer."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,15 +15,13 @@ from shaberi_dagster.cli.command import (
     run_command,
     with_plugins,
 )
-from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, Submit, takes_models
+from shaberi_dagster.cli.options import AsJson, CommandOptions, OptionsCommand, Submit, takes_models
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.presets import QuickRequest
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 
 if TYPE_CHECKING:  # Dagster and polars cost start-up time that --help and usage errors need not pay
-    import duckdb
-
     from shaberi_dagster.reports.gate import GateReport
     from shaberi_dagster.running import Evaluation
 
@@ -70,7 +67,7 @@ class QuickEval(CommandOptions):
     )
     submit: Submit = False
     dry_run: Annotated[bool, Field(description="Show the calls that are needed; make none"), Option("budget")] = False
-    as_json: Annotated[bool, Field(description="One JSON document on stdout"), Option("how", ("--json",))] = False
+    as_json: AsJson = False
     output: Annotated[Path | None, Field(description="Also write the JSON document here"), Option("how")] = None
     html: Annotated[
         Path | None,
@@ -81,19 +78,25 @@ class QuickEval(CommandOptions):
 
 def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int:
     """Evaluate single answers and consensus strategies on samples that they share."""
-    gate = _Gate(how)
+    if not 0 < how.significance < 1:
+        raise ConfigurationError(f"--significance must be above 0 and below 1, not {how.significance:g}")
     asked = request.to_request()
     # Polars and Dagster only when they are needed.
     from shaberi_dagster.cli.evaluation import say_what_failed, say_where_to_look, show_plan  # noqa: PLC0415
     from shaberi_dagster.running import Evaluation  # noqa: PLC0415
 
     evaluation = Evaluation([asked], calls, command="quick-eval", submit=how.submit)
-    gate.find_baseline(evaluation.workspace.settings.warehouse)
+    if how.baseline is not None:  # that it is not there should be known before anything is paid for
+        from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
+        from shaberi_dagster.reports.verdicts import baseline_of  # noqa: PLC0415
+
+        with open_catalog(evaluation.workspace.settings.warehouse) as catalog:
+            baseline_of(catalog, how.baseline)
     if how.dry_run:
         show_plan(evaluation, as_json=how.as_json)
         return FINE
     status = evaluation.run()
-    verdict = _show(evaluation, asked, status, gate, how)
+    verdict = _show(evaluation, asked, status, how)
     say_where_to_look(evaluation, "/ensemble", "run", evaluation.spec.run_id)
     if status != "complete":
         say_what_failed(evaluation)
@@ -101,57 +104,7 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
     return exit_code(of_run, _OF_GATE[verdict.result] if verdict else FINE)
 
 
-app.command(cls=OptionsCommand, epilog=with_plugins(_EPILOG))(takes_models(quick_eval))
-
-
-class _Gate:
-    """The regression gate, if a baseline is named."""
-
-    def __init__(self, options: QuickEval) -> None:
-        self._options, self._baseline = options, options.baseline
-        if not 0 < options.significance < 1:
-            raise ConfigurationError(f"--significance must be above 0 and below 1, not {options.significance:g}")
-
-    def find_baseline(self, warehouse: Path) -> None:
-        """Nothing, if the baseline is there: that it is not should be known before anything is paid for.
-
-        Raises:
-            ConfigurationError: There is none of that name.
-        """
-        if self._baseline is None:
-            return
-        from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415  (DuckDB only when it is needed)
-        from shaberi_dagster.reports.verdicts import baseline_of  # noqa: PLC0415
-
-        with open_catalog(warehouse) as catalog:
-            baseline_of(catalog, self._baseline)
-
-    def check(
-        self, catalog: "duckdb.DuckDBPyConnection", run_id: str, strategies: Sequence[str]
-    ) -> "GateReport | None":
-        """The gate's report on some strategies of a run; None without a baseline.
-
-        Raises:
-            ConfigurationError: The run and the baseline have nothing in common.
-        """
-        if self._baseline is None:
-            return None
-        from shaberi_dagster.reports.gate import check_regression  # noqa: PLC0415  (SciPy only when it is needed)
-
-        return check_regression(
-            catalog,
-            run_id,
-            self._baseline,
-            gate=self._options.gate,
-            significance=self._options.significance,
-            per_dataset=self._options.per_dataset,
-            strategies=strategies,
-        )
-
-
-def _show(
-    evaluation: "Evaluation", request: RunRequest, status: str, gate: _Gate, how: QuickEval
-) -> "GateReport | None":
+def _show(evaluation: "Evaluation", request: RunRequest, status: str, how: QuickEval) -> "GateReport | None":
     """Print the report.
 
     Returns:
@@ -160,39 +113,48 @@ def _show(
     Raises:
         ConfigurationError: The gate cannot compare the run with its baseline; the report is printed without it.
     """
-    from rich.console import Console  # noqa: PLC0415
-
+    from shaberi_dagster.cli.output import put, show, tell  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
     from shaberi_dagster.rendering.data import as_json as json_of  # noqa: PLC0415
-    from shaberi_dagster.rendering.document import write  # noqa: PLC0415
     from shaberi_dagster.rendering.ensemble import EnsembleDocument  # noqa: PLC0415
     from shaberi_dagster.reports.ensemble import read_report  # noqa: PLC0415
 
-    spec = evaluation.spec
-    strategies = request.strategies or []
+    spec, strategies = evaluation.spec, request.strategies or []
     verdict, objection = None, None
     warehouse = evaluation.workspace.settings.warehouse
     with open_catalog(warehouse) as catalog:
         report = read_report(
             catalog, spec, evaluation.benchmarks, strategies, status=status, calls_made=evaluation.calls_made
         )
-        try:
-            verdict = gate.check(catalog, spec.run_id, strategies)
-        except ConfigurationError as error:
-            objection = error
+        if how.baseline is not None:
+            from shaberi_dagster.reports.gate import check_regression  # noqa: PLC0415  (SciPy only for a gate)
+
+            try:
+                verdict = check_regression(
+                    catalog,
+                    spec.run_id,
+                    how.baseline,
+                    gate=how.gate,
+                    significance=how.significance,
+                    per_dataset=how.per_dataset,
+                    strategies=strategies,
+                )
+            except ConfigurationError as error:
+                objection = error
     document = EnsembleDocument(report, verdict)
     if how.output is not None:
-        how.output.parent.mkdir(parents=True, exist_ok=True)
-        how.output.write_text(json_of(document.data()), encoding="utf-8")
-    write(document, "json" if how.as_json else "table", Console())
+        put(json_of(document.data()), how.output)
+    show(document, "json" if how.as_json else "table")
     if how.html is not None:
-        from shaberi_dagster.cli.html_file import write_file  # noqa: PLC0415  (Jinja and what only pages need)
-        from shaberi_dagster.viewer.html import about_ensemble  # noqa: PLC0415
+        from shaberi_dagster.viewer.html import about_ensemble, write_file  # noqa: PLC0415  (Jinja for pages only)
 
-        write_file(how.html, warehouse, lambda source: about_ensemble(source, document))
+        tell(write_file(how.html, warehouse, lambda source: about_ensemble(source, document)))
     if objection:
         raise objection
     return verdict
+
+
+app.command(cls=OptionsCommand, epilog=with_plugins(_EPILOG))(takes_models(quick_eval))
 
 
 def main() -> None:

@@ -1,44 +1,47 @@
-"""What `shaberi reprocess` does: make stored runs anew in this process, without any call."""
+"""`shaberi reprocess`: make stored runs anew, without any call."""
 
-import sys
 from collections.abc import Sequence
+from typing import Annotated
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import logged_versions
-from shaberi_dagster.passes.registry import make_pipeline
-from shaberi_dagster.rendering.live import reporter_for
-from shaberi_dagster.runs.workspace import reporting_to
-from shaberi_dagster.settings import Settings
+from pydantic import Field
+
+from shaberi_dagster.cli.command import FINE
+from shaberi_dagster.cli.options import CommandOptions
+from shaberi_dagster.reports.requests import Models, Tags
+from shaberi_dagster.runs.option import Option
+
+EPILOG = """Examples:
+
+\b
+  shaberi reprocess --passes lang_mixing,repetition        every run, imported ones too
+  shaberi reprocess --tag legacy --passes lang_mixing --pass-option lang_mixing.minimum_severity=0.1
+  shaberi reprocess --model my-model                       after a parser or a pass was changed
+
+Judges' outputs are parsed again, passes look at the answers that they have not seen, scores and metrics are derived.
+The scores without passes stay beside the others, as the pipeline baseline."""
 
 
-def reprocess_runs(
-    settings: Settings, passes: Sequence[str], options: Sequence[str], models: Sequence[str], tags: Sequence[str]
-) -> None:
-    """Parse stored outputs again, apply passes, derive scores and metrics.
+class Reprocess(CommandOptions):
+    """Which runs to make anew, and with which passes."""
 
-    Args:
-        settings: Where the lake and the instance are.
-        passes: One more pipeline; none: those there are.
-        options: Settings of the passes, `NAME.SETTING=VALUE`.
-        models: Only these; none means all.
-        tags: Only runs with these tags or base tags; none means all.
+    passes: Annotated[
+        Sequence[str],
+        Field(description="One more pipeline of passes, in order"),
+        Option("how", known="passes"),
+    ] = ()
+    pass_options: Annotated[
+        Sequence[str],
+        Field(description="NAME.SETTING=VALUE for one of the passes"),
+        Option("how", ("--pass-option",), metavar="SETTING", repeated=True),
+    ] = ()
+    models: Models = ()
+    tags: Tags = ()
 
-    Raises:
-        ConfigurationError: There is no such run or pass.
-    """
-    make_pipeline(passes, options)  # a wrong name is said before anything is started
-    if not logged_versions(settings.warehouse):
-        raise ConfigurationError(f"no lake in {settings.warehouse}: run run-evals first, or set SHABERI_WAREHOUSE")
-    reporter = reporter_for(sys.stderr)
-    with reporting_to(reporter):
-        from shaberi_dagster.definitions import run_job  # noqa: PLC0415
-        from shaberi_dagster.defs.execution import close_dead_runs, open_instance  # noqa: PLC0415
-        from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB  # noqa: PLC0415
 
-        instance = open_instance(settings.dagster_home)
-        close_dead_runs(instance)
-        config = {"passes": list(passes), "pass_options": list(options), "models": list(models), "tags": list(tags)}
-        done = run_job(
-            REPROCESS_JOB, instance, ops={REPROCESS: {"config": config}}, tags={"shaberi/command": "reprocess"}
-        ).output_for_node(REPROCESS)
-        reporter.note(f"{done['runs']} runs made anew, {done['imported']} of them imported; no call was made")
+def reprocess(how: Reprocess) -> int:
+    """Make stored runs anew without any call: parse, apply passes, derive scores."""
+    from shaberi_dagster.jobs import reprocess_runs  # noqa: PLC0415  (Dagster only when it is needed)
+    from shaberi_dagster.settings import Settings  # noqa: PLC0415
+
+    reprocess_runs(Settings.from_environment(), how.passes, how.pass_options, how.models, how.tags)
+    return FINE

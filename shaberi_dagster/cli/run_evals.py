@@ -1,18 +1,14 @@
 """`run-evals`: evaluate a model, from questions to scores."""
 
-import atexit
-import contextlib
 import gc
-import os
-import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from pydantic import Field
 
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, run_command, with_plugins
-from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, Submit, takes_models
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE, end_at_once, run_command, with_plugins
+from shaberi_dagster.cli.options import AsJson, CommandOptions, OptionsCommand, Submit, takes_models
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.request_file import as_yaml, read_values
@@ -59,13 +55,15 @@ class RunEvals(CommandOptions):
     dry_run: Annotated[bool, Field(description="Show the plan and the calls it needs; make none"), Option("budget")] = (
         False
     )
-    as_json: Annotated[bool, Field(description="One JSON document on stdout"), Option("how", ("--json",))] = False
+    as_json: AsJson = False
 
 
 def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
     """Evaluate a model. What is there already is never paid for again."""
     if how.print_config:
-        typer.echo(as_yaml(request, calls), nl=False)
+        from shaberi_dagster.cli.output import put  # noqa: PLC0415
+
+        put(as_yaml(request, calls))
         return FINE
     if how.rejudge and how.reprocess:
         raise ConfigurationError("--rejudge asks judges and --reprocess asks nobody: leave one out")
@@ -84,9 +82,8 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
     gc.freeze()
     gc.enable()
 
-    tags = [request.tag] if how.runs == 1 else [f"{request.tag}-run{number}" for number in range(1, how.runs + 1)]
     evaluation = Evaluation(
-        [request.model_copy(update={"tag": tag}) for tag in tags],
+        request.independent(how.runs),
         calls,
         rejudge=how.rejudge,
         reprocess=how.reprocess,
@@ -115,13 +112,4 @@ def main() -> None:
     except SystemExit as stop:
         if not isinstance(stop.code, int):
             raise
-        _end(stop.code)
-
-
-def _end(code: int) -> NoReturn:
-    """End the process without freeing each object by itself, which takes Python more than half a second."""
-    atexit._run_exitfuncs()  # noqa: SLF001  (as multiprocessing does before it ends a process)
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
+        end_at_once(stop.code)

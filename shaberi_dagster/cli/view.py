@@ -1,17 +1,11 @@
 """`shaberi view`: the lake as web pages on this machine."""
 
-from collections.abc import Mapping
-from functools import cache, partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from shaberi_dagster.cli.command import FINE, Debug
 from shaberi_dagster.viewer.web.ask import DEFAULT_PORT
-
-if TYPE_CHECKING:  # what only a run at work needs
-    from shaberi_dagster.llm.prices import PriceList
-    from shaberi_dagster.settings import Settings
 
 EPILOG = """Examples:
 
@@ -38,21 +32,9 @@ def view(
     """Look at scores, questions and answers in a browser (Ctrl-C stops)."""
     del debug
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
+    from shaberi_dagster.viewer.web.costs import cost_of_calls  # noqa: PLC0415
     from shaberi_dagster.viewer.web.server import serve  # noqa: PLC0415  (starlette, uvicorn and jinja2)
 
     settings = Settings.from_environment()
-    serve(settings.warehouse, host, port, page, open_browser=open_browser, cost_of=partial(_cost, settings))
+    serve(settings.warehouse, host, port, page, open_browser=open_browser, cost_of=cost_of_calls(settings))
     return FINE
-
-
-def _cost(settings: "Settings", call: Mapping[str, Any]) -> float | None:
-    """What a call cost in US dollars, by today's prices; None is unknown."""
-    found = _prices(settings).cost(call)
-    return None if found is None else found.usd
-
-
-@cache
-def _prices(settings: "Settings") -> "PriceList":
-    from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415  (only while a run works)
-
-    return Workspace(settings).prices

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from shaberi_dagster.runs.option import Option
-from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.runs.spec import JudgeBaseUrl, JudgeKeyVariable, Limit, Questions, RunRequest
 
 
 class DecisionRequest(BaseModel):
@@ -31,14 +31,8 @@ class DecisionRequest(BaseModel):
     tag: Annotated[
         str | None, Field(description="Tag of the runs of which this asks a part"), Option("what", known="runs")
     ] = None
-    questions: Annotated[
-        str | None,
-        Field(description="starter, hub or a folder (SHABERI_DATASETS)"),
-        Option("what", metavar="SOURCE"),
-    ] = None
-    limit: Annotated[
-        int | None, Field(ge=1, description="Only the first N questions of each benchmark"), Option("what")
-    ] = None
+    questions: Questions = None
+    limit: Limit = None
     samples: Annotated[int | None, Field(ge=1, description="Answers to each question; default: 1"), Option("what")] = (
         None
     )
@@ -60,15 +54,11 @@ class DecisionRequest(BaseModel):
         Field(description="OpenAI-compatible endpoint of the models, up to /v1"),
         Option("how", metavar="URL"),
     ] = None
-    judge_base_url: Annotated[
-        str | None, Field(description="Endpoint of the judges, up to /v1"), Option("how", metavar="URL")
-    ] = None
+    judge_base_url: JudgeBaseUrl = None
     api_key_variable: Annotated[
         str | None, Field(description="Environment variable with the key of the endpoint"), Option("advanced")
     ] = None
-    judge_api_key_variable: Annotated[
-        str | None, Field(description="Environment variable with the key of the judges' endpoint"), Option("advanced")
-    ] = None
+    judge_api_key_variable: JudgeKeyVariable = None
     seed: Annotated[
         int | None,
         Field(ge=0, description="Rotates the order; default: it follows from what is decided"),

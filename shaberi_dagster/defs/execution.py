@@ -90,6 +90,13 @@ def open_instance(home: Path) -> dg.DagsterInstance:
         return instance
 
 
+def ready_instance(home: Path) -> dg.DagsterInstance:
+    """As `open_instance`, with the runs of dead processes closed: what a command starts runs on."""
+    instance = open_instance(home)
+    close_dead_runs(instance)
+    return instance
+
+
 def at_the_instance(home: Path, name: str) -> AbstractContextManager[None]:
     """A context in which no other process that uses the same instance is at the same time.
 

@@ -14,7 +14,8 @@ from shaberi_dagster.defs.metadata import markdown_table
 from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.export.results_tree import export_runs
-from shaberi_dagster.export.shaberi_v1 import ExportSelection, export
+from shaberi_dagster.export.selection import ExportSelection
+from shaberi_dagster.export.shaberi_v1 import export
 
 _FOLDER = "_export/shaberi-v1"  # in the warehouse, unless the launchpad says otherwise
 

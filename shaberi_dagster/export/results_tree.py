@@ -31,8 +31,9 @@ from shaberi_dagster.export.manifest import (
     question_sets,
     read_records,
 )
+from shaberi_dagster.export.selection import RESULTS
 from shaberi_dagster.identity import check_run_tag, safe_name
-from shaberi_dagster.lake.catalog import connect, logged_versions
+from shaberi_dagster.lake.catalog import check_there, connect
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.thinking import split_thinking
@@ -42,7 +43,6 @@ from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.statistics.intervals import margin_of_error
 
-RESULTS = "results"
 """Name of the format."""
 MANIFEST, METRICS = "manifest.json", "metrics.json"
 MOST_REASONING = 1000
@@ -148,6 +148,16 @@ class ResultsExport:
         return {"format": RESULTS} | asdict(self)
 
 
+def check_place(folder: Path) -> None:
+    """Refuse a folder that has something else than results.
+
+    Raises:
+        ConfigurationError: It has.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not any(folder.glob(f"*/*/{MANIFEST}")):
+        raise ConfigurationError(f"--output {folder} is neither empty nor a folder of results: name another one")
+
+
 def export_runs(
     lake: Lake,
     folder: Path,
@@ -179,8 +189,7 @@ def export_runs(
     Raises:
         ConfigurationError: There is no lake, or no run with such a model and tag.
     """
-    if not logged_versions(lake.folder):
-        raise ConfigurationError(f"no lake in {lake.folder}: run run-evals first, or set SHABERI_WAREHOUSE")
+    check_there(lake.folder)
     runs = lake.read("runs", columns=["run_id", "model", "run_tag", "base_tag", "run_number"]).sort("run_id")
     if run_ids:
         runs = runs.filter(pl.col("run_id").is_in(list(run_ids)))

@@ -20,8 +20,9 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, Field
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.export.selection import SHABERI_V1, ExportSelection
 from shaberi_dagster.identity import check_model_name, safe_name
-from shaberi_dagster.lake.catalog import connect, logged_versions
+from shaberi_dagster.lake.catalog import check_there, connect
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.assemble import Batch
@@ -32,7 +33,6 @@ from shaberi_dagster.legacy.tree import display_name
 from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.reports.reading import fetch, fetch_frame
 
-FORMAT = "shaberi-v1"
 RECORD_NAME = "export.json"
 
 Row = dict[str, Any]
@@ -49,25 +49,6 @@ _SPELLINGS: Mapping[str, Mapping[str, Field]] = {
     "rakuda": {"category": "category", "question_id": "upstream_id", "Question": "question"},
 }
 _OWN_COLUMNS = ("Question", "ModelAnswer", "score", "judge_output")
-
-
-@dataclass(frozen=True)
-class ExportSelection:
-    """What to export.
-
-    Attributes:
-        models: Only these, as the lake has them or with `/` for the `__` of imported ones; none means all.
-        tags: Only runs with one of these tags; none means all.
-        sources: Only files of these imported trees; none means all, and the runs of our own.
-    """
-
-    models: Sequence[str] = ()
-    tags: Sequence[str] = ()
-    sources: Sequence[str] = ()
-
-    def takes_model(self, model: str) -> bool:
-        """Whether the model is one of those."""
-        return not self.models or model in self.models or display_name(model) in self.models
 
 
 class Note(NamedTuple):
@@ -115,7 +96,7 @@ class Export:
         values = asdict(self)
         for name in ("oddities", "elsewhere", "not_written"):
             values[name] = [note._asdict() for note in getattr(self, name)]
-        return {"format": FORMAT} | values
+        return {"format": SHABERI_V1} | values
 
 
 @dataclass(frozen=True)
@@ -167,8 +148,7 @@ def export(
         ShaberiError: A file cannot be written.
     """
     selection = selection or ExportSelection()
-    if not logged_versions(lake.folder):
-        raise ConfigurationError(f"no lake in {lake.folder}: run run-evals first, or set SHABERI_WAREHOUSE")
+    check_there(lake.folder)
     with connect(lake, "answers", "judgements", "questions", "runs", "legacy_files", "legacy_repeats") as connection:
         source = _Source(connection, selection)
         if not source.sizes:
@@ -179,7 +159,7 @@ def export(
         done = Export(str(output))
         try:
             _claim(output)
-            line = StageProgress("export", FORMAT, total=len(source.sizes))
+            line = StageProgress("export", SHABERI_V1, total=len(source.sizes))
             changed(line)
             for names in source.portions():
                 _write_files(source.files_of(names, done), output, done)
@@ -230,6 +210,11 @@ def _write_files(files: Iterable[_File], output: Path, done: Export) -> None:
         done.oddities += [note._replace(path=str(path)) for note in file.notes]
 
 
+def _is_selected(model: str, selection: ExportSelection) -> bool:
+    names = selection.models
+    return not names or model in names or display_name(model) in names
+
+
 class _Source:
     """The selected rows of the lake as files.
 
@@ -247,7 +232,7 @@ class _Source:
         self.sizes: dict[str, int] = defaultdict(int)
         tags, sources = list(selection.tags), list(selection.sources)
         for row in fetch(connection, "v1_models", tags=tags, sources=sources):
-            if selection.takes_model(row["model"]):
+            if _is_selected(row["model"], selection):
                 name = row["model"] if row["imported"] else safe_name(row["model"])
                 self._models[name].add(row["model"])
                 self.sizes[name] += row["rows"]

@@ -74,8 +74,7 @@ def open_catalog(folder: Path, former: duckdb.DuckDBPyConnection | None = None) 
     if mirror := Mirror.of(folder):
         mirror.refresh()
     check_format(folder)
-    if not logged_versions(folder):
-        raise ConfigurationError(f"no lake in {folder}: run run-evals first, or set SHABERI_WAREHOUSE")
+    check_there(folder)
     if former is not None:
         if _is_current(former, folder):
             return former
@@ -138,8 +137,7 @@ def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
     check_format(folder)
     from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
 
-    if not logged_versions(folder):
-        raise ConfigurationError(f"no lake in {folder}: run run-evals first, or set SHABERI_WAREHOUSE")
+    check_there(folder)
     lake = Lake(folder, time)
     gone = [
         table for table in lake.versions() if not all(Path(file).is_file() for file in lake.delta(table).file_uris())
@@ -152,6 +150,21 @@ def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
     connection.execute("set TimeZone = 'UTC'")
     _define_added_views(connection)
     return connection
+
+
+@contextmanager
+def errors_of_sql() -> Iterator[None]:
+    """A context in which what DuckDB says of a statement is an error of ours.
+
+    Raises:
+        SqlError: It says something; that it was interrupted is none.
+    """
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error as error:
+        raise SqlError(error) from error
 
 
 def run_query(
@@ -407,6 +420,16 @@ def default_parameters(path: Path) -> dict[str, str | None]:
 def _header(path: Path) -> list[str]:
     lines = path.read_text(encoding="utf-8").splitlines()
     return [line.removeprefix("--").strip() for line in takewhile(lambda line: line.startswith("--"), lines)]
+
+
+def check_there(folder: Path) -> None:
+    """Refuse a folder without a lake.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    if not logged_versions(folder):
+        raise ConfigurationError(f"no lake in {folder}: run run-evals first, or set SHABERI_WAREHOUSE")
 
 
 def logged_versions(folder: Path) -> dict[str, int]:

@@ -26,6 +26,7 @@ from shaberi_dagster.identity import check_run_tag, run_id_of
 from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.schemas import CONSENSUS, METRICS, RUNS, SCORES, TABLES
 from shaberi_dagster.lake.store import Lake, conform
+from shaberi_dagster.lake.upgrades import FORMAT, stored_format
 from shaberi_dagster.legacy.assemble import NOT_RECORDED, Batch, assemble
 from shaberi_dagster.legacy.files import Listing, find_files, read_file_rows, unread_file_rows, updated
 from shaberi_dagster.legacy.judges import legacy_judge
@@ -159,8 +160,14 @@ def reconcile_lake(lake: Lake, tag: str = DEFAULT_TAG, source: str | None = None
         source: Only what is of this tree.
 
     Raises:
-        ConfigurationError: Nothing was imported under that tag.
+        ConfigurationError: Nothing was imported under that tag, or a lake of an older format has other rows.
     """
+    stored = stored_format(lake.folder)
+    if stored is not None and stored < FORMAT:
+        raise ConfigurationError(
+            f"the lake in {lake.folder} has format {stored}, whose imports are counted otherwise: "
+            f"`shaberi compact` brings it to {FORMAT}"
+        )
     keys = {"import_tag": tag} | ({"source": source} if source else {})
     files = lake.read("legacy_files", keys)
     if files.is_empty():

@@ -2,11 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 
+import duckdb
+from rich.console import Console
 from rich.text import Text
 
 from shaberi_dagster.rendering.figures import decimals
 from shaberi_dagster.rendering.text import printable
-from shaberi_dagster.reports.inspection import InspectedQuestion, InspectedRun, InspectedTexts
+from shaberi_dagster.reports.inspection import (
+    Filter,
+    InspectedQuestion,
+    InspectedRun,
+    InspectedTexts,
+    all_questions,
+    read_texts,
+)
 from shaberi_dagster.reports.question import ShownAnswer, ShownJudgement
 
 _NOT_STORED = "(the text of this question is not in the lake)"
@@ -41,6 +50,26 @@ def answers_text(run: InspectedRun, score: float | None, texts: InspectedTexts, 
         parts.append(Text("(not asked)", style="dim"))
     parts += _judgements(consensus, in_full=judgements)
     return Text("\n").join(parts)
+
+
+def print_answers(
+    catalog: duckdb.DuckDBPyConnection, runs: Sequence[InspectedRun], questions: Filter, console: Console
+) -> None:
+    """Print all questions that a filter takes, each with what those runs that were asked it answered.
+
+    Args:
+        catalog: The public views.
+        runs: Whose answers.
+        questions: Which, and in which order.
+        console: Where to; no line is broken.
+    """
+    run_ids = [run.run_id for run in runs]
+    for question, texts in read_texts(catalog, run_ids, all_questions(catalog, run_ids, questions)):
+        asked = [run for run in runs if texts.answers[run.run_id].samples]
+        answers = (answers_text(run, question.scores.get(run.run_id), texts) for run in asked)
+        for part in (question_text(question, texts), *answers):
+            console.print(part, crop=False, soft_wrap=True)
+            console.print()
 
 
 def _answer(answer: ShownAnswer, several: bool) -> Iterator[Text]:

@@ -66,6 +66,6 @@ class PromotionDocument(Document):
         """One line."""
         return BaselineDocument([self.baseline]).records()
 
-    def data(self) -> Sequence[Mapping[str, Any]]:
-        """A list with it."""
-        return BaselineDocument([self.baseline]).data()
+    def data(self) -> Mapping[str, Any]:
+        """As `shaberi baseline list` has it."""
+        return BaselineDocument([self.baseline]).data()[0]

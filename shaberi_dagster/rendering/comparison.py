@@ -8,7 +8,7 @@ from typing import Any
 from shaberi_dagster.rendering.document import Block, Document, Heading, Sentences, number, table_of, text
 from shaberi_dagster.rendering.figures import counted, decimals, p_value, signed, signed_interval
 from shaberi_dagster.reports.comparison import ComparisonReport, ComparisonRow, Section, Side
-from shaberi_dagster.reports.reading import POLICIES
+from shaberi_dagster.reports.requests import POLICIES
 from shaberi_dagster.statistics.comparison import OVERALL
 
 _BAR_WIDTH = 25

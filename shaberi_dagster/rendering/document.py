@@ -42,6 +42,7 @@ class DocumentColumn:
         cuts: Where its cells may be cut, with an ellipsis, if the table is too wide; empty: nowhere.
         narrowest: To how few columns of the terminal it folds or is cut.
         optional: Left out where the table would be too wide, and in Markdown.
+        spare: Left out of a terminal where the table would be too wide even then, the first one first; it is said.
         style: Of the terminal, such as bold.
         styles: Of the terminal, one per cell; none: `style` for all.
         bars: What a terminal draws in the place of the cells: the ends of an interval and the point in it.
@@ -54,6 +55,7 @@ class DocumentColumn:
     cuts: Literal["", "middle", "end"] = ""
     narrowest: int = 16
     optional: bool = False
+    spare: bool = False
     style: str = ""
     styles: Sequence[str] = ()
     bars: Sequence["Bar | None"] = ()

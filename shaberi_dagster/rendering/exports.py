@@ -3,11 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from shaberi_dagster.export.results_tree import ResultsExport
 from shaberi_dagster.export.shaberi_v1 import RECORD_NAME, Export, Note
 from shaberi_dagster.rendering.document import Block, Document, Sentences
+from shaberi_dagster.rendering.figures import megabytes
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class ResultsDocument(Document):
         files, written, removed, size = (
             sum(getattr(run, name) for run in runs) for name in ("files", "written", "removed", "size")
         )
-        what = f"{len(runs):,} runs as {files:,} files ({size / 1e6:,.1f} MB) in {self.done.folder}"
+        what = f"{len(runs):,} runs as {files:,} files ({megabytes(size)}) in {self.done.folder}"
         yield f"{what}: {written:,} written, {files - written:,} unchanged, {removed:,} removed"
         if self.done.summaries:
             yield f"{len(self.done.summaries):,} summaries of multi-runs"
@@ -76,7 +78,7 @@ class TreeDocument(Document):
         done, files, rows = self.done, self.done.files, self.done.rows
         answers = f"{files['answers']:,} files with {rows['answers']:,} answers"
         judgements = f"{files['judgements']:,} with {rows['judgements']:,} judgements"
-        yield f"{answers} and {judgements} ({done.size / 1e6:,.1f} MB) in {done.output}"
+        yield f"{answers} and {judgements} ({megabytes(done.size)}) in {done.output}"
         if done.same:
             yield f"{done.same:,} imported files are not there twice: another tree has the same rows"
         yield from _counted("elsewhere, below sources/ or tags/", done.elsewhere)
@@ -84,6 +86,30 @@ class TreeDocument(Document):
         yield from _counted("not written", done.not_written)
         if done.same or done.elsewhere or done.oddities or done.not_written:
             yield f"{RECORD_NAME} in that folder lists them one by one"
+
+
+@dataclass(frozen=True)
+class FilesDocument(Document):
+    """Files that were written.
+
+    Attributes:
+        paths: Where they are.
+    """
+
+    paths: Sequence[Path]
+
+    def blocks(self, width: int | None) -> Iterator[Block]:
+        """A line for each."""
+        del width
+        yield Sentences([str(path) for path in self.paths])
+
+    def records(self) -> Iterable[Mapping[str, Any]]:
+        """A line for each."""
+        return ({"path": str(path)} for path in self.paths)
+
+    def data(self) -> Sequence[Mapping[str, Any]]:
+        """A list of all."""
+        return list(self.records())
 
 
 def _counted(title: str, notes: Sequence[Note]) -> Iterator[str]:

@@ -64,3 +64,8 @@ def percent_range(ends: Interval | None) -> str:
 def points_range(ends: Interval | None) -> str:
     """Both ends of an interval of a difference of shares, in percentage points."""
     return f"{points(ends.lower)} to {points(ends.upper)}" if ends else NOTHING
+
+
+def megabytes(size: int) -> str:
+    """Bytes as people read them: `1,234.5 MB`."""
+    return f"{size / 1e6:,.1f} MB"

@@ -6,6 +6,7 @@ from typing import Any
 
 from shaberi_dagster.lake.copying import Copied
 from shaberi_dagster.rendering.document import Block, Document, Sentences
+from shaberi_dagster.rendering.figures import megabytes
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class CopyDocument(Document):
         del width
         copied = self.copied
         rows = f"{sum(copied.rows.values()):,} rows of {len(copied.rows)} tables"
-        files = f"{copied.files:,} files ({copied.size / 1e6:,.1f} MB)"
+        files = f"{copied.files:,} files ({megabytes(copied.size)})"
         yield Sentences([f"{rows}, {files}, are the same in {self.target}"])
 
     def records(self) -> Iterable[Mapping[str, Any]]:

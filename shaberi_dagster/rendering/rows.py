@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NARROWEST_TEXT = 8
+_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,22 @@ class QueryRows:
     maps: Sequence[bool]
     n_left_out: int = 0
 
+    @classmethod
+    def of(cls, result: duckdb.DuckDBPyConnection, most: int | None = None) -> "QueryRows":
+        """The rows of a statement that was run; not more than so many, the rest being counted."""
+        description = result.description or []
+        names, maps = [one[0] for one in description], [str(one[1]).startswith("MAP(") for one in description]
+        if most is None:
+            return cls(names, result.fetchall(), maps)
+        rows, n_left_out = result.fetchmany(most), 0
+        while more := result.fetchmany(_AT_ONCE):
+            n_left_out += len(more)
+        return cls(names, rows, maps, n_left_out)
+
     @property
     def left_out(self) -> str:
-        """How many rows are not among these."""
-        return counted(self.n_left_out, "row")
+        """How many rows are not among these, and what shows them."""
+        return f"{counted(self.n_left_out, 'row')} not shown (--rows)"
 
 
 def write_rows(result: QueryRows, output_format: str, file: IO[str], *, vertical: bool = False) -> None:
@@ -62,9 +75,10 @@ def write_rows(result: QueryRows, output_format: str, file: IO[str], *, vertical
         _write_table(names, rows, file, vertical=vertical, left_out=result.left_out if result.n_left_out else "")
 
 
-def write_plan(plan: str, file: IO[str]) -> None:
-    """Write a plan of DuckDB as it draws it."""
-    file.write(printable(plan, multiline=True) + "\n")
+def write_plan(result: QueryRows, file: IO[str]) -> None:
+    """Write the plan that a statement has brought as DuckDB draws it."""
+    for _, plan in result.rows:
+        file.write(printable(plan, multiline=True) + "\n")
 
 
 def write_parquet(rows: "pa.Table", file: IO[bytes]) -> None:
@@ -103,7 +117,7 @@ def _write_table(
 ) -> None:
     # A file or a pipe has no width: nothing may be cut off there.
     console = Console(file=file, width=None if file.isatty() else 100_000)
-    notes = [f"{left_out} not shown (--rows)."] if left_out else []
+    notes = [f"{left_out}."] if left_out else []
     if vertical:
         for number, row in enumerate(rows, start=1):
             values = [

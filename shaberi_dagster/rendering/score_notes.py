@@ -6,7 +6,7 @@ from statistics import median
 from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.rendering.figures import NOTHING, counted, decimals
 from shaberi_dagster.rendering.score_tables import margin
-from shaberi_dagster.reports.reading import POLICIES
+from shaberi_dagster.reports.requests import POLICIES
 from shaberi_dagster.reports.scores import Replies, ScoreReport, Unfinished, grouped
 
 _MOST_UNFINISHED = 10

@@ -90,21 +90,23 @@ def _details(report: ScoreReport) -> list[ColumnOf]:
             number(
                 _LENIENCY,
                 either(lambda row: decimals(row.adjusted_score), lambda mean: decimals(mean.adjusted_mean)),
+                spare=True,
             )
         )
     columns += [
         number("scored", either(lambda row: f"{row.n_scored}/{row.n_planned}", _scored)),
-        number("failed", either(lambda row: str(row.n_failed), lambda mean: str(mean.n_failed))),
+        number("failed", either(lambda row: str(row.n_failed), lambda mean: str(mean.n_failed)), spare=True),
         number(
             "excluded",
             either(lambda row: str(row.n_excluded), lambda mean: str(sum(row.n_excluded for row in mean.rows))),
+            spare=True,
         ),
     ]
     if any(row.n_out_of_scale for row in rows):
         out = either(lambda row: str(row.n_out_of_scale), lambda mean: str(mean.n_out_of_scale))
         columns.append(number(("out of", "scale"), out))
     if ties:
-        columns.append(number(("against", "best"), either(lambda _: "", _against_best)))
+        columns.append(number(("against", "best"), either(lambda _: "", _against_best), spare=True))
     return columns
 
 
@@ -156,10 +158,10 @@ def judge_blocks(report: ScoreReport) -> Iterator[Block]:
             *(number(name, partial(_judge_mean, by_run, name)) for name in sets),
             number("mean", lambda one: decimals(one.score)),
             number("of", lambda one: str(len(one.question_sets))),
-            number(_LENIENCY, lambda one: decimals(one.adjusted_score)),
+            number(_LENIENCY, lambda one: decimals(one.adjusted_score), spare=True),
             number("scored", lambda one: f"{one.n_scored}/{one.n_planned}"),
-            number("failed", lambda one: str(one.n_failed)),
-            number("excluded", lambda one: str(one.n_excluded)),
+            number("failed", lambda one: str(one.n_failed), spare=True),
+            number("excluded", lambda one: str(one.n_excluded), spare=True),
         ]
         yield table_of([one for one in means if one.benchmark == OVERALL], columns)
     if report.judge_pairs:
@@ -281,8 +283,9 @@ def replies_table(replies: Sequence[Replies]) -> DocumentTable:
     """A line for each run and judge: counts over benchmarks, and how far their mean moves under other null policies."""
     runs = [own for _, own in grouped(replies, lambda one: (one.run_id, one.judge))]
 
-    def total(name: str) -> Callable[[Sequence[Replies]], Cell]:
-        return lambda own: f"{sum(getattr(one, name) for one in own):,}"
+    def total(title: Cell, name: str) -> ColumnOf:
+        is_nothing = not any(getattr(one, name) for one in replies)
+        return number(title, lambda own: f"{sum(getattr(one, name) for one in own):,}", spare=is_nothing)
 
     def moved(policy: str) -> Callable[[Sequence[Replies]], Cell]:
         def cell(own: Sequence[Replies]) -> Cell:
@@ -297,9 +300,9 @@ def replies_table(replies: Sequence[Replies]) -> DocumentTable:
     columns = [
         *([text("run", lambda own: f"{own[0].model} {own[0].run_tag}", folds=True)] if several else []),
         text("judge", lambda own: own[0].judge, folds=True),
-        *(number(name, total(f"n_{name}")) for name in names),
-        number(("out of", "scale"), total("n_out_of_scale")),
-        number("retried", total("n_retried")),
+        *(total(name, f"n_{name}") for name in names),
+        total(("out of", "scale"), "n_out_of_scale"),
+        total("retried", "n_retried"),
         number(("mean", "under", "zero"), moved("zero")),
         number(("mean", "under", "strict"), moved("strict")),
     ]

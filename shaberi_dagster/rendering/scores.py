@@ -1,18 +1,16 @@
 """Scores of runs, as they are shown."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from shaberi_dagster.rendering.document import Block, Document, Heading, Sentences
+from shaberi_dagster.rendering.document import Block, Document, DocumentTable, Heading, Sentences
 from shaberi_dagster.rendering.score_data import CSV_COLUMNS, score_data, score_records
 from shaberi_dagster.rendering.score_notes import notes_line, score_notes
 from shaberi_dagster.rendering.score_tables import judge_blocks, replies_table, run_blocks, statistics_blocks
 from shaberi_dagster.rendering.standings import standing_blocks
 from shaberi_dagster.rendering.tokens import cost_line, token_table
 from shaberi_dagster.reports.scores import ScoreReport
-
-BY = ("model", "judge", "run")
 
 
 @dataclass(frozen=True)
@@ -45,8 +43,11 @@ class ScoreDocument(Document):
     def blocks(self, width: int | None) -> Iterator[Block]:
         """The scores, what they are, and what they cost."""
         if width is None:
-            yield from self._everything()
-            return
+            return self._everything()
+        blocks = self._for_people(width)
+        return map(_with_all_columns, blocks) if self.view.wide else blocks
+
+    def _for_people(self, width: int) -> Iterator[Block]:
         report, view = self.report, self.view
         if not report.rows:
             yield Sentences(["No scores."])
@@ -105,3 +106,10 @@ class ScoreDocument(Document):
     def records(self) -> Iterator[Mapping[str, Any]]:
         """Lines of which `row` says what they are."""
         return score_records(self.report)
+
+
+def _with_all_columns(block: Block) -> Block:
+    """A table none of whose columns is left out for want of room."""
+    if not isinstance(block, DocumentTable):
+        return block
+    return replace(block, columns=[replace(one, spare=False) for one in block.columns])

@@ -1,6 +1,7 @@
 """Blocks on a terminal."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from rich.console import Console, RenderableType
 from rich.table import Table as RichTable
@@ -32,7 +33,7 @@ def draw(blocks: Iterable[Block], console: Console) -> None:
 
 def table_width(table: DocumentTable) -> int:
     """The fewest columns of the terminal at which all of a table can be read."""
-    return sum(map(_narrowest, table.columns)) + len(table.columns) - 1
+    return _fewest(table.columns)
 
 
 def lines_of(cell: Cell) -> list[str]:
@@ -42,8 +43,10 @@ def lines_of(cell: Cell) -> list[str]:
 
 def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
     if isinstance(block, DocumentTable):
-        yield _rich_table(block, console)
-        yield from (Text(printable(note), style="dim") for note in block.notes)
+        columns, without = _with_room([_drawable(one, console) for one in block.columns], console.width)
+        yield _rich_table(columns, block.bold, console.width)
+        notes = [f"Not shown for want of room: {', '.join(without)}."] if without else []
+        yield from (Text(printable(note), style="dim") for note in [*block.notes, *notes])
     elif isinstance(block, Heading):
         yield Text.assemble(
             (printable(block.text), "bold"), *([("  " + printable(block.detail), "dim")] if block.detail else [])
@@ -52,14 +55,38 @@ def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
         yield from (Text(printable(line), style=_STYLES[block.kind]) for line in block.lines)
 
 
-def _rich_table(table: DocumentTable, console: Console) -> RichTable:
-    columns = [_with_bars(column) if console.is_terminal and any(column.bars) else column for column in table.columns]
-    widths = list(map(_width, columns))
-    gap = 2
-    if sum(widths) + gap * (len(columns) - 1) > console.width:
-        columns = [one for one in columns if not one.optional]
-        gap = 2 if sum(map(_narrowest, columns)) + 2 * (len(columns) - 1) <= console.width else 1
-        widths = _shrunk(columns, console.width - gap * (len(columns) - 1))
+def _drawable(column: DocumentColumn, console: Console) -> DocumentColumn:
+    return _with_bars(column) if console.is_terminal and any(column.bars) else column
+
+
+def _with_room(columns: Sequence[DocumentColumn], width: int) -> tuple[Sequence[DocumentColumn], list[str]]:
+    """The columns for which there is room, and the titles of spare ones for which there is none."""
+    if sum(map(_width, columns)) + 2 * (len(columns) - 1) <= width:
+        return columns, []
+    columns, without = [one for one in columns if not one.optional], []
+    if _fewest(columns) > width:
+        columns = [one if one.left else replace(one, title=_broken(one)) for one in columns]
+    while _fewest(columns) > width and (spare := next((one for one in columns if one.spare), None)):
+        columns = [one for one in columns if one is not spare]
+        without.append(" ".join(lines_of(spare.title)))
+    return columns, without
+
+
+def _fewest(columns: Sequence[DocumentColumn]) -> int:
+    """The fewest columns of the terminal at which all can be read."""
+    return sum(map(_narrowest, columns)) + len(columns) - 1
+
+
+def _broken(column: DocumentColumn) -> Cell:
+    """The title of a column broken at its blanks, where it is wider than the cells."""
+    room = max((width_of(line) for cell in column.cells for line in lines_of(cell)), default=0)
+    lines = lines_of(column.title)
+    return tuple(part for line in lines for part in (line.split(" ") if width_of(line) > room else [line]))
+
+
+def _rich_table(columns: Sequence[DocumentColumn], bold: Collection[int], most: int) -> RichTable:
+    gap = 2 if _fewest(columns) + len(columns) - 1 <= most else 1
+    widths = _shrunk(columns, most - gap * (len(columns) - 1))
     drawn = RichTable(
         box=None,
         padding=(0, gap, 0, 0),
@@ -84,7 +111,7 @@ def _rich_table(table: DocumentTable, console: Console) -> RichTable:
             )
             for column, width in zip(columns, widths, strict=True)
         ]
-        drawn.add_row(*cells, style="bold" if index in table.bold else "")
+        drawn.add_row(*cells, style="bold" if index in bold else "")
     return drawn
 
 

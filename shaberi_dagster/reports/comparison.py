@@ -11,55 +11,16 @@ from shaberi_dagster.benchmarks.registry import BENCHMARKS, parse_benchmarks
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.names import check_known, did_you_mean
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import (
-    BASELINE,
-    POLICIES,
-    Scales,
-    benchmarks_in,
-    check_choice,
-    check_passes,
-    fetch,
-    reported_scales,
-)
+from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, fetch, reported_scales
+from shaberi_dagster.reports.requests import OVER, POLICIES, ComparisonRequest, check_choice
 from shaberi_dagster.reports.sameness import QUESTIONS, differences, listed, read_settings
 from shaberi_dagster.reports.uncertainty import FEWEST_CATEGORIES
 from shaberi_dagster.statistics.comparison import OVERALL, Difference
 from shaberi_dagster.statistics.comparison import compare as compare_scores
 from shaberi_dagster.statistics.intervals import clustered_mean_interval
 
-OVER = ("questions", "categories")
 _MOST_MISSING = 0.1
 _MARGIN = 0.02  # of the highest score: 0.2 of ten, 2 points of accuracy
-
-
-@dataclass(frozen=True)
-class ComparisonRequest:
-    """What to compare.
-
-    Attributes:
-        a: A model, MODEL@@TAG or a run id; TAG can be the base tag of a multi-run.
-        b: Likewise.
-        tag: For those that are named by model only.
-        judges: Only these judges; none means all that both have.
-        benchmarks: Names separated by commas, or all.
-        pipeline: Passes in order, or baseline.
-        null_policy: legacy, zero or strict.
-        question_sets: Of these sets' benchmarks only their questions, whatever set the runs were asked.
-        over: What else could have been asked: other questions, or other categories of questions, where there are ten or
-            more.
-        margin: Up to which difference scores are as good as equal; None: 2 % of the scale's highest.
-    """
-
-    a: str
-    b: str
-    tag: str | None = None
-    judges: Sequence[str] = ()
-    benchmarks: str = "all"
-    pipeline: str = BASELINE
-    null_policy: str = "legacy"
-    question_sets: Sequence[str] = ()
-    over: str = "questions"
-    margin: float | None = None
 
 
 @dataclass(frozen=True)

@@ -85,13 +85,13 @@ def read_cost(
         catalog: The public views.
         run_ids: Only these runs; None means all.
         models: Only these; none means all.
-        tags: Only runs with one of these tags; none means all.
+        tags: Only runs with one of these tags or base tags; none means all.
 
     Raises:
         ConfigurationError: The lake has no such model or tag.
     """
     check_known("model", models, known_names(catalog, "model") if models else ())
-    check_known("tag", tags, known_names(catalog, "tag") if tags else ())
+    check_known("tag", tags, known_names(catalog, "tag or base tag") if tags else ())
     found = fetch(catalog, "cost", run_ids=run_ids, **_of_runs(models, tags))
     return CostReport([TokenRow(**row | {"benchmark": row["benchmark"] or ""}) for row in found])
 

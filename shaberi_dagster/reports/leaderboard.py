@@ -7,7 +7,8 @@ from math import ceil
 import duckdb
 
 from shaberi_dagster.reports.reading import Scales, reported_scales
-from shaberi_dagster.reports.score_reading import ScoreSelection, read_rankings
+from shaberi_dagster.reports.requests import ScoreSelection
+from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.scores import ScoreReport, grouped
 from shaberi_dagster.reports.standings import NotRanked, Ranking, Standing, with_ties
 

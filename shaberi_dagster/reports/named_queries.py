@@ -152,3 +152,23 @@ def find_query(query: str) -> NamedQuery | None:
         return NamedQuery(query, "", f"from {query}", [], {})
     known = [*QUERIES, *VIEWS]
     raise ConfigurationError(f"no query or view {query!r}; {did_you_mean(query, known)}")
+
+
+def parameters_of(texts: Sequence[str]) -> dict[str, str]:
+    """The values that texts `NAME=VALUE` give.
+
+    Raises:
+        ConfigurationError: One is no such text.
+    """
+    given = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ConfigurationError(f"--param {text!r} must be NAME=VALUE")
+        given[name] = value
+    return given
+
+
+def explained(statement: str) -> str:
+    """The statement whose result is the plan of another one, with times: it is run for that."""
+    return f"explain analyze {statement}"

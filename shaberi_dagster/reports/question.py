@@ -16,7 +16,8 @@ import duckdb
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.names import check_known
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import BASELINE, fetch, fetch_frame
+from shaberi_dagster.reports.reading import fetch, fetch_frame
+from shaberi_dagster.reports.requests import BASELINE
 
 if TYPE_CHECKING:
     import polars as pl

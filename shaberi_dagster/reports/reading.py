@@ -1,15 +1,15 @@
 """The SQL of reports: statements of `sql/reports/`, run on the public views."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import duckdb
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
 from shaberi_dagster.lake.statements import statement
+from shaberi_dagster.reports.requests import BASELINE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from shaberi_dagster.benchmarks.registry import Benchmark
 
 R = TypeVar("R", bound=NamedTuple)
-BASELINE = "baseline"
-"""The pipeline without passes."""
-POLICIES = {
-    "legacy": "samples without a score are left out",
-    "zero": "a sample without a score counts as the scale's minimum",
-    "strict": "no score unless every planned sample has one",
-}
-"""Null policies: what a missing score counts as."""
 
 
 def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[dict[str, Any]]:
@@ -101,16 +93,6 @@ def reported_scales(benchmarks: "Mapping[str, Benchmark]") -> Scales:
         name: (one.scale_minimum * one.reported_multiplier, one.scale_maximum * one.reported_multiplier)
         for name, one in benchmarks.items()
     }
-
-
-def check_choice(option: str, value: str, values: Sequence[str]) -> None:
-    """Refuse a value that is no choice.
-
-    Raises:
-        ConfigurationError: It is none of `values`.
-    """
-    if value not in values:
-        raise ConfigurationError(f"{option} must be one of {', '.join(values)}, not {value!r}")
 
 
 def check_passes(pipeline: str) -> None:

@@ -1,8 +1,7 @@
 """The scores of runs, read from the lake with everything that says how far they hold."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 
 import duckdb
 
@@ -10,16 +9,8 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.names import check_known
 from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import (
-    BASELINE,
-    POLICIES,
-    benchmarks_in,
-    check_choice,
-    check_passes,
-    fetch,
-    fetch_as,
-    reported_scales,
-)
+from shaberi_dagster.reports.reading import benchmarks_in, check_passes, fetch, fetch_as, reported_scales
+from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.scores import (
     MOST_RUNS,
@@ -45,65 +36,7 @@ from shaberi_dagster.reports.uncertainty import (
 )
 from shaberi_dagster.statistics.intervals import margin_of_error
 
-OBJECT_SCORES = ("none", "recovered")
-OVER = ("questions", "categories")
 _ALL_RUNS = 1_000_000
-
-
-@dataclass(frozen=True)
-class ScoreSelection:
-    """Which runs to show, and how missing scores count.
-
-    Attributes:
-        models: Only these models; none means all.
-        tags: Only runs with one of these tags or base tags; none means all.
-        judges: Only these judges; none means all.
-        runs: Only multi-runs, of their runs the first so many; None for no statistics asked.
-        pipeline: Passes in order, or baseline.
-        null_policy: legacy, zero or strict.
-        question_sets: Of these sets' benchmarks only the runs that were asked all their questions, over those.
-        object_scores: One of `OBJECT_SCORES`: what an object in place of a score counts as (imported runs).
-        over: One of `OVER`: what else could have been asked, which intervals are over.
-        as_of: What the lake had at that time; None is now.
-        aggregate: Runs that cannot be put into one aggregate are an error, not a remark.
-    """
-
-    models: Sequence[str] = ()
-    tags: Sequence[str] = ()
-    judges: Sequence[str] = ()
-    runs: int | None = None
-    pipeline: str = BASELINE
-    null_policy: str = "legacy"
-    question_sets: Sequence[str] = ()
-    object_scores: str = "none"
-    over: str = "questions"
-    as_of: datetime | None = None
-    aggregate: bool = False
-
-    def check(self) -> None:
-        """Refuse what is no choice.
-
-        Raises:
-            ConfigurationError: There is no such null policy, or other choice.
-        """
-        check_choice("--null-policy", self.null_policy, tuple(POLICIES))
-        check_choice("--object-scores", self.object_scores, OBJECT_SCORES)
-        check_choice("--over", self.over, OVER)
-
-    @property
-    def of_runs(self) -> dict[str, object]:
-        """Which runs are meant, as parameters of a statement."""
-        return {"models": list(self.models) or None, "tags": list(self.tags) or None, "first_runs": self.runs}
-
-    @property
-    def of_other_questions(self) -> bool:
-        """Whether the roll-up does not have these scores."""
-        return bool(self.question_sets) or self.object_scores != "none"
-
-    @property
-    def has_sums(self) -> bool:
-        """Whether rankings have intervals however many runs there are."""
-        return self.over == "questions" and self.object_scores == "none"
 
 
 def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> ScoreReport:

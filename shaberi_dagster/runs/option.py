@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Group = Literal["what", "how", "budget", "advanced", "as the original"]
+Group = Literal["what", "how", "budget", "with --html", "advanced", "as the original"]
 """Where the help lists an option; the last two only in its long form."""
 Known = Literal["benchmarks", "strategies", "passes", "queries", "judges", "models", "runs"]
 """Kinds of names that a shell can complete."""
@@ -28,3 +28,14 @@ class Option:
     repeated: bool = False
     known: Known | None = None
     is_argument: bool = False
+
+
+@dataclass(frozen=True)
+class InGroup:
+    """Beside a field's `Option`: where the help lists it instead.
+
+    Attributes:
+        group: The group.
+    """
+
+    group: Group

@@ -25,6 +25,8 @@ from shaberi_dagster.settings import Settings
 _DEFAULT_SIZE = 5
 _ALL, _NOBODY = "all", "none"
 
+Sample = Annotated[str, Field(description="Questions of each benchmark, or all"), Option("what", metavar="N")]
+
 
 class CacheRequest(BaseModel):
     """Several samples of each answer, one of them as the single answer."""
@@ -39,7 +41,7 @@ class CacheRequest(BaseModel):
         Field(description="Benchmarks"),
         Option("what", ("--datasets", "--dataset"), known="benchmarks"),
     ] = (_ALL,)
-    sample: Annotated[str, Field(description="Questions of each benchmark, or all"), Option("what", metavar="N")] = _ALL
+    sample: Sample = _ALL
     ensemble: Annotated[
         str,
         Field(description="Number of samples, or models they are from"),
@@ -165,7 +167,7 @@ class QuickRequest(CacheRequest):
         Field(description="Make a consensus of the samples"),
         Option("what", ("--strategy", "--strategies"), known="strategies"),
     ] = (_ALL,)
-    sample: Annotated[str, Field(description="Questions of each benchmark, or all"), Option("what", metavar="N")] = "30"
+    sample: Sample = "30"
     consensus_model: ConsensusModel = None
     judge_model: Annotated[
         str | None,

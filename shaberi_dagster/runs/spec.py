@@ -39,6 +39,10 @@ def judge_name(model: str, prompt: str | None) -> str:
 BaseUrl = Annotated[
     str | None, Field(description="OpenAI-compatible endpoint of the model, up to /v1"), Option("how", metavar="URL")
 ]
+JudgeBaseUrl = Annotated[
+    str | None, Field(description="Endpoint of the judges, up to /v1"), Option("how", metavar="URL")
+]
+Limit = Annotated[int | None, Field(ge=1, description="Only the first N questions of each benchmark"), Option("what")]
 KeyVariable = Annotated[
     str | None,
     Field(description="Environment variable with the key of the endpoint (default SHABERI_API_KEY)"),
@@ -103,9 +107,7 @@ class RunRequest(BaseModel):
         Option("advanced", ("--pass-option",), metavar="NAME.SETTING=VALUE", repeated=True),
     ] = None
     base_url: BaseUrl = None
-    judge_base_url: Annotated[
-        str | None, Field(description="Endpoint of the judges, up to /v1"), Option("how", metavar="URL")
-    ] = None
+    judge_base_url: JudgeBaseUrl = None
     api_key_variable: KeyVariable = None
     judge_api_key_variable: JudgeKeyVariable = None
     temperature: Annotated[
@@ -167,9 +169,7 @@ class RunRequest(BaseModel):
         Field(description="How a sample is chosen: pinned, or in the original ensemble evaluation's seeded order"),
         Option("as the original"),
     ] = "pinned"
-    limit: Annotated[
-        int | None, Field(ge=1, description="Only the first N questions of each benchmark"), Option("what")
-    ] = None
+    limit: Limit = None
     questions: Questions = None
     question_sets: QuestionSets = None
 
@@ -182,6 +182,11 @@ class RunRequest(BaseModel):
                 "than those that LLMs judge"
             )
         return values
+
+    def independent(self, runs: int) -> "list[RunRequest]":
+        """So many runs of the same, whose tags are numbered; one keeps its tag."""
+        tags = [self.tag] if runs == 1 else [f"{self.tag}-run{number}" for number in range(1, runs + 1)]
+        return [self.model_copy(update={"tag": tag}) for tag in tags]
 
 
 class CallOptions(BaseModel):

@@ -402,8 +402,8 @@ class JournaledCalls(Generic[ItemT]):
             asking = _Asking(session, item)
             row = await stage.make(item, asking)
             line = stage.line_of(item)
-            if item.request:
-                line.limit = self._limiters[item.request.endpoint].limit
+            if asking.endpoint:
+                line.limit = self._engine.limiter(asking.endpoint).limit
             _count(line, row, asking.calls, self._workspace.prices)
             reporter.changed(line)
             if session.trouble is None:
@@ -489,14 +489,21 @@ class JournaledCalls(Generic[ItemT]):
 
 
 class _Asking:
-    """`CallMaker` for one item at work."""
+    """`CallMaker` for one item at work.
+
+    Attributes:
+        calls: What came of its calls so far, and whether each was paid for before.
+        endpoint: Whom the last of them is for; None: no call was asked for.
+    """
 
     def __init__(self, session: CallSession, item: Item) -> None:
         self._session = session
         self._labels = {name: item.columns[name] for name in ("benchmark", "question_id")}
         self.calls: list[tuple[Call, bool]] = []
+        self.endpoint: Endpoint | None = None
 
     async def __call__(self, request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:
+        self.endpoint = request.endpoint
         answered = await self._session.call(request, self._labels | {"purpose": purpose}, lookup=lookup)
         self.calls.append(answered)
         return answered

@@ -5,24 +5,27 @@ import hashlib
 import html
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.rendering.ensemble import EnsembleDocument
+from shaberi_dagster.rendering.figures import megabytes
 from shaberi_dagster.reports.comparison import ComparisonReport, Side, read_runs
 from shaberi_dagster.reports.question_grid import MOST_SIDES
 from shaberi_dagster.reports.reading import fetch_frame
+from shaberi_dagster.viewer.requests import N_QUESTIONS, FileRequest
 from shaberi_dagster.viewer.web.ask import Ask, address
 from shaberi_dagster.viewer.web.pages import PAGES, Source, best_models, comparison_page, ensemble_page
 from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
 
-N_QUESTIONS = 5
 _SCRIPTS = ("vendor/hyparquet.min.js", "viewer.js", "heatmap.js")
 _ADDRESS = re.compile(r' (href|action|formaction)="(/[^"]*)"')
 
@@ -44,25 +47,6 @@ class Contents:
     run_ids: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class FileRequest:
-    """What a file about the whole lake is to have.
-
-    Attributes:
-        models: Two to five to compare question by question, each a model or MODEL@@TAG; none means the best two.
-        tags: Only runs with one of these tags or base tags; none means all.
-        judges: Only these judges; none means all.
-        pipeline: Passes in order; none means without.
-        n_questions: Of how many questions, those that differ most, the answers are in it.
-    """
-
-    models: Sequence[str] = ()
-    tags: Sequence[str] = ()
-    judges: Sequence[str] = ()
-    pipeline: str | None = None
-    n_questions: int = N_QUESTIONS
-
-
 def about_lake(source: Source, request: FileRequest) -> Contents:
     """Leaderboard, questions and comparison of some models.
 
@@ -75,7 +59,7 @@ def about_lake(source: Source, request: FileRequest) -> Contents:
     """
     if len(request.models) == 1 or len(request.models) > MOST_SIDES:
         raise ConfigurationError(f"name two to {MOST_SIDES} models to compare, or none for the best two")
-    common = [("judge", one) for one in request.judges] + [("passes", request.pipeline or "")]
+    common = [("judge", one) for one in request.judges] + [("passes", request.pipeline)]
     leaderboard = Ask("/", (*common, *(("tag", one) for one in request.tags)))
     models = list(request.models) or best_models(source, leaderboard)
     chosen = (*common, *(("m", one) for one in models))
@@ -191,3 +175,25 @@ def _named(side: Side, given: str, tag: str | None) -> str:
 def _hash(text: str) -> str:
     """How a policy allows an inline script or style sheet."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def write_file(target: Path, warehouse: Path, about: Callable[[Source], Contents]) -> str:
+    """Write the file of some pages.
+
+    Args:
+        target: Where to; its folder is made.
+        warehouse: The lake.
+        about: What is in it.
+
+    Returns:
+        A line that says how large it is.
+
+    Raises:
+        ConfigurationError: It cannot be about that.
+    """
+    with open_catalog(warehouse) as catalog:
+        source = Source(catalog, warehouse)
+        text = write_html(source, about(source), datetime.now(UTC))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+    return f"{target}: {megabytes(len(text.encode()))}"

@@ -10,6 +10,9 @@ select
 from token_usage
 where ($run_ids is null or list_contains($run_ids, run_id))
   and ($models is null or list_contains($models, model))
-  and ($tags is null or list_contains($tags, run_tag))
+  and (
+    $tags is null or list_contains($tags, run_tag)
+    or run_id in (select run_id from runs where list_contains($tags, base_tag))
+  )
 group by all
 order by model, run_tag, stage, benchmark nulls first

@@ -8,19 +8,18 @@ from datetime import UTC, datetime
 import numpy as np
 import polars as pl
 import pytest
-import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from shaberi_dagster.cli.compare import COMPARE_EPILOG, compare
+from shaberi_dagster.cli import shaberi
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import run_id_of
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.rendering.comparison import ComparisonDocument
 from shaberi_dagster.rendering.document import write
-from shaberi_dagster.reports.comparison import ComparisonRequest
 from shaberi_dagster.reports.comparison import compare as read_comparison
+from shaberi_dagster.reports.requests import ComparisonRequest
 from shaberi_dagster.statistics.comparison import compare as compare_scores
 
 pytestmark = pytest.mark.integration
@@ -449,11 +448,9 @@ def test_markdown_is_a_table_with_what_it_means(lake, compared):
 def test_the_command_takes_the_documented_options(lake, settings):
     lake.add("m", [5.0, 6.0]).add("n", [5.0, 6.0])
     write_catalog(Lake(settings.warehouse))
-    app = typer.Typer(rich_markup_mode=None)
-    app.command(epilog=COMPARE_EPILOG)(compare)
 
     result = CliRunner().invoke(
-        app, ["m", "n", "--tag", "t", "--judge", "a", "--benchmark", "tengu", "--format", "json"]
+        shaberi.app, ["compare", "m", "n", "--tag", "t", "--judge", "a", "--benchmark", "tengu", "--format", "json"]
     )
 
     assert (result.exit_code, json.loads(result.stdout)["comparisons"][0]["judges"]) == (0, ["a"])

@@ -8,7 +8,8 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.export import run_export
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.export.results_tree import ResultsExport, RunExport
-from shaberi_dagster.export.shaberi_v1 import Export, ExportSelection, Note
+from shaberi_dagster.export.selection import ExportSelection
+from shaberi_dagster.export.shaberi_v1 import Export, Note
 from shaberi_dagster.rendering.document import Document, Sentences
 from shaberi_dagster.rendering.exports import ResultsDocument, TreeDocument
 from tests.permissions import read_only

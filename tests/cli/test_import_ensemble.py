@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.import_ensemble import import_caches
+from shaberi_dagster.cli.import_ensemble import ImportEnsemble, import_ensemble
 from shaberi_dagster.lake.schemas import LEGACY_QUARANTINE
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.ensemble import EnsembleImport, FileCounts
@@ -70,7 +70,7 @@ def test_imported_samples_are_graded_and_voted_on_without_a_call(
     settings = Settings.from_environment()
 
     for _ in range(2):  # the same command again changes nothing
-        assert import_caches(settings, [tmp_path / "caches"], as_json=True, grade=True) == FINE
+        assert import_ensemble(ImportEnsemble(paths=[tmp_path / "caches"], as_json=True, grade=True)) == FINE
         report = json.loads(capsys.readouterr().out)
         (graded,) = report["graded"]
         jsonschema.validate(graded, json.loads(SCHEMA.read_text(encoding="utf-8")))

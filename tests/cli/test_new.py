@@ -2,9 +2,10 @@ import pytest
 
 from shaberi_dagster.benchmarks.questions import load_question_set
 from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.cli.new import ExampleKind, new
+from shaberi_dagster.cli.new import new
 from shaberi_dagster.consensus.registry import STRATEGIES
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.examples import ExampleKind
 from shaberi_dagster.grading.registry import GRADERS
 from shaberi_dagster.passes.base import Answer
 from shaberi_dagster.passes.registry import make_pass

@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-import typer
 
-from shaberi_dagster.cli.prices import EPILOG, prices, show
+from shaberi_dagster.cli import shaberi
+from shaberi_dagster.cli.prices import Prices, prices
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.lake.store import Lake
@@ -45,12 +45,13 @@ def said(
 ) -> Said:
     def asked(own: str | None = None, *, refresh: bool = False, as_json: bool = True) -> Any:
         monkeypatch.setenv("COLUMNS", "200")
-        environment = {"SHABERI_WAREHOUSE": str(settings.warehouse)}
+        monkeypatch.setenv("SHABERI_WAREHOUSE", str(settings.warehouse))
+        monkeypatch.delenv("SHABERI_PRICES", raising=False)
         if own is not None:
             path = tmp_path / "own.yaml"
             path.write_text(own, encoding="utf-8")
-            environment["SHABERI_PRICES"] = str(path)
-        show(Settings.from_environment(environment), refresh=refresh, as_json=as_json)
+            monkeypatch.setenv("SHABERI_PRICES", str(path))
+        prices(Prices(refresh=refresh, as_json=as_json))
         out = capsys.readouterr().out
         return json.loads(out) if as_json else out
 
@@ -149,8 +150,5 @@ def test_a_wrong_price_file_is_refused(said: Said) -> None:
 
 @pytest.mark.usefixtures("lake")
 def test_the_command_is_registered_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(epilog=EPILOG)(prices)
-
-    assert app(["--json"], standalone_mode=False) == 0
+    assert shaberi.app(["prices", "--json"], standalone_mode=False) == 0
     assert len(json.loads(capsys.readouterr().out)["prices"]) == 2

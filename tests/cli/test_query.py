@@ -153,7 +153,7 @@ def test_a_pipe_gets_all_rows_unless_fewer_are_asked_for(settings, ask, capsys):
     assert len(ask(query, output_format="table").splitlines()) == 20_251
     assert len(ask(query)) == 20_250
     run_sql(settings, query, [], "csv", None, most_rows=2)
-    assert capsys.readouterr() == ("n\r\n0\r\n1\r\n", "20,248 rows left out (--rows)\n")
+    assert capsys.readouterr() == ("n\r\n0\r\n1\r\n", "20,248 rows not shown (--rows)\n")
 
 
 def test_vertical_shows_each_row_as_lines_with_whole_texts(on_terminal):

@@ -8,11 +8,12 @@ from typing import Any
 import jsonschema
 import pytest
 
-from shaberi_dagster.cli.report import report
+from shaberi_dagster.cli.report import Report, report
 from shaberi_dagster.rendering.ci import LIMIT, MARKER
 from shaberi_dagster.rendering.gate import GateDocument
 from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.statistics.gates import Tally, could_fail, paired_gate, pool
+from shaberi_dagster.viewer.requests import FileRequest
 
 pytestmark = pytest.mark.unit
 
@@ -150,7 +151,7 @@ class Reported:
 
     def report(self, *, ci: bool = True, **options: Any) -> tuple[int, str]:
         output = self.folder / "out" / "report.md"
-        code = report(self.files, ci=ci, output=output, **options)
+        code = report(FileRequest(), Report(files=self.files, ci=ci, output=output, **options))
         return code, output.read_text(encoding="utf-8")
 
 
@@ -379,5 +380,5 @@ def test_without_ci_there_is_no_marker_and_it_goes_to_stdout(
 ) -> None:
     jobs.add("elo", document("elo"))
 
-    assert report(jobs.files, title="A [title]") == 0
+    assert report(FileRequest(), Report(files=jobs.files, title="A [title]")) == 0
     assert capsys.readouterr().out.startswith("## A \\[title\\]\n\n- Not compared with a baseline.\n")

@@ -32,6 +32,32 @@ def test_caches_are_imported_shown_and_not_imported_again(tmp_path: Path) -> Non
     assert (again["changed"], [file["entries_repeated"] for file in again["files"]]) == (False, [2, 2])
 
 
+def test_run_evals_grades_and_votes_on_imported_samples_by_our_rules_whatever_the_caches_say(tmp_path: Path) -> None:
+    said = {"q-1": ["4", "5", "4"], "q-2": ["5", "5", "4"]}
+    samples = {name: [response(f"The answer is {one}.") for one in texts] for name, texts in said.items()}
+    judged = [result(name, response(f"The answer is {texts[0]}.")) for name, texts in said.items()]  # all "correct"
+    write(tmp_path / "cache" / "ensemble.json", ensemble(samples))
+    write(tmp_path / "cache" / "baseline.json", baseline(*judged))
+    _shaberi(tmp_path, "import-ensemble", tmp_path / "cache").succeeded()
+
+    for tag, more in {"legacy-3x-t0.7": ["--strategy", "plurality"], "legacy-baseline": []}.items():
+        asked = ["--model", "google:small", "--tag", tag, "--benchmark", "gsm8k", *more]
+        run("run-evals", *asked, environment=lake_of(tmp_path)).succeeded()
+
+    query = (
+        "select run_tag, coalesce(strategy, 'sample') as strategy, judge, sum(score)::int as n_right, count(*) as n "
+        "from judgements group by all order by all"
+    )
+    found = json.loads(_shaberi(tmp_path, "sql", query, "--format", "json").succeeded().out)
+    assert [tuple(row.values()) for row in found] == [
+        ("legacy-3x-t0.7", "plurality", "rule:numeric", 1, 2),
+        ("legacy-3x-t0.7", "sample", "rule:numeric", 3, 6),
+        ("legacy-3x-t0.7", "single", "rule:numeric", 1, 2),
+        ("legacy-baseline", "sample", "legacy:unknown", 2, 2),
+        ("legacy-baseline", "sample", "rule:numeric", 1, 2),
+    ]
+
+
 def test_what_cannot_be_read_is_said_and_is_exit_code_3(tmp_path: Path) -> None:
     caches = tmp_path / "cache"
     write(caches / "cut.json", b'{"entries": [')

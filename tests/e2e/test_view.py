@@ -16,7 +16,8 @@ from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.viewer.html import FileRequest, about_lake, write_html
+from shaberi_dagster.viewer.html import about_lake, write_html
+from shaberi_dagster.viewer.requests import FileRequest
 from shaberi_dagster.viewer.web.pages import Source
 from tests.conftest import BROWSER
 from tests.kept_lake.contents import ARCHIVE, workspace_of

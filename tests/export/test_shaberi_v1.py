@@ -8,7 +8,8 @@ import pytest
 
 from shaberi_dagster.deciding.candidates import partial_spec
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.export.shaberi_v1 import RECORD_NAME, ExportSelection, export
+from shaberi_dagster.export.selection import ExportSelection
+from shaberi_dagster.export.shaberi_v1 import RECORD_NAME, export
 from shaberi_dagster.legacy.ensemble import import_ensemble
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.planning import store_run

@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from shaberi_dagster.export.shaberi_v1 import ExportSelection, export
+from shaberi_dagster.export.selection import ExportSelection
+from shaberi_dagster.export.shaberi_v1 import export
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from tests.export.comparing import assert_same_trees
 

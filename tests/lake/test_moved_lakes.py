@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.cli.query import run_sql
-from shaberi_dagster.cli.view_scores import show
+from shaberi_dagster.cli.view_scores import show_scores
 from shaberi_dagster.lake.catalog import CATALOG_NAME, connect, open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.reports.score_reading import ScoreSelection
+from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.settings import Settings
 from tests.permissions import read_only
 
@@ -105,7 +105,7 @@ def test_reading_commands_work_where_nothing_can_be_written(
 
     run_sql(Settings.from_environment(), "select count(*) as n from answers", [], "json", None)
     assert json.loads(capsys.readouterr().out) == [{"n": 2}]
-    show(moved, ScoreSelection(), "csv")
+    show_scores(moved, ScoreSelection(), "csv")
     assert "2.0" in capsys.readouterr().out
     assert sorted(moved.rglob("*")) == before
 

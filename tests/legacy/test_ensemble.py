@@ -10,7 +10,8 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_text
 from shaberi_dagster.lake.catalog import open_catalog, view_files, view_name
 from shaberi_dagster.legacy.ensemble import JUDGE, import_ensemble, unknown_question_id
-from shaberi_dagster.reports.score_reading import ScoreSelection, read_scores
+from shaberi_dagster.reports.requests import ScoreSelection
+from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.runs.planning import load_run, plan_run
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.settings import Settings

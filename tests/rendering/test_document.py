@@ -11,6 +11,7 @@ from rich.console import Console
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.rendering.document import FORMATS, Document, Heading, Sentences, number, table_of, text, write
+from shaberi_dagster.rendering.terminal import draw
 
 pytestmark = pytest.mark.unit
 
@@ -69,6 +70,28 @@ def test_where_it_is_narrow_an_optional_column_goes_and_a_name_folds_but_no_numb
     assert "".join(re.findall("x+", shown)) == "x" * 40
     assert max(map(cell_len, shown.splitlines())) <= 30
     assert "9.50" in written("table", ("x" * 40, 9.5), width=5)
+
+
+def test_where_it_is_narrow_titles_are_broken_then_spare_columns_go_the_first_first_and_are_named():
+    def shown(width):
+        columns = [
+            text("model", lambda row: row),
+            number("prompt tokens", lambda _: "1,234"),
+            number(("adjusted for", "leniency"), lambda _: "5.00", spare=True),
+            number("excluded", lambda _: "0", spare=True),
+        ]
+        console = Console(file=io.StringIO(), width=width, force_terminal=False)
+        draw([table_of(["a-model"], columns)], console)
+        return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+    assert shown(46)[1:] == [
+        "model    prompt tokens      leniency  excluded",
+        "a-model          1,234          5.00         0",
+    ]
+    assert shown(40)[-2:] == ["model    tokens  leniency  excluded", "a-model   1,234      5.00         0"]
+    assert shown(24)[2] == "a-model  1,234        0"
+    assert " ".join(shown(24)[3:]) == "Not shown for want of room: adjusted for leniency."
+    assert " ".join(shown(15)[2:]) == "a-model   1,234 Not shown for want of room: adjusted for leniency, excluded."
 
 
 def test_markdown_has_the_same_without_what_is_only_for_terminals():

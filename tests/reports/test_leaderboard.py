@@ -12,8 +12,10 @@ from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports import leaderboard, scores
 from shaberi_dagster.reports.leaderboard import read_leaderboard
-from shaberi_dagster.reports.score_reading import ScoreSelection, read_rankings, read_scores
-from shaberi_dagster.viewer.html import FileRequest, about_lake, write_html
+from shaberi_dagster.reports.requests import ScoreSelection
+from shaberi_dagster.reports.score_reading import read_rankings, read_scores
+from shaberi_dagster.viewer.html import about_lake, write_html
+from shaberi_dagster.viewer.requests import FileRequest
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import PAGES, Source
 from shaberi_dagster.viewer.web.templates import render

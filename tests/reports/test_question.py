@@ -12,8 +12,9 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.cost import cost
-from shaberi_dagster.cli.question import question
+from shaberi_dagster.cli.cost import Cost, cost
+from shaberi_dagster.cli.options import CommandOptions
+from shaberi_dagster.cli.question import Question, question
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
@@ -50,8 +51,8 @@ def said(warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setenv("SHABERI_WAREHOUSE", str(warehouse))
     monkeypatch.setenv("COLUMNS", "100")
 
-    def run(command: Callable[..., int], *arguments: object, output_format: str) -> str:
-        assert command(*arguments, output_format=output_format) == FINE
+    def run(command: Callable[..., int], how: Callable[..., CommandOptions], **options: object) -> str:
+        assert command(how(**options)) == FINE
         return capsys.readouterr().out
 
     return run
@@ -151,10 +152,10 @@ def test_a_place_is_in_the_named_set_or_in_the_largest(catalog):
 
 
 def test_the_command_shows_one_question_in_each_format(said):
-    asked = ("tengu", 1, "tengu@1")
-    table, markdown = (said(question, *asked, output_format=one) for one in ("table", "md"))
-    data = json.loads(said(question, *asked, output_format="json"))
-    rows = list(csv.DictReader(io.StringIO(said(question, *asked, output_format="csv"))))
+    asked = {"benchmark": "tengu", "position": 1, "question_set": "tengu@1"}
+    table, markdown = (said(question, Question, **asked, output_format=one) for one in ("table", "md"))
+    data = json.loads(said(question, Question, **asked, output_format="json"))
+    rows = list(csv.DictReader(io.StringIO(said(question, Question, **asked, output_format="csv"))))
 
     for shown in (table, markdown):
         assert all(
@@ -171,18 +172,18 @@ def test_the_command_shows_one_question_in_each_format(said):
 
 
 def test_a_question_that_nobody_answered_is_shown_and_one_that_is_not_there_refused(said):
-    assert "No run has answered it." in said(question, "tengu", 2, output_format="table")
+    assert "No run has answered it." in said(question, Question, benchmark="tengu", position=2)
     with pytest.raises(ConfigurationError, match="no question 3 of tengu"):
-        said(question, "tengu", 3, output_format="table")
+        said(question, Question, benchmark="tengu", position=3)
 
 
 def test_the_cost_of_runs_is_a_document_with_its_total(said):
-    table = said(cost, output_format="table")
-    data = json.loads(said(cost, ["alpha"], output_format="json"))
-    (row,) = csv.DictReader(io.StringIO(said(cost, output_format="csv")))
+    table = said(cost, Cost)
+    data = json.loads(said(cost, Cost, models=["alpha"], output_format="json"))
+    (row,) = csv.DictReader(io.StringIO(said(cost, Cost, output_format="csv")))
 
     assert "0.2500" in table
     assert data["total"] == {"calls": 1, "prompt_tokens": None, "completion_tokens": None, "cost_usd": 0.25, "calls_without_price": 0}  # fmt: skip
     assert (data["rows"][0]["stage"], data["rows"][0]["benchmark"], row["cost_usd"]) == ("answers", "tengu", "0.25")
     with pytest.raises(ConfigurationError, match="no model 'beta'"):
-        said(cost, ["beta"], output_format="table")
+        said(cost, Cost, models=["beta"])

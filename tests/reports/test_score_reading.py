@@ -9,15 +9,16 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-from shaberi_dagster.cli.view_scores import show
+from shaberi_dagster.cli.view_scores import show_scores
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.rendering.document import write
 from shaberi_dagster.rendering.scores import ScoreDocument
-from shaberi_dagster.reports.reading import POLICIES as POLICY_MEANINGS
-from shaberi_dagster.reports.score_reading import ScoreSelection, read_scores
+from shaberi_dagster.reports.requests import POLICIES as POLICY_MEANINGS
+from shaberi_dagster.reports.requests import ScoreSelection
+from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.reports.scores import ScoreReport
 from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval
 from shaberi_dagster.statistics.ties import tied_groups
@@ -323,7 +324,7 @@ def test_scores_as_of_a_time_are_those_that_were_shown_then(settings, capsys):
     before = datetime.now(UTC)
     lake.replace("metrics", pl.DataFrame([metric(score=2.0)], infer_schema_length=None), {"run_id": "m@@t"})
     for as_of, score in ((before, 1.0), (None, 2.0)):
-        show(settings.warehouse, ScoreSelection(as_of=as_of), "json")
+        show_scores(settings.warehouse, ScoreSelection(as_of=as_of), "json")
         document = json.loads(capsys.readouterr().out)
         assert document["rows"][0]["score"] == score
         assert document["remarks"] == ([f"As of {before.isoformat()}."] if as_of else [])
@@ -336,7 +337,7 @@ def test_a_time_whose_files_are_gone_is_refused(settings):
     lake.replace("metrics", pl.DataFrame([metric(score=2.0)], infer_schema_length=None), {"run_id": "m@@t"})
     lake.compact(retention_hours=0)
     with pytest.raises(ConfigurationError, match="is not kept any more"):
-        show(settings.warehouse, ScoreSelection(as_of=before), "json")
+        show_scores(settings.warehouse, ScoreSelection(as_of=before), "json")
 
 
 @pytest.mark.parametrize(
@@ -349,7 +350,7 @@ def test_a_time_whose_files_are_gone_is_refused(settings):
 )
 def test_a_wrong_word_is_refused_before_the_lake_is_opened(selection, output_format, expected, tmp_path):
     with pytest.raises(ConfigurationError, match=expected):
-        show(tmp_path / "nowhere", selection, output_format)
+        show_scores(tmp_path / "nowhere", selection, output_format)
 
 
 def test_the_report_can_be_written(read):

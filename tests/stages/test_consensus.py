@@ -1,5 +1,6 @@
 """The consensus stage of an ensemble, with every call over HTTP."""
 
+import re
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -12,8 +13,9 @@ from aiohttp import web
 
 from shaberi_dagster.consensus.elo import Elo
 from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.runs.spec import CallOptions, RunSpec
-from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from tests.ensembles import (
     DECIDER,
     MODEL,
@@ -67,6 +69,17 @@ def _statuses(workspace: Workspace) -> dict[str, set[tuple[str, str | None]]]:
 def _calls(workspace: Workspace, stage: str = "consensus") -> Counter[str]:
     purposes = workspace.lake.read("calls", {"stage": stage}, ["purpose"])["purpose"]
     return Counter(purpose.partition(":")[0] for purpose in purposes)
+
+
+def test_a_log_says_how_many_calls_run_at_once_though_a_strategy_decides_what_it_asks(
+    workspace: Workspace, mock: MockEndpoint
+) -> None:
+    said: list[str] = []
+    with reporting_to(LogReporter(said.append)):
+        _run(workspace, mock, strategies=["majority"])
+
+    (line,) = [one for one in said if one.startswith("consensus ") and "calls/s" in one]
+    assert re.search(r"calls/s, limit [1-9]", line), line
 
 
 def _run(workspace: Workspace, mock: MockEndpoint, **values: Any) -> RunSpec:

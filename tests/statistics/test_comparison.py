@@ -123,7 +123,12 @@ def test_scores_are_equal_only_if_a_difference_beyond_the_margin_is_refused():
     (near,) = compare(frame(tengu=nearly), {"tengu": 0.2}).rows
     (unclear,) = compare(frame(tengu=scores(1, 20)), {"tengu": 0.2}).rows
     (unasked,) = compare(frame(tengu=nearly)).rows
+    at_the_margin = [5.0, 6.0] * 60, [5.0, 5.6] * 60  # 0.2 on average
+    above_and_below = [
+        compare(frame(tengu=sides), {"tengu": 0.2}).rows[0].equal for sides in (at_the_margin, at_the_margin[::-1])
+    ]
 
+    assert above_and_below == [False, False]
     assert (near.verdict, near.equal, near.margin) == ("tied", True, 0.2)
     assert (unclear.verdict, unclear.equal) == ("tied", False)
     assert (unasked.equal, unasked.margin) == (False, None)

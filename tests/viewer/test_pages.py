@@ -13,9 +13,9 @@ import pytest
 
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
-from shaberi_dagster.reports.comparison import ComparisonRequest
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.question_grid import GridRequest, read_question_grid
+from shaberi_dagster.reports.requests import ComparisonRequest
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.viewer.web import pages

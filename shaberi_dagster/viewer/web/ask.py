@@ -68,6 +68,17 @@ def address(path: str, items: Iterable[tuple[str, str]]) -> str:
     return quote(path) + (f"?{query}" if query else "")
 
 
+def where_to_look(path: str, name: str, about: str) -> str:
+    """A sentence that names the page of something.
+
+    Args:
+        path: Of the page.
+        name: Its parameter that says what it is about.
+        about: Its value.
+    """
+    return f"In a browser: {command_for(address(path, [(name, about)]))}"
+
+
 def command_for(page: str) -> str:
     """The command that opens a page in a browser."""
     return shlex.join(["shaberi", "view", page])

@@ -14,7 +14,7 @@ from shaberi_dagster.rendering.comparison import ComparisonDocument
 from shaberi_dagster.rendering.decision import DecisionDocument
 from shaberi_dagster.rendering.document import Sentences
 from shaberi_dagster.rendering.ensemble import EnsembleDocument
-from shaberi_dagster.reports.comparison import ComparisonReport, ComparisonRequest
+from shaberi_dagster.reports.comparison import ComparisonReport
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.decision import DecisionReport, read_decision
@@ -22,9 +22,10 @@ from shaberi_dagster.reports.ensemble import read_stored_report
 from shaberi_dagster.reports.leaderboard import read_leaderboard
 from shaberi_dagster.reports.question import ShownAnswer
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
-from shaberi_dagster.reports.reading import BASELINE, POLICIES, check_choice, fetch
+from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.reports.requests import BASELINE, POLICIES, ComparisonRequest, ScoreSelection, check_choice
 from shaberi_dagster.reports.run_progress import CostOf, read_run
-from shaberi_dagster.reports.score_reading import ScoreSelection, read_rankings
+from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, read_side_by_side
 from shaberi_dagster.viewer.web.ask import Ask

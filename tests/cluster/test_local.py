@@ -1,4 +1,4 @@
-"""`shaberi cluster` without its servers: its settings, what it refuses, and how its parts end."""
+"""A cluster without its servers: its settings, what it refuses, and how its parts end."""
 
 import os
 import signal
@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.cli.cluster import PARTS, ClusterProcess, alone_in, command_of, environment_of, look_after
+from shaberi_dagster.cluster.folder import alone_in, environment_of
+from shaberi_dagster.cluster.local import look_after
+from shaberi_dagster.cluster.parts import PARTS, command_of
+from shaberi_dagster.cluster.processes import ClusterProcess
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from tests.commands import run
 
@@ -82,9 +85,11 @@ def test_a_worker_that_has_ended_is_started_anew_and_another_part_is_missed(tmp_
     first = worker.process.pid
     os.killpg(first, signal.SIGKILL)
     worker.process.wait()
+    told: list[str] = []
     try:
-        look_after({"worker-1": worker})
+        look_after({"worker-1": worker}, told.append)
         assert worker.process.pid != first
+        assert told == ["worker-1 has ended and is started anew"]
     finally:
         worker.end()
 
@@ -93,13 +98,14 @@ def test_a_worker_that_has_ended_is_started_anew_and_another_part_is_missed(tmp_
     assert redis.process is not None
     redis.process.wait()
     with pytest.raises(ShaberiError, match="redis of the cluster has ended: no memory"):
-        look_after({"redis": redis})
+        look_after({"redis": redis}, told.append)
 
 
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from shaberi_dagster.cli.cluster import ClusterProcess, Keeper, alone_in
+from shaberi_dagster.cluster.folder import alone_in
+from shaberi_dagster.cluster.processes import ClusterProcess, Keeper
 folder = Path(sys.argv[1])
 child = "import os, subprocess, time; print(os.getpid(), subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
 with alone_in(folder) as lock, Keeper(lock) as keeper:

@@ -1,4 +1,4 @@
-"""What `shaberi doctor` says of what several machines share: the database, the store with its mirror, the workers."""
+"""What several machines share: the database, the store with its mirror, the workers."""
 
 from collections.abc import Iterator
 from contextlib import closing

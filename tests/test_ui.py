@@ -4,14 +4,15 @@ import socket
 
 import pytest
 
-from shaberi_dagster.cli import ui
+from shaberi_dagster import ui
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.ports import check_free
 
 pytestmark = pytest.mark.integration
 
 
 def test_a_port_in_use_is_named_before_anything_is_started(settings, monkeypatch) -> None:
-    monkeypatch.setattr(ui, "open_instance", lambda _: pytest.fail("Dagster was started"))
+    monkeypatch.setattr(ui, "ready_instance", lambda _: pytest.fail("Dagster was started"))
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         refusal = rf"^port {port} of 127.0.0.1 is in use: name another one with --port$"
@@ -26,15 +27,15 @@ def test_a_free_port_and_one_that_was_in_use_until_now_are_fine() -> None:
             accepted, _ = other.accept()
             accepted.close()  # which leaves the port in TIME_WAIT
             client.recv(1)
-    ui.check_free("127.0.0.1", port)
+    check_free("127.0.0.1", port)
 
 
 def test_an_address_of_another_machine_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"nothing can listen on port 3000 of 192\.0\.2\.1"):
-        ui.check_free("192.0.2.1", 3000)
+        check_free("192.0.2.1", 3000)
 
 
-def test_an_interrupted_server_is_ended_and_leaves_130(settings, monkeypatch) -> None:
+def test_an_interrupted_server_is_ended_and_the_command_with_it(settings, monkeypatch) -> None:
     ended: list[str] = []
 
     class Server:
@@ -50,5 +51,6 @@ def test_an_interrupted_server_is_ended_and_leaves_130(settings, monkeypatch) ->
 
     monkeypatch.setattr(ui.subprocess, "Popen", Server)
 
-    assert ui.serve(settings, "127.0.0.1", 0) == 130
+    with pytest.raises(KeyboardInterrupt):
+        ui.serve(settings, "127.0.0.1", 0)
     assert ended == ["terminated"]

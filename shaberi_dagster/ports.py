@@ -1,0 +1,40 @@
+"""Ports of this machine: which are free, and which somebody listens on."""
+
+import errno
+import socket
+from contextlib import ExitStack, closing, suppress
+
+from shaberi_dagster.errors import ConfigurationError
+
+
+def check_free(host: str, port: int) -> None:
+    """Refuse an address that a server cannot listen on.
+
+    Raises:
+        ConfigurationError: Another program has the port, or the host is none of this machine.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+            probe.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigurationError(f"port {port} of {host} is in use: name another one with --port") from error
+        raise ConfigurationError(f"nothing can listen on port {port} of {host}: {error.strerror}") from error
+
+
+def listens(port: int) -> bool:
+    """Whether something of this machine listens there."""
+    with suppress(OSError), closing(socket.create_connection(("127.0.0.1", port), timeout=1)):
+        return True
+    return False
+
+
+def free_ports(number: int) -> list[int]:
+    """So many ports, each another one, on which nothing listens now."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]

@@ -1,0 +1,204 @@
+"""What reports can be asked for, by commands, the library and pages; light, so that help and usage errors are quick.
+
+What several of them can be told is declared once, with its option.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.runs.option import Option
+
+BASELINE = "baseline"
+"""The pipeline without passes."""
+POLICIES = {
+    "legacy": "samples without a score are left out",
+    "zero": "a sample without a score counts as the scale's minimum",
+    "strict": "no score unless every planned sample has one",
+}
+"""Null policies: what a missing score counts as."""
+OBJECT_SCORES = ("none", "recovered")
+OVER = ("questions", "categories")
+BY = ("model", "judge", "run")
+"""What has a line in tables of scores."""
+
+Models = Annotated[
+    Sequence[str],
+    Field(description="Only this model"),
+    Option("what", ("--model",), metavar="MODEL", repeated=True, known="models"),
+]
+Tags = Annotated[
+    Sequence[str],
+    Field(description="Only runs with this tag or base tag"),
+    Option("what", ("--tag",), metavar="TAG", repeated=True, known="runs"),
+]
+Judges = Annotated[
+    Sequence[str],
+    Field(description="Only this judge"),
+    Option("what", ("--judge",), metavar="MODEL", repeated=True, known="judges"),
+]
+QuestionSets = Annotated[
+    Sequence[str],
+    Field(description="Over the questions of this set only, e.g. tengu@115"),
+    Option("what", ("--question-set",), metavar="SET", repeated=True),
+]
+Pipeline = Annotated[
+    str,
+    Field(description="Pass pipeline, e.g. lang_mixing,repetition"),
+    Option("how", ("--passes",), metavar="NAMES", known="passes"),
+]
+NullPolicy = Annotated[
+    str, Field(description="What a missing score counts as"), Option("how", metavar="|".join(POLICIES))
+]
+Over = Annotated[
+    str,
+    Field(description="What else could have been asked: other questions, or other categories of them"),
+    Option("how", metavar="|".join(OVER)),
+]
+
+
+@dataclass(frozen=True)
+class ScoreSelection:
+    """Which runs to show, and how missing scores count.
+
+    Attributes:
+        models: Only these models; none means all.
+        tags: Only runs with one of these tags or base tags; none means all.
+        judges: Only these judges; none means all.
+        runs: Only multi-runs, of their runs the first so many; None for no statistics asked.
+        pipeline: Passes in order, or baseline.
+        null_policy: legacy, zero or strict.
+        question_sets: Of these sets' benchmarks only the runs that were asked all their questions, over those.
+        object_scores: One of `OBJECT_SCORES`: what an object in place of a score counts as (imported runs).
+        over: One of `OVER`: what else could have been asked, which intervals are over.
+        as_of: What the lake had at that time; None is now.
+        aggregate: Runs that cannot be put into one aggregate are an error, not a remark.
+    """
+
+    models: Models = ()
+    tags: Tags = ()
+    runs: Annotated[
+        int | None, Field(ge=1, description="Statistics over runs 1 to N of multi-runs"), Option("what", metavar="N")
+    ] = None
+    judges: Judges = ()
+    pipeline: Pipeline = BASELINE
+    null_policy: NullPolicy = "legacy"
+    question_sets: QuestionSets = ()
+    object_scores: Annotated[
+        str,
+        Field(description="Imported objects in place of scores; recovered: the number inside"),
+        Option("how", metavar="|".join(OBJECT_SCORES)),
+    ] = "none"
+    over: Over = "questions"
+    as_of: datetime | None = None
+    aggregate: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pipeline", _pipeline(self.pipeline))
+
+    def check(self) -> None:
+        """Refuse what is no choice.
+
+        Raises:
+            ConfigurationError: There is no such null policy, or other choice.
+        """
+        check_choice("--null-policy", self.null_policy, tuple(POLICIES))
+        check_choice("--object-scores", self.object_scores, OBJECT_SCORES)
+        check_choice("--over", self.over, OVER)
+
+    @property
+    def of_runs(self) -> dict[str, object]:
+        """Which runs are meant, as parameters of a statement."""
+        return {"models": list(self.models) or None, "tags": list(self.tags) or None, "first_runs": self.runs}
+
+    @property
+    def of_other_questions(self) -> bool:
+        """Whether the roll-up does not have these scores."""
+        return bool(self.question_sets) or self.object_scores != "none"
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether rankings have intervals however many runs there are."""
+        return self.over == "questions" and self.object_scores == "none"
+
+
+@dataclass(frozen=True)
+class ComparisonRequest:
+    """What to compare.
+
+    Attributes:
+        a: A model, MODEL@@TAG or a run id; TAG can be the base tag of a multi-run.
+        b: Likewise.
+        tag: For those that are named by model only.
+        judges: Only these judges; none means all that both have.
+        benchmarks: Names separated by commas, or all.
+        pipeline: Passes in order, or baseline.
+        null_policy: legacy, zero or strict.
+        question_sets: Of these sets' benchmarks only their questions, whatever set the runs were asked.
+        over: What else could have been asked: other questions, or other categories of questions, where there are ten or
+            more.
+        margin: Up to which difference scores are as good as equal; None: 2 % of the scale's highest.
+    """
+
+    a: Annotated[
+        str,
+        Field(description="Model, or MODEL@@TAG for a run"),
+        Option("what", metavar="A", is_argument=True, known="models"),
+    ]
+    b: Annotated[
+        str, Field(description="What to compare it with"), Option("what", metavar="B", is_argument=True, known="models")
+    ]
+    tag: Annotated[
+        str | None,
+        Field(description="Tag or base tag of the runs; not needed where a model has one"),
+        Option("what", metavar="TAG", known="runs"),
+    ] = None
+    judges: Judges = ()
+    benchmarks: Annotated[
+        str,
+        Field(description="Names, separated by commas, or all"),
+        Option("what", ("--benchmark",), metavar="NAMES", known="benchmarks"),
+    ] = "all"
+    pipeline: Pipeline = BASELINE
+    null_policy: NullPolicy = "legacy"
+    question_sets: QuestionSets = ()
+    over: Over = "questions"
+    margin: Annotated[
+        float | None,
+        Field(description="Up to which difference scores are equal; default: 0.2 of ten, 2 points of accuracy"),
+        Option("how"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pipeline", _pipeline(self.pipeline))
+
+
+def _pipeline(text: str) -> str:
+    """The name of a pipeline, which has no blanks."""
+    return ",".join(name.strip() for name in text.split(","))
+
+
+def moment(text: str) -> datetime:
+    """The time that a text such as `2026-07-01T12:00` names; without an offset it is local.
+
+    Raises:
+        ConfigurationError: It names none.
+    """
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise ConfigurationError(f"--as-of must be a time such as 2026-07-01T12:00, not {text!r}") from None
+
+
+def check_choice(option: str, value: str, values: Sequence[str]) -> None:
+    """Refuse a value that is no choice.
+
+    Raises:
+        ConfigurationError: It is none of `values`.
+    """
+    if value not in values:
+        raise ConfigurationError(f"{option} must be one of {', '.join(values)}, not {value!r}")

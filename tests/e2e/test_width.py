@@ -1,0 +1,117 @@
+"""What commands print fits a terminal of 80 columns, with Japanese names of models and judges, and a log of CI."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from tests.commands import Terminal, lake_of, run, started
+from tests.mock_endpoint import running_mock
+
+pytestmark = pytest.mark.e2e
+
+_WIDTH = 80
+_MODELS = ("瑞穂研/大規模言語モデル-13B-chat", "瑞穂-7B-指示学習済み")
+_JUDGES = ("審判-大規模評価モデル-2026", "judge-b")
+_CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_TO_COPY = "In a browser: "
+"""Begins the line with a command to copy, which is not broken."""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Of a lake with two models, two judges and passes, which have moved scores."""
+    environment = lake_of(tmp_path_factory.mktemp("wide"))
+    with running_mock() as mock:
+        for model in _MODELS:
+            run("run-evals", *_evaluation(model, mock.base_url), environment=environment).succeeded()
+    return environment
+
+
+def _evaluation(model: str, url: str) -> list[str]:
+    judges = [word for judge in _JUDGES for word in ("--judge-model", judge)]
+    where = ["--base-url", url, "--judge-base-url", url]
+    return [
+        "--model",
+        model,
+        "--benchmark",
+        "elyza,tengu",
+        "--tag",
+        "july-2026",
+        "--passes",
+        "repetition",
+        *judges,
+        *where,
+    ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "view-scores --passes repetition",
+        "view-scores --passes repetition --by judge --notes --cost",
+        "view-scores --passes repetition --by run --notes --cost",
+        f"shaberi compare {_MODELS[0]} {_MODELS[1]}",
+        "shaberi cost",
+        "shaberi question elyza 1",
+        "shaberi prices",
+        "shaberi sql failures",
+        "shaberi sql leaderboard",
+        "shaberi baseline list",
+        "shaberi export",
+        "shaberi compact",
+        "shaberi doctor",
+        "shaberi reprocess --passes lang_mixing",
+    ],
+)
+def test_what_a_command_prints_fits_a_terminal_and_a_log(
+    command: str, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+    own = environment | {"SHABERI_RESULTS": str(tmp_path), "TERM": "xterm"}
+
+    on_terminal = _shown(command.split(), own)
+    assert [line for line in on_terminal if cell_len(line) > _WIDTH] == []
+    if "sql" not in command and command.split()[1] not in {
+        "doctor",
+        "export",
+        "reprocess",
+    }:  # whose lines are not broken in a log
+        logged = run(*command.split(), environment=own).succeeded().out.splitlines()
+        assert [line for line in logged if cell_len(line) > _WIDTH] == []
+
+
+def test_an_evaluation_and_its_plan_fit_a_terminal(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+    own = environment | {"TERM": "xterm"}
+    with running_mock() as mock:
+        asked = [
+            *_evaluation(_MODELS[0], mock.base_url)[:-4],
+            "--base-url",
+            mock.base_url,
+            "--judge-base-url",
+            mock.base_url,
+        ]
+        asked[asked.index("july-2026")] = "august-2026"
+        for more in (["--dry-run"], []):
+            lines = _shown(["run-evals", *asked, *more], own)
+            assert [line for line in lines if cell_len(line) > _WIDTH and not line.startswith(_TO_COPY)] == []
+        sampled = ["--model", _MODELS[0], "--datasets", "gsm8k", "--sample", "2", "--judge-model", "none"]
+        lines = _shown(["quick-eval", *sampled, "--strategy", "majority,plurality", "--base-url", mock.base_url], own)
+        assert [line for line in lines if cell_len(line) > _WIDTH and not line.startswith(_TO_COPY)] == []
+
+
+def _shown(command: list[str], environment: dict[str, str]) -> list[str]:
+    """The lines of a command whose output is all on a terminal."""
+    terminal = Terminal(_WIDTH)
+    with started(*command, environment=environment, terminal=terminal, stdout=terminal) as process:
+        finished = process.finished()
+    terminal.end()
+    assert finished.code in {0, 3}, terminal.text
+    return re.split(r"[\r\n]+", _CONTROLS.sub("", terminal.text))
