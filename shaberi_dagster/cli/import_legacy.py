@@ -19,7 +19,7 @@ _MANY_FILES = 100  # over a thousand small ones a leaderboard takes ten times as
 
 
 def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str, *, log_runs: bool) -> None:
-    """Materialize the import of each tree in this process, on the instance that the UI shows.
+    """Import trees in this process and in one Dagster run, on the instance that the UI shows.
 
     Args:
         settings: Where the lake and the instance are.
@@ -38,16 +38,13 @@ def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str
     with reporting_to(reporter):
         from shaberi_dagster.definitions import run_job  # noqa: PLC0415
         from shaberi_dagster.defs.execution import close_dead_runs, open_instance  # noqa: PLC0415
-        from shaberi_dagster.defs.legacy import TREES_NAME  # noqa: PLC0415
         from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB  # noqa: PLC0415
 
         instance = open_instance(settings.dagster_home)
         close_dead_runs(instance)
-        instance.add_dynamic_partitions(TREES_NAME, list(named))
         tags = {"shaberi/command": "import-legacy"}
         config = {"trees": asked, "tag": tag, "models": models, "log_runs": log_runs}
-        for name in named:
-            run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, partition_key=name, tags=tags)
+        run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, tags=tags)
         if (surplus := surplus_files(Lake(settings.warehouse))) >= _MANY_FILES:
             reporter.note(f"the lake has {surplus:,} files more than it needs: `shaberi compact` puts them together")
 

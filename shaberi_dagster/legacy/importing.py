@@ -150,18 +150,17 @@ def import_trees(request: ImportRequest, workspace: Workspace) -> ImportResult:
         return _Import(request, workspace).run()
 
 
-def reconcile_lake(lake: Lake, tag: str = DEFAULT_TAG, source: str | None = None) -> Reconciliation:
+def reconcile_lake(lake: Lake, tag: str = DEFAULT_TAG) -> Reconciliation:
     """Count what the lake has under an import's tag against what its files had; no texts are read.
 
     Args:
         lake: Where the rows are.
         tag: Tag of the runs.
-        source: Only what is of this tree.
 
     Raises:
         ConfigurationError: Nothing was imported under that tag.
     """
-    keys = {"import_tag": tag} | ({"source": source} if source else {})
+    keys = {"import_tag": tag}
     files = lake.read("legacy_files", keys)
     if files.is_empty():
         raise ConfigurationError(f"nothing was imported under the tag {tag!r}: run shaberi import-legacy PATH first")
@@ -174,7 +173,7 @@ def reconcile_lake(lake: Lake, tag: str = DEFAULT_TAG, source: str | None = None
     }
     rows = Batch(*(lake.read(name, columns=wanted).join(runs, on="run_id") for name, wanted in columns.items()))
     quarantine = lake.read("legacy_quarantine", keys, ["source", "path", "source_line", "reason"])
-    return Reconciliation(rows, files, quarantine)
+    return Reconciliation.of_rows(rows, files, quarantine)
 
 
 def regroup_imports(workspace: Workspace) -> None:
@@ -210,9 +209,10 @@ class _Import:
         """Import what is not there yet."""
         started, tag, found = time.monotonic(), self._request.tag, self._listing.found
         models = {file.model for file in found if file.reason is None}
-        if not models:
+        of_trees = {file.source for file in found if file.reason is None}
+        if without := [str(root) for name, root in self._request.trees.items() if name not in of_trees]:
             raise ConfigurationError(
-                f"no legacy files in {', '.join(map(str, self._request.trees.values()))}: a tree has "
+                f"no legacy files in {', '.join(without)}: a tree has "
                 "model_answers/DATASET/MODEL.json and judgements/judge_NAME/DATASET/MODEL.json"
             )
         to_read = self._listing.to_read()

@@ -57,7 +57,7 @@ def test_all_sums_agree(rows):
 def test_a_row_that_is_missing_is_seen(rows, frame, sentence):
     quarantine = rows.quarantine.head(-1) if frame == "quarantine" else rows.quarantine
     short = rows.rows if frame == "quarantine" else replace(rows.rows, **{frame: getattr(rows.rows, frame).head(-1)})
-    assert Reconciliation(short, rows.files, quarantine).discrepancies() == [sentence]
+    assert Reconciliation.of_rows(short, rows.files, quarantine).discrepancies() == [sentence]
 
 
 def test_an_empty_tree_has_sums_too(tree):
