@@ -5,6 +5,7 @@ its rows are all there once `legacy_files` says so, which is written last. What 
 what the lake has of it; rows are written only where they differ, and never those that an import did not make.
 """
 
+import gc
 import re
 import time
 from collections import defaultdict
@@ -36,7 +37,7 @@ from shaberi_dagster.legacy.lines import SAMPLE, Lines
 from shaberi_dagster.legacy.merging import Change, counts_of, standing, superseding, with_superseded
 from shaberi_dagster.legacy.placing import Placing, groups_of
 from shaberi_dagster.legacy.questions import question_sets_in
-from shaberi_dagster.legacy.reading import ReadPart, read_models
+from shaberi_dagster.legacy.reading import ReadPart, read_models, without_cycles
 from shaberi_dagster.legacy.reconcile import Reconciliation
 from shaberi_dagster.legacy.reprocess import OF_TREE, reprocess_imported
 from shaberi_dagster.legacy.reprocess import STAGES as REMADE
@@ -149,6 +150,7 @@ def import_trees(request: ImportRequest, workspace: Workspace) -> ImportResult:
     """
     check_run_tag(request.tag)
     with importing_alone(workspace.settings.warehouse):
+        gc.freeze()  # what is loaded by now stays, and is not looked through for garbage again and again
         workspace.lake.widen("legacy_files")  # also if nothing is new: what is there is read as of today's format
         return _Import(request, workspace).run()
 
@@ -331,8 +333,9 @@ class _Import:
         placing = Placing(self._request.tag)
         before = earlier_runs(earlier, runs)
         found = groups_of(lines, current.filter(status="imported"), self._sources, self._questions_of(lines))
-        for model, groups, forms in found:
-            placing.place(model, groups, before.get(model, []), forms)
+        with without_cycles():
+            for model, groups, forms in found:
+                placing.place(model, groups, before.get(model, []), forms)
         placed = placing.placed
         fresh = assemble(lines, placed, self._now)
         return _Step(
