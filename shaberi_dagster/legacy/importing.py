@@ -53,7 +53,7 @@ from shaberi_dagster.stages.scores import derive
 
 DEFAULT_TAG = "legacy"
 STAGE = "import"
-_COMMIT_BYTES = 256_000_000
+_COMMIT_BYTES = 200_000_000  # two such steps are in memory: one is written, the next one put together
 _MODELS_AT_ONCE = 40
 _MOST_NAMED = 5
 
@@ -260,8 +260,7 @@ class _Import:
         self._progress.total = len(to_read)
         unread = [file for files in to_read.values() for file in files]
         sets = list(question_sets_in(unread, _stored_sets(self._lake)).sets.values())
-        steps = (self._put_together(parts) for parts in self._steps(read_models(to_read, sets)))
-        made = list(self._stored(steps))
+        made = list(self._stored(map(self._put_together, self._steps(read_models(to_read, sets)))))
         self._store_files(unread_file_rows(found, self._listing.current))
         return ImportResult(
             tag=tag,
@@ -304,8 +303,8 @@ class _Import:
             self._progress.failed += part.read.quarantine.height
             self._workspace.reporter.changed(self._progress)
             if sum(one.size for one in step) >= _COMMIT_BYTES:
-                yield step
-                step = []
+                whole, step = [step], []
+                yield whole.pop()  # so that it is kept only by who takes it
         if step:
             yield step
 
@@ -317,6 +316,7 @@ class _Import:
                 if at_work:
                     yield at_work.result()
                 at_work = writer.submit(copy_context().run, self._store, step)  # it reports to whom we do
+                del step  # a hundred megabytes
             if at_work:
                 yield at_work.result()
 
