@@ -34,7 +34,7 @@ _MANY_FILES = 100  # over a thousand small ones a leaderboard takes ten times as
 
 
 def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str, *, log_runs: bool) -> None:
-    """Import trees of the old Shaberi suite.
+    """Import trees of the old Shaberi suite, in one Dagster run.
 
     Args:
         settings: Where the lake and the instance are.
@@ -50,17 +50,13 @@ def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str
     with _reporting() as reporter:
         from shaberi_dagster.definitions import run_job  # noqa: PLC0415
         from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
-        from shaberi_dagster.defs.legacy import TREES_NAME  # noqa: PLC0415
         from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB  # noqa: PLC0415
 
         instance = ready_instance(settings.dagster_home)
-        instance.add_dynamic_partitions(TREES_NAME, list(named))
         # The UI shows folders; a relative one would mean another folder there.
         asked = [f"{name}={folder}" for name, folder in named.items()]
         config = {"trees": asked, "tag": tag, "models": models, "log_runs": log_runs}
-        for name in named:
-            tags = {"shaberi/command": "import-legacy"}
-            run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, partition_key=name, tags=tags)
+        run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, tags={"shaberi/command": "import-legacy"})
         if (surplus := surplus_files(Lake(settings.warehouse))) >= _MANY_FILES:
             reporter.note(f"the lake has {surplus:,} files more than it needs: `shaberi compact` puts them together")
 

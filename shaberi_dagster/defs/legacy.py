@@ -22,7 +22,6 @@ from shaberi_dagster.legacy.importing import (
     import_trees,
     imported_runs,
     named_trees,
-    reconcile_lake,
     tree_folders,
 )
 from shaberi_dagster.legacy.reconcile import Reconciliation
@@ -79,8 +78,7 @@ def legacy_import(
         logged = log_runs(config.tag, result.runs["run_id"], place, context) if config.log_runs else 0
     facts = _metadata(result) | {"partitions logged": logged}
     sums = {
-        name: {"folder": str(folder), **_reconciled(reconcile_lake(place.lake, config.tag, name))}
-        for name, folder in folders.items()
+        name: {"folder": str(folder), **_reconciled(result.reconciliation.of(name))} for name, folder in folders.items()
     }
     if of_partitions:
         for name, own in sums.items():

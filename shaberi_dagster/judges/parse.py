@@ -121,7 +121,8 @@ class _Found:
 _Finder = Callable[[str], _Found | None]
 
 # Full-width forms to ASCII, character by character, so that one set of patterns reads both.
-_FOLD = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: " ", ord("−"): "-"}
+_FOLD = {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {"\u3000": " ", "−": "-"}
+_FOLDED = re.compile("[\uff01-\uff5e\u3000−]")  # `str.translate` would look every character of a text up
 
 _OPEN = r"[ \t*_`\"'\[(【「『<$]{0,16}"
 _CLOSE = r"[ \t*_`\"'\])】」』>$。]{0,16}"
@@ -161,7 +162,7 @@ _QUOTING = re.compile(r"[\s*_`>\"'「」『』#|-]+")
 
 
 def _fold(text: str) -> str:
-    return text.translate(_FOLD).replace("\r\n", "\n").replace("\r", "\n")
+    return _FOLDED.sub(lambda match: _FOLD[match[0]], text).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _number(match: re.Match[str]) -> _Found:

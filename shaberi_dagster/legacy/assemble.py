@@ -189,11 +189,11 @@ def _links(judgements: pl.DataFrame, stored: pl.DataFrame, texts: pl.DataFrame) 
     numbered = judgements.select("run_id", *sample, "text_hash").with_row_index("row")
     own = numbered.join(raw.drop("source", "model"), on=_RUN_SAMPLE)
     others = numbered.join(own, on="row", how="anti").join(raw.drop("run_id"), on=sample)
-    made = _judged_forms(texts.join(stored, on="text_hash", how="semi"))
     same, null = pl.col("raw_hash").eq_missing(pl.col("text_hash")), pl.col("raw_hash").is_null()
+    pairs = pl.concat([own, others], how="diagonal")
+    made = _judged_forms(texts.join(pairs.filter(~same), left_on="text_hash", right_on="raw_hash", how="semi"))
     places = (
-        pl.concat([own, others], how="diagonal")
-        .join(made, on=["raw_hash", "text_hash"], how="left")
+        pairs.join(made, on=["raw_hash", "text_hash"], how="left")
         .with_columns(
             place=pl.when(same)
             .then(_LINKS.index("stored"))
@@ -212,8 +212,7 @@ def _links(judgements: pl.DataFrame, stored: pl.DataFrame, texts: pl.DataFrame) 
 
 def _judged_forms(texts: pl.DataFrame) -> pl.DataFrame:
     """raw_hash, text_hash and is_form (true): what else a judge can have got of stored texts."""
-    marked = texts.filter(pl.col("text").str.contains(MARKS))
-    rows = [(raw_hash, sha256_text(form), True) for raw_hash, text in marked.iter_rows() for form in judged_texts(text)]
+    rows = [(raw_hash, sha256_text(form), True) for raw_hash, text in texts.iter_rows() for form in judged_texts(text)]
     schema = {"raw_hash": pl.String, "text_hash": pl.String, "is_form": pl.Boolean}
     return pl.DataFrame(rows, schema=schema, orient="row").unique()
 

@@ -5,13 +5,17 @@ its rows are all there once `legacy_files` says so, which is written last. What 
 what the lake has of it; rows are written only where they differ, and never those that an import did not make.
 """
 
+import gc
 import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 import duckdb
@@ -34,7 +38,7 @@ from shaberi_dagster.legacy.lines import SAMPLE, Lines
 from shaberi_dagster.legacy.merging import Change, counts_of, standing, superseding, with_superseded
 from shaberi_dagster.legacy.placing import Placing, groups_of
 from shaberi_dagster.legacy.questions import question_sets_in
-from shaberi_dagster.legacy.reading import ReadPart, read_models
+from shaberi_dagster.legacy.reading import ReadPart, read_models, without_cycles
 from shaberi_dagster.legacy.reconcile import Reconciliation
 from shaberi_dagster.legacy.reprocess import OF_TREE, reprocess_imported
 from shaberi_dagster.legacy.reprocess import STAGES as REMADE
@@ -50,7 +54,7 @@ from shaberi_dagster.stages.scores import derive
 
 DEFAULT_TAG = "legacy"
 STAGE = "import"
-_COMMIT_BYTES = 256_000_000
+_COMMIT_BYTES = 200_000_000  # two such steps are in memory: one is written, the next one put together
 _MODELS_AT_ONCE = 40
 _MOST_NAMED = 5
 
@@ -147,17 +151,17 @@ def import_trees(request: ImportRequest, workspace: Workspace) -> ImportResult:
     """
     check_run_tag(request.tag)
     with importing_alone(workspace.settings.warehouse):
+        gc.freeze()  # what is loaded by now stays, and is not looked through for garbage again and again
         workspace.lake.widen("legacy_files")  # also if nothing is new: what is there is read as of today's format
         return _Import(request, workspace).run()
 
 
-def reconcile_lake(lake: Lake, tag: str = DEFAULT_TAG, source: str | None = None) -> Reconciliation:
+def reconcile_lake(lake: Lake, tag: str = DEFAULT_TAG) -> Reconciliation:
     """Count what the lake has under an import's tag against what its files had; no texts are read.
 
     Args:
         lake: Where the rows are.
         tag: Tag of the runs.
-        source: Only what is of this tree.
 
     Raises:
         ConfigurationError: Nothing was imported under that tag, or a lake of an older format has other rows.
@@ -168,7 +172,7 @@ def reconcile_lake(lake: Lake, tag: str = DEFAULT_TAG, source: str | None = None
             f"the lake in {lake.folder} has format {stored}, whose imports are counted otherwise: "
             f"`shaberi compact` brings it to {FORMAT}"
         )
-    keys = {"import_tag": tag} | ({"source": source} if source else {})
+    keys = {"import_tag": tag}
     files = lake.read("legacy_files", keys)
     if files.is_empty():
         raise ConfigurationError(f"nothing was imported under the tag {tag!r}: run shaberi import-legacy PATH first")
@@ -181,7 +185,7 @@ def reconcile_lake(lake: Lake, tag: str = DEFAULT_TAG, source: str | None = None
     }
     rows = Batch(*(lake.read(name, columns=wanted).join(runs, on="run_id") for name, wanted in columns.items()))
     quarantine = lake.read("legacy_quarantine", keys, ["source", "path", "source_line", "reason"])
-    return Reconciliation(rows, files, quarantine)
+    return Reconciliation.of_rows(rows, files, quarantine)
 
 
 def regroup_imports(workspace: Workspace) -> None:
@@ -195,6 +199,35 @@ def regroup_imports(workspace: Workspace) -> None:
         _Import(ImportRequest({}, tag), workspace).regroup()
 
 
+@dataclass(frozen=True)
+class _Step:
+    """Some models, put together: what the lake is to say of them.
+
+    Attributes:
+        models: Their names; all their files count, those that the lake has already too.
+        runs: Their rows of `runs` of before.
+        earlier: The imported rows of these.
+        placed: Of which runs the files are now (`PLACED`).
+        unmatched: Runs of before whose answers are those of no files any more.
+        rows: All rows that an import makes of them.
+        sets: The question sets met so far, by name.
+        quarantine: The lines that were read just now and cannot become rows.
+        current: Their files, as of `Listing.current`.
+        said: What is to be said of these in `legacy_files`.
+    """
+
+    models: Sequence[str]
+    runs: pl.DataFrame
+    earlier: Batch
+    placed: pl.DataFrame
+    unmatched: Sequence[str]
+    rows: Batch
+    sets: Mapping[str, QuestionSet]
+    quarantine: pl.DataFrame
+    current: pl.DataFrame
+    said: pl.DataFrame
+
+
 class _Import:
     """One import at work.
 
@@ -205,21 +238,22 @@ class _Import:
 
     def __init__(self, request: ImportRequest, workspace: Workspace) -> None:
         self._request, self._workspace, self._lake = request, workspace, workspace.lake
+        self._before = Lake(self._lake.folder)  # to read from while a step is written
         self._now = datetime.now(UTC)
         self._files = self._lake.read("legacy_files", {"import_tag": request.tag})
         self._runs = imported_runs(self._lake, request.tag)
         self._listing = Listing(find_files(request.trees, request.models, self._files), self._files)
         self._sets: dict[str, QuestionSet] = {}
-        self._fresh: dict[str, pl.DataFrame] = {}
         self._progress = StageProgress(STAGE, request.tag)
 
     def run(self) -> ImportResult:
         """Import what is not there yet."""
         started, tag, found = time.monotonic(), self._request.tag, self._listing.found
         models = {file.model for file in found if file.reason is None}
-        if not models:
+        of_trees = {file.source for file in found if file.reason is None}
+        if without := [str(root) for name, root in self._request.trees.items() if name not in of_trees]:
             raise ConfigurationError(
-                f"no legacy files in {', '.join(map(str, self._request.trees.values()))}: a tree has "
+                f"no legacy files in {', '.join(without)}: a tree has "
                 "model_answers/DATASET/MODEL.json and judgements/judge_NAME/DATASET/MODEL.json"
             )
         to_read = self._listing.to_read()
@@ -233,7 +267,7 @@ class _Import:
         self._progress.total = len(to_read)
         unread = [file for files in to_read.values() for file in files]
         sets = list(question_sets_in(unread, _stored_sets(self._lake)).sets.values())
-        made = [self._commit_parts(parts) for parts in self._steps(read_models(to_read, sets))]
+        made = list(self._stored(map(self._put_together, self._steps(read_models(to_read, sets)))))
         self._store_files(unread_file_rows(found, self._listing.current))
         return ImportResult(
             tag=tag,
@@ -249,7 +283,8 @@ class _Import:
         """Put together anew what the lake has, without any file."""
         models = self._listing.current["model"].unique().sort().to_list()
         for start in range(0, len(models), _MODELS_AT_ONCE):
-            self._commit(models[start : start + _MODELS_AT_ONCE], Lines.together([]), [])
+            some = models[start : start + _MODELS_AT_ONCE]
+            self._store(self._put_together([ReadPart(some, 0, Lines.together([]), [])]))
 
     def _refuse_other_runs(self, models: Iterable[str]) -> None:
         run_ids = [run_id_of(model, self._request.tag) for model in models]
@@ -275,51 +310,69 @@ class _Import:
             self._progress.failed += part.read.quarantine.height
             self._workspace.reporter.changed(self._progress)
             if sum(one.size for one in step) >= _COMMIT_BYTES:
-                yield step
-                step = []
+                whole, step = [step], []
+                yield whole.pop()  # so that it is kept only by who takes it
         if step:
             yield step
 
-    def _commit_parts(self, parts: Sequence[ReadPart]) -> pl.DataFrame:
-        return self._commit(
-            [model for part in parts for model in part.models],
-            Lines.together([part.read for part in parts]),
-            [one for part in parts for one in part.sets],
+    def _stored(self, steps: Iterable[_Step]) -> Iterator[pl.DataFrame]:
+        """The rows of `runs` that each step has written, one step being written while the next one is put together."""
+        with ThreadPoolExecutor(1) as writer:
+            at_work: Future[pl.DataFrame] | None = None
+            for step in steps:
+                if at_work:
+                    yield at_work.result()
+                at_work = writer.submit(copy_context().run, self._store, step)  # it reports to whom we do
+                del step  # a hundred megabytes
+            if at_work:
+                yield at_work.result()
+
+    def _put_together(self, parts: Sequence[ReadPart]) -> _Step:
+        """What was read just now of some models, with what the lake has of them."""
+        models = [model for part in parts for model in part.models]
+        of_models = pl.col("model").is_in(models)
+        runs = self._runs.filter(of_models)
+        earlier = stored_rows(self._before, runs["run_id"].to_list())
+        read = Lines.together([part.read for part in parts])
+        lines = Lines.together([read, stored_lines(earlier, self._files.filter(of_models, status="imported"))])
+        current = self._listing.current.filter(of_models)
+        self._store_questions(one for part in parts for one in part.sets)
+        placing = Placing(self._request.tag)
+        before = earlier_runs(earlier, runs)
+        found = groups_of(lines, current.filter(status="imported"), self._sources, self._questions_of(lines))
+        with without_cycles():
+            for model, groups, forms in found:
+                placing.place(model, groups, before.get(model, []), forms)
+        placed = placing.placed
+        fresh = assemble(lines, placed, self._now)
+        return _Step(
+            models=models,
+            runs=runs,
+            earlier=earlier,
+            placed=placed,
+            unmatched=placing.unmatched,
+            rows=with_superseded(fresh, earlier, placed, runs, self._now),
+            sets=dict(self._sets),
+            quarantine=read.quarantine,
+            current=current,
+            said=read_file_rows(current, lines.contents, counts_of(fresh, placed)),
         )
 
-    def _commit(self, models: Sequence[str], read: Lines, sets: Iterable[QuestionSet]) -> pl.DataFrame:
-        """Write what is new of some models.
-
-        Args:
-            models: All files of these models are put together, those that are in the lake already too.
-            read: What was read of them.
-            sets: The question sets of that.
+    def _store(self, step: _Step) -> pl.DataFrame:
+        """Write a step, what says that it is there last.
 
         Returns:
             The rows of `runs` that were written.
         """
-        lake, of_models = self._lake, pl.col("model").is_in(list(models))
-        runs = self._runs.filter(of_models)
-        earlier = stored_rows(lake, runs["run_id"].to_list())
-        known = self._files.filter(of_models, status="imported")
-        lines = Lines.together([read, stored_lines(earlier, known)])
-        current = self._listing.current.filter(of_models)
-        self._store_questions(sets)
-        placing = Placing(self._request.tag)
-        before = earlier_runs(earlier, runs)
-        found = groups_of(lines, current.filter(status="imported"), self._sources, self._questions_of(lines))
-        for model, groups, forms in found:
-            placing.place(model, groups, before.get(model, []), forms)
-        placed = placing.placed
-        fresh = assemble(lines, placed, self._now)
-        rows = with_superseded(fresh, earlier, placed, runs, self._now)
-        rows = replace(rows, judgements=self._below_others(rows.judgements))
-        superseded = superseding(placed, placing.unmatched, earlier, runs, self._listing.replaced)
-        made = self._run_rows(rows, placed, runs, superseded, standing(placed, earlier))
-        emptied = [run_id for run_id in placing.unmatched if run_id not in superseded]
-        self._write(made, rows, earlier, emptied)
-        self._store_quarantine(models, read, current)
-        self._store_files(read_file_rows(current, lines.contents, counts_of(fresh, placed)))
+        rows = replace(step.rows, judgements=self._below_others(step.rows.judgements))
+        plan = _plan_of(rows, {name: len(one.questions) for name, one in step.sets.items()})
+        scores, metrics = self._derived(rows, plan)
+        superseded = superseding(step.placed, step.unmatched, step.earlier, step.runs, self._listing.replaced)
+        made = self._run_rows(step, plan, metrics, superseded)
+        emptied = [run_id for run_id in step.unmatched if run_id not in superseded]
+        self._write(made, rows, step.earlier, {"scores": scores, "metrics": metrics}, emptied)
+        self._store_quarantine(step)
+        self._store_files(step.said)
         return made
 
     def _below_others(self, imported: pl.DataFrame) -> pl.DataFrame:
@@ -332,7 +385,7 @@ class _Import:
         when = pl.when(below).then(pl.coalesce("superseded_at", pl.lit(self._now))).otherwise("superseded_at")
         return imported.with_columns(superseded=pl.col("superseded") | below, superseded_at=when)
 
-    @property
+    @cached_property
     def _sources(self) -> list[str]:
         """The trees in the order in which their runs get names."""
         named = list(self._request.trees)
@@ -365,20 +418,13 @@ class _Import:
         }
 
     def _run_rows(
-        self,
-        rows: Batch,
-        placed: pl.DataFrame,
-        runs: pl.DataFrame,
-        superseded: Mapping[str, str],
-        standing_runs: Iterable[str],
+        self, step: _Step, plan: pl.DataFrame, metrics: pl.DataFrame, superseded: Mapping[str, str]
     ) -> pl.DataFrame:
         """Rows of `runs`: of those in `placed`, and of others that are superseded."""
-        plan = _plan_of(rows, {name: len(one.questions) for name, one in self._sets.items()})
-        scores, metrics = self._derived(rows, plan)
-        self._fresh = {"scores": scores, "metrics": metrics}
-        sources = placed.select("run_id", "source").unique()
+        runs = step.runs
+        sources = step.placed.select("run_id", "source").unique()
         before = {run_id: RunSpec.read(spec) for run_id, spec in runs.select("run_id", "spec").iter_rows()}
-        specs = _specs(rows, plan, dict(sources.iter_rows()), self._sets, before)
+        specs = _specs(step.rows, plan, dict(sources.iter_rows()), step.sets, before)
         made = _spec_rows(specs, metrics, self._now).with_columns(
             created_by=pl.lit(self._workspace.settings.user, dtype=pl.String), import_tag=pl.lit(self._request.tag)
         )
@@ -386,7 +432,7 @@ class _Import:
         known = pl.col("created_at_before").is_not_null()
         says_the_same = pl.col("run_id").is_in([one.run_id for one in specs if before.get(one.run_id) == one])
         now = pl.col("run_id").replace_strict(superseded, default=None, return_dtype=pl.String)
-        stands = pl.col("run_id").is_in(list(standing_runs))
+        stands = pl.col("run_id").is_in(list(standing(step.placed, step.earlier)))
         made = made.join(kept, on="run_id", how="left", suffix="_before").with_columns(
             *(
                 pl.when(known).then(f"{name}_before").otherwise(name).alias(name)
@@ -405,13 +451,21 @@ class _Import:
             [made.select(runs.columns), others.with_columns(superseded_by=now, updated_at=pl.lit(self._now))]
         )
 
-    def _write(self, runs: pl.DataFrame, rows: Batch, earlier: Batch, emptied: Sequence[str]) -> None:
+    def _write(
+        self,
+        runs: pl.DataFrame,
+        rows: Batch,
+        earlier: Batch,
+        derived: Mapping[str, pl.DataFrame],
+        emptied: Sequence[str],
+    ) -> None:
         """Bring the lake's rows to these; those of `emptied` runs go.
 
         Args:
             runs: Their rows of `runs`.
             rows: All rows that an import makes of them.
             earlier: Those that the lake has.
+            derived: Their scores and metrics, by table.
             emptied: Runs whose rows are others' now.
         """
         lake, old = self._lake, set(self._runs["run_id"])
@@ -427,7 +481,7 @@ class _Import:
                 lake.replace(table, change.rows, change.replaced)
             if change.added.height:
                 lake.append(table, change.added)
-        for table, frame in self._fresh.items():
+        for table, frame in derived.items():
             if (of_new := frame.filter(~pl.col("run_id").is_in(list(old)))).height:
                 lake.append(table, of_new)
         if emptied:
@@ -438,7 +492,7 @@ class _Import:
 
     def _derive_anew(self, run_ids: Sequence[str]) -> None:
         """What is derived of runs that the lake had, with whatever others have added to them."""
-        for table in self._fresh:
+        for table in ("scores", "metrics"):
             self._drop_unjudged(table, run_ids)
         for stage in REMADE:
             reprocess_imported(stage, run_ids, list(BENCHMARKS), self._workspace)
@@ -469,21 +523,21 @@ class _Import:
             metrics = derive("metrics", connection, {"plan": with_scales(plan)}, settings)
         return scores, metrics
 
-    def _store_quarantine(self, models: Sequence[str], read: Lines, current: pl.DataFrame) -> None:
+    def _store_quarantine(self, step: _Step) -> None:
         """Say what could not be read, for each tree that has it."""
-        keys = {"import_tag": self._request.tag, "model": list(models)}
+        keys = {"import_tag": self._request.tag, "model": list(step.models)}
         before = self._lake.read("legacy_quarantine", keys)
         known = before.rename({"source_sha256": "sha256", "source_line": "line", "sha256": "line_sha256"})
         said = pl.concat(
             [
-                read.quarantine,
+                step.quarantine,
                 known.select(
                     pl.lit(None, pl.String).alias(name) if name in {"kind", "judge"} else name
-                    for name in read.quarantine.columns
+                    for name in step.quarantine.columns
                 ),
             ]
         )
-        main = current.filter(status="imported").select("source", "path", "model", "sha256")
+        main = step.current.filter(status="imported").select("source", "path", "model", "sha256")
         rows = (
             said.unique(["model", "sha256", "line"], keep="first", maintain_order=True)
             .drop("kind", "judge")

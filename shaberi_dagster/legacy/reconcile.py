@@ -1,5 +1,8 @@
 """What became of everything that was there, with sums that must agree."""
 
+from dataclasses import dataclass
+from typing import Self
+
 import polars as pl
 
 from shaberi_dagster.legacy.assemble import Batch
@@ -8,42 +11,63 @@ from shaberi_dagster.legacy.tree import VERSION_CONTROL
 _COUNTS = ("lines", "blank", "imported", "repeated", "quarantined")
 
 
+@dataclass(frozen=True)
 class Reconciliation:
-    """Counts of what an import made of its files; no texts are needed.
+    """Counts of what an import made of its files.
 
-    Args:
-        rows: Of everything imported under one tag, with `run_source` and `run_model`, the tree and model of
-            their runs; only the columns that are counted need to be there.
-        files: Rows of `legacy_files`.
+    Attributes:
+        said: Rows of `legacy_files`: what became of the lines of each.
         quarantine: Rows of `legacy_quarantine`.
+        counted: Rows of answers and judgements by tree (`source`) and outcome (see `outcomes`).
+        repeated: Rows of repeats by tree: source, rows.
     """
 
-    def __init__(self, rows: Batch, files: pl.DataFrame, quarantine: pl.DataFrame) -> None:
-        self._files, self.quarantine = files, quarantine
+    said: pl.DataFrame
+    quarantine: pl.DataFrame
+    counted: pl.DataFrame
+    repeated: pl.DataFrame
+
+    @classmethod
+    def of_rows(cls, rows: Batch, files: pl.DataFrame, quarantine: pl.DataFrame) -> Self:
+        """Count rows; no texts are needed.
+
+        Args:
+            rows: Of everything imported under one tag, with `run_source` and `run_model`, the tree and model of
+                their runs; only the columns that are counted need to be there.
+            files: Rows of `legacy_files`.
+            quarantine: Rows of `legacy_quarantine`.
+        """
         main = files.filter(pl.col("status").is_in(["imported", "unreadable"]), pl.col("lines").is_not_null())
         own = main.select("source", "model", "judge", source_sha256="sha256").unique()
         line = ["source", "model", "judge", "source_sha256", "source_line"]
 
-        def counted(frame: pl.DataFrame, judge: pl.Expr) -> pl.DataFrame:
+        def of_files(frame: pl.DataFrame, judge: pl.Expr) -> pl.DataFrame:
             """The rows of these files; a line that is in several runs of its tree counts once."""
-            of_files = frame.with_columns(judge=judge, source="run_source", model="run_model")
-            return of_files.join(own, on=line[:4], how="semi", nulls_equal=True).unique(line)
+            named = frame.with_columns(judge=judge, source="run_source", model="run_model")
+            return named.join(own, on=line[:4], how="semi", nulls_equal=True).unique(line)
 
         nobody = pl.lit(None, dtype=pl.String)
-        stored = counted(rows.answers.filter(answer_origin="stored"), nobody)
+        stored = of_files(rows.answers.filter(answer_origin="stored"), nobody)
         judged = rows.answers.filter(answer_origin="judgement").with_columns(
             judge=nobody, source="run_source", model="run_model"
         )
-        judgements = counted(rows.judgements, pl.col("judge"))
+        judgements = of_files(rows.judgements, pl.col("judge"))
         imported = pl.concat([stored.select(line), judgements.select(line)])
-        repeats = counted(rows.repeats, pl.col("judge"))
-        self._n_repeats = repeats.join(imported, on=line, how="anti", nulls_equal=True).height
-        self._outcomes = pl.concat(
-            [
-                _counted(pl.concat([stored.select(judged.columns), judged]), "answers", "answer_origin"),
-                _counted(judgements, "judgements", "answer_link"),
-            ]
+        repeats = of_files(rows.repeats, pl.col("judge")).join(imported, on=line, how="anti", nulls_equal=True)
+        answers = pl.concat([stored.select(judged.columns), judged])
+        return cls(
+            files,
+            quarantine,
+            pl.concat(
+                [_counted(answers, "answers", "answer_origin"), _counted(judgements, "judgements", "answer_link")]
+            ),
+            repeats.group_by("source").agg(rows=pl.len().cast(pl.Int64)),
         )
+
+    def of(self, source: str) -> "Reconciliation":
+        """The counts of one tree."""
+        frames = (self.said, self.quarantine, self.counted, self.repeated)
+        return Reconciliation(*(frame.filter(source=source) for frame in frames))
 
     @property
     def files(self) -> pl.DataFrame:
@@ -53,18 +77,18 @@ class Reconciliation:
         """
         keys = ["source", "kind", "judge", "dataset", "status"]
         counts = [pl.col(name).sum() for name in _COUNTS]
-        return self._files.group_by(keys).agg(pl.len().alias("files"), *counts).sort(keys)
+        return self.said.group_by(keys).agg(pl.len().alias("files"), *counts).sort(keys)
 
     @property
     def n_unreadable(self) -> int:
         """Files that could not be read, or not to their end."""
-        return self._files.filter(status="unreadable").height
+        return self.said.filter(status="unreadable").height
 
     @property
     def left_out(self) -> pl.DataFrame:
         """What was not read and why: source, path, status, reason; version control is left out on purpose."""
         unread = pl.col("status").is_in(["unknown", "unreadable"]) & (pl.col("reason") != VERSION_CONTROL)
-        return self._files.filter(unread).select("source", "path", "status", "reason").sort("source", "path")
+        return self.said.filter(unread).select("source", "path", "status", "reason").sort("source", "path")
 
     @property
     def outcomes(self) -> pl.DataFrame:
@@ -73,7 +97,8 @@ class Reconciliation:
         Columns: kind, judge, benchmark, status, error_class, link (`answer_origin` or `answer_link`), superseded,
         out_of_scale, rows.
         """
-        return self._outcomes.sort(self._outcomes.columns)
+        by = [name for name in self.counted.columns if name not in {"source", "rows"}]
+        return self.counted.group_by(by).agg(pl.col("rows").sum()).sort(by)
 
     @property
     def cells(self) -> pl.DataFrame:
@@ -83,7 +108,7 @@ class Reconciliation:
         the stored one), out_of_scale.
         """
         rows, scored = pl.col("rows"), pl.col("status") == "ok"
-        own = self._outcomes.filter(kind="judgements").group_by("judge", "benchmark")
+        own = self.counted.filter(kind="judgements").group_by("judge", "benchmark")
         return own.agg(
             rows.sum(),
             rows.filter(scored).sum().alias("scored"),
@@ -95,7 +120,7 @@ class Reconciliation:
 
     def discrepancies(self) -> list[str]:
         """Sums that do not agree, one sentence each; none is as it must be."""
-        files, rows = self._files, self._outcomes
+        files, rows = self.said, self.counted
         stored = rows.filter(kind="answers", link="stored")
         read = files.filter(pl.col("lines").is_not_null(), pl.col("status") != "replaced")
         expected = [
@@ -110,7 +135,7 @@ class Reconciliation:
                 int(read.filter(kind="judgements")["imported"].sum()),
                 int(rows.filter(kind="judgements")["rows"].sum()),
             ),
-            ("repeated rows", int(read["repeated"].sum()), self._n_repeats),
+            ("repeated rows", int(read["repeated"].sum()), int(self.repeated["rows"].sum())),
             ("quarantined lines", int(read["quarantined"].sum()), self.quarantine.height),
         ]
         return [f"{what}: {left:,} by file, {right:,} by row" for what, left, right in expected if left != right]
@@ -121,6 +146,7 @@ def _counted(frame: pl.DataFrame, kind: str, link: str) -> pl.DataFrame:
     nothing = pl.lit(None, dtype=pl.Boolean)
     return (
         frame.select(
+            "source",
             pl.lit(kind).alias("kind"),
             "judge",
             "benchmark",

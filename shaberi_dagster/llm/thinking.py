@@ -17,7 +17,7 @@ from typing import Literal
 TagState = Literal["none", "closed", "unclosed", "close_only"]
 AnswerState = Literal["text", "empty", "whitespace"]
 
-MARKS = r"<|\A\s*analysis|assistantfinal"
+MARKS = r"<(?:\||/?(?i:think|reason))|\A\s*analysis|assistantfinal"
 """Matches every text that has thinking in it, and some others: a quick look at many, for Python and polars."""
 
 # Attributes need `name=value`, so that a placeholder such as `<reason for refusal>` is text. Possessive

@@ -7,6 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any
 
+import duckdb
 import orjson
 from rich.console import Console
 

@@ -1,11 +1,15 @@
-"""What `shaberi import-legacy --report` says about what was imported."""
+"""What `shaberi import-legacy` does in Dagster, and what `--report` says about what was imported."""
 
 import json
 
+import dagster as dg
 import pytest
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
+from shaberi_dagster.cli.import_legacy import import_trees as import_from
 from shaberi_dagster.cli.import_legacy import show_report
+from shaberi_dagster.defs import execution
+from shaberi_dagster.defs.options import IMPORT
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.upgrades import FORMAT, FORMAT_NAME
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
@@ -54,3 +58,19 @@ def test_a_lake_of_an_older_format_is_not_counted(imported) -> None:
     (imported.warehouse / FORMAT_NAME).write_text(json.dumps({"format": 3}), encoding="utf-8")
     with pytest.raises(ConfigurationError, match=f"has format 3, .*: `shaberi compact` brings it to {FORMAT}"):
         show_report(imported, "legacy", full=False, as_json=False)
+
+
+def test_several_trees_are_one_dagster_run_with_a_partition_for_each(settings, tree, tmp_path, monkeypatch) -> None:
+    tree.answers("elyza", rows_of("elyza", ["一", "二"]))
+    other = LegacyTree(tmp_path / "other")
+    other.answers("elyza", rows_of("elyza", ["一", "三"]))
+    trees = [str(one.root) for one in (tree, other)]
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        monkeypatch.setattr(execution, "open_instance", lambda _: instance)
+        import_from(settings, trees, "legacy", "*", log_runs=True)
+
+        assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.SUCCESS]
+        assert instance.get_materialized_partitions(dg.AssetKey(IMPORT)) == {"tree", "other"}
+        runs = instance.get_materialized_partitions(dg.AssetKey(["answers", "elyza"]))
+        assert runs == {"org%5F%5Fmodel@@legacy", "org%5F%5Fmodel@@legacy-other"}

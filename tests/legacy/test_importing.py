@@ -5,12 +5,13 @@ import shutil
 import signal
 import time
 from pathlib import Path
+from threading import Event
 
 import orjson
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError, PartitionBusyError
+from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import FORMAT_NAME
@@ -144,6 +145,53 @@ def test_an_import_that_was_stopped_goes_on_and_doubles_nothing(workspace, full,
     whole = elsewhere(tmp_path)
     run(whole, full)
     assert_same(contents(workspace.lake), contents(whole.lake))
+
+
+@pytest.fixture
+def one_model_a_step(monkeypatch):
+    monkeypatch.setattr(importing, "_COMMIT_BYTES", 1)
+    monkeypatch.setattr(reading, "_PART_BYTES", 1)
+
+
+@pytest.mark.usefixtures("one_model_a_step")
+def test_a_step_that_cannot_be_written_ends_the_import_and_those_before_stand(workspace, full, monkeypatch, tmp_path):
+    replaced = Lake.replace
+
+    def full_disk(lake, name, frame, keys):
+        if name == "legacy_files" and set(frame["model"]) == {"org__model", "second"}:
+            raise ShaberiError("the disk is full")
+        replaced(lake, name, frame, keys)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "replace", full_disk)
+        with pytest.raises(ShaberiError, match="the disk is full"):
+            run(workspace, full)
+    assert set(workspace.lake.read("legacy_files")["model"]) == {"org__model"}
+    assert run(workspace, full).models_read == 1
+    whole = elsewhere(tmp_path)
+    run(whole, full)
+    assert_same(contents(workspace.lake), contents(whole.lake))
+
+
+@pytest.mark.usefixtures("one_model_a_step")
+def test_a_step_is_written_while_the_next_one_is_put_together(workspace, full, monkeypatch):
+    put_together, replaced, second = importing._Import._put_together, Lake.replace, Event()
+    waited = []
+
+    def telling(self, parts):
+        if parts[0].models == ["second"]:
+            second.set()
+        return put_together(self, parts)
+
+    def waiting(lake, name, frame, keys):
+        if name == "runs" and not waited:
+            waited.append(second.wait(timeout=30))
+        replaced(lake, name, frame, keys)
+
+    monkeypatch.setattr(importing._Import, "_put_together", telling)
+    monkeypatch.setattr(Lake, "replace", waiting)
+    run(workspace, full)
+    assert waited == [True]
 
 
 def test_bytes_that_two_trees_share_are_read_once_and_are_a_run_of_each(workspace, full, tmp_path):
@@ -423,6 +471,14 @@ def test_a_folder_without_legacy_files_is_refused(workspace, tmp_path):
         run(workspace, None, trees={"empty": tmp_path})
 
 
+def test_of_several_trees_none_is_imported_if_one_has_no_legacy_files(workspace, full, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(ConfigurationError, match=rf"no legacy files in {empty}: a tree has"):
+        run(workspace, None, trees={"tree": full.root, "empty": empty})
+    assert workspace.lake.read("answers").is_empty()
+
+
 def test_trees_are_named_by_their_folders_or_as_asked(tmp_path, monkeypatch):
     for name in ("one", "two", "a=b"):
         (tmp_path / name).mkdir()
@@ -444,11 +500,12 @@ def test_trees_that_cannot_be_told_apart_or_found_are_refused(tmp_path, monkeypa
         named_trees(trees)
 
 
+@pytest.mark.usefixtures("one_model_a_step")
 def test_several_steps_and_processes_make_the_same_lake(workspace, full, tmp_path, monkeypatch):
-    run(workspace, full)
+    with monkeypatch.context() as patch:
+        patch.setattr(importing, "_COMMIT_BYTES", 1 << 30)
+        run(workspace, full)
     other = elsewhere(tmp_path)
-    monkeypatch.setattr(importing, "_COMMIT_BYTES", 1)
-    monkeypatch.setattr(reading, "_PART_BYTES", 1)
     monkeypatch.setattr(reading, "_WORTH_A_PROCESS", 1)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     run(other, full)

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from shaberi_dagster.legacy.reconcile import Reconciliation
-from tests.legacy.trees import import_trees, lines_of, rows_in, rows_of
+from tests.legacy.trees import LegacyTree, import_trees, lines_of, rows_in, rows_of
 
 pytestmark = pytest.mark.unit
 
@@ -42,6 +42,22 @@ def test_judgements_are_summed_by_judge_and_benchmark(rows):
     assert cells.rows() == [("a", "rakuda", 2, 1, 1, 0, 0, 0)]
 
 
+def test_a_tree_has_sums_of_its_own(tree, tmp_path):
+    tree.answers("rakuda", rows_of("rakuda", ["一"]))
+    tree.judgements("rakuda", lines_of(rows_of("rakuda", ["一"], [7])) + b"{\n", "a")
+    other = LegacyTree(tmp_path / "other")
+    other.judgements("elyza", rows_of("elyza", ["二", "三"], [1, 2]), "b")
+    both = import_trees({"tree": tree.root, "other": other.root}).reconciliation
+
+    own, others = both.of("tree"), both.of("other")
+    assert (own.discrepancies(), others.discrepancies()) == ([], [])
+    assert (own.quarantine.height, others.quarantine.height) == (1, 0)
+    assert [int(one.files["imported"].sum()) for one in (own, others, both)] == [2, 2, 4]
+    # The answers that only judgements have are rows of their tree too.
+    assert [int(one.outcomes["rows"].sum()) for one in (own, others, both)] == [2, 4, 6]
+    assert (own.cells["judge"].to_list(), others.cells["judge"].to_list()) == (["a"], ["b"])
+
+
 def test_all_sums_agree(rows):
     assert rows.reconciliation.discrepancies() == []
 
@@ -57,7 +73,7 @@ def test_all_sums_agree(rows):
 def test_a_row_that_is_missing_is_seen(rows, frame, sentence):
     quarantine = rows.quarantine.head(-1) if frame == "quarantine" else rows.quarantine
     short = rows.rows if frame == "quarantine" else replace(rows.rows, **{frame: getattr(rows.rows, frame).head(-1)})
-    assert Reconciliation(short, rows.files, quarantine).discrepancies() == [sentence]
+    assert Reconciliation.of_rows(short, rows.files, quarantine).discrepancies() == [sentence]
 
 
 def test_an_empty_tree_has_sums_too(tree):

@@ -141,7 +141,7 @@ def rows_in(roots: Mapping[str, Path]) -> Imported:
         {"sha256": "source_sha256", "line": "source_line"}
     )
     of_runs = Batch(*(frame.join(runs, on="run_id", maintain_order="left") for frame in batch.tables.values()))
-    counted = Reconciliation(of_runs, rows, quarantine)
+    counted = Reconciliation.of_rows(of_runs, rows, quarantine)
     return Imported(
         batch.answers, batch.judgements, rows, quarantine, batch.repeats, counted, list(index.sets), of_runs
     )

@@ -1,10 +1,12 @@
+import re
 import unicodedata
 
+import polars as pl
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shaberi_dagster.llm.thinking import Split, answer_state, split_thinking
+from shaberi_dagster.llm.thinking import MARKS, Split, answer_state, split_thinking
 from tests.sizes import size
 
 pytestmark = pytest.mark.unit
@@ -13,6 +15,9 @@ HOSTILE = size(250_000, 1_000_000)
 TAGS = [
     "<think>", "</think>", "<THINK>", "</Thinking>", "<thinking>", "<reason>", "</reason>", "<reasoning>", "</reasoning>",
     "<think/>", '<think lang="ja">', "`<think>`", "`</think>`", "```\n", "\n```", "```python\n", "~~~\n", "`", "\n", "\n\n", " ", "<", ">",
+]  # fmt: skip
+HARMONY = [
+    "<|channel|>", "<|message|>", "<|start|>", "<|end|>", "assistant", "analysis", "commentary", "final", "assistantfinal", "答え", "We need.", " ",
 ]  # fmt: skip
 
 
@@ -220,6 +225,18 @@ def test_no_text_is_lost(text):
     assert visible(split.answer + (split.thinking or "")) == visible(text)
     if split.tag_state == "none":
         assert split == Split(text, None, "none")
+
+
+@given(hostile | st.lists(st.sampled_from(HARMONY), max_size=12).map("".join))
+def test_the_quick_look_finds_every_text_with_thinking_in_it_in_python_and_in_polars(text):
+    if split_thinking(text).tag_state != "none":
+        assert re.search(MARKS, text)
+        assert pl.Series([text]).str.contains(MARKS).all()
+
+
+@pytest.mark.parametrize("text", ["<b>答え</b>", "a < b, b > c", "x <- 1", "<table><tr></tr></table>"])
+def test_the_quick_look_passes_over_other_tags(text):
+    assert not re.search(MARKS, text)
 
 
 @given(st.text())
