@@ -18,6 +18,7 @@ from shaberi_dagster.grading.latex import (
     same_share,
     tidy,
 )
+from shaberi_dagster.grading.numerals import in_digits
 from shaberi_dagster.grading.statements import asked_symbols, statements
 from shaberi_dagster.grading.text import boxed, own_part, readable, squeezed
 
@@ -41,6 +42,7 @@ _STATING = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?:[.。]|(?<!\\)!)\s|。")
 _COUNTED = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)\s*[぀-ヿ一-鿿]{1,4}")
+_COPULA = re.compile(r"(?:です|である|とな(?:る|ります))$")
 _OPENS_DISPLAY = re.compile(r"\$\$|\\\[")
 _EXPLAINS = re.compile(
     r"\W*(?:explanation|reason\w*|because|here|since|justification|work|details|説明|理由)\b", re.IGNORECASE
@@ -59,6 +61,8 @@ _FUNCTIONS = frozenset(
 _NAMED = re.compile(r"(?!\w+(?:ed|ing|ly)\b)\(?[A-Za-z][A-Za-z'-]*\)?(?: [A-Za-z][A-Za-z'-]*){0,2}")
 _BARE_LATEX = re.compile(r"\\(?:[dt]?frac|sqrt|pi|begin|left|cdot|times|infty)\b|[\w)]\^\{?[\d({-]")
 _ONE_ROW = re.compile(r"\\begin\{((?:align|equation|gather)\*?)\}((?:(?!\\\\|&|\\end)[\s\S]){1,2000})\\end\{\1\}")
+_INNER_ENVIRONMENT = re.compile(r"\\(begin|end)\{(?:split|gathered|multlined)\}")
+_OUTER_ENVIRONMENT = re.compile(r"\\(begin|end)\{(?:eqnarray|multline|flalign)\*?\}")
 _ALIGNED = re.compile(r"\\begin\{(align|equation|gather)(\*?)\}.+?\\end\{\1\2\}")
 _CUT_BEFORE = re.compile(r"(?:[{^_√|]|\\[a-zA-Z]+|[(\[][^()\[\]a-zA-Z]*,)\s*$")
 _CUT_AFTER = re.compile(r"\s*(?:[}^_|√!π]|\\[a-zA-Z]+|,[^()\[\]]*[)\]])")
@@ -129,17 +133,20 @@ class MathGrader(Grader):
     """
 
     name = "rule:math"
-    version = 3
+    version = 4
 
     def extract(self, answer: str, item: GradedQuestion) -> str | None:
         """The final answer as it is said; None if there is none that is clear."""
-        text = _ONE_ROW.sub(r"$$\2$$", in_force(own_part(readable(answer))))
+        text = _ONE_ROW.sub(r"$$\2$$", _aligned(in_force(in_digits(own_part(readable(answer))))))
         said = _last_boxes(text) or next(filter(None, map(read, announcements(text))), None)
-        if said := said or _alone(text) or _closing(text):
+        if said := said or _alone(text):
             return said
-        if _BARE_LATEX.search(_DELIMITED.sub("$", _ALIGNED.sub("$", text.rpartition("\n")[2]))):
+        said = _closing(text)
+        if not said and _BARE_LATEX.search(_DELIMITED.sub("$", _ALIGNED.sub("$", text.rpartition("\n")[2]))):
             return None
-        return _in_prose(text, item)
+        said = said or _in_prose(text, item)
+        above = _above_its_work(text, item)
+        return said if said is None or above is None or self.same(above, said) else None
 
     def canonical(self, extracted: str) -> str:
         """One spelling for all that mean the same."""
@@ -166,6 +173,12 @@ class MathGrader(Grader):
         return any(agree(first, second) for agree in (same_decimal, same_share, same_angle))
 
 
+def _aligned(text: str) -> str:
+    """The text with `aligned` and `align` in place of the other environments of several rows."""
+    text = _OUTER_ENVIRONMENT.sub(r"\\\1{align*}", _INNER_ENVIRONMENT.sub(r"\\\1{aligned}", text))
+    return re.sub(r"&\s*=\s*&", "&=", text)
+
+
 def _in_prose(text: str, item: GradedQuestion) -> str | None:
     """The expression of the sentence that looks most like a conclusion."""
     asked = _Asked.of(item.text)
@@ -190,12 +203,19 @@ def _in_prose(text: str, item: GradedQuestion) -> str | None:
 def _alone(text: str) -> str | None:
     """The expression of an answer that is nothing else, or that has nothing else on its first line."""
     first, _, rest = plain(text).strip().partition("\n")
-    if not rest.strip() or _OPENS_DISPLAY.match(first):
+    if not rest.strip() or (_OPENS_DISPLAY.match(first) and not _DELIMITED.match(first)):
         whole = " ".join(plain(text).split())
         return _directly(whole) if _SENTENCE_END.search(whole) else read(whole)
     if _EXPLAINS.match(rest) and not taken_back(rest) and not ("=" in first and _ARITHMETIC.search(first)):
         return read(first)
     return None
+
+
+def _above_its_work(text: str, item: GradedQuestion) -> str | None:
+    """The expression that the first line is, as a heading or alone, if it is no equation and not of the question."""
+    first = plain(text).strip().partition("\n")[0]
+    said = None if "=" in first or _NAMED.fullmatch(first.strip("*_ ")) else _directly(first.strip("*_ "))
+    return said if said and squeezed(said) not in squeezed(item.text) else None
 
 
 def _closing(text: str) -> str | None:
@@ -239,12 +259,12 @@ def _directly(passage: str) -> str | None:
             return rf"{said}\text{{ {unit[1]}}}"
         return said if _ENDS.match(rest) else None
     for part in (passage, _ASIDE.split(passage, maxsplit=1)[0]):
-        expression = part.rstrip(" .。,;!").removesuffix("です").strip()
+        expression = _COPULA.sub("", part.rstrip(" .。,;!")).strip()
         if is_expression(expression) and not (
             part != passage and _NAMED.fullmatch(part) and _DELIMITED.search(passage)
         ):
             return _answer_side(expression) or None
-    counted = _COUNTED.fullmatch(passage.rstrip(" 。.").removesuffix("です"))
+    counted = _COUNTED.fullmatch(_COPULA.sub("", passage.rstrip(" 。.")))
     return counted[1] if counted else None
 
 

@@ -27,7 +27,7 @@ _CHECKS = re.compile(
     r"\b(?:verif\w+|check(?:ing|s)?|confirm\w*|double-check|equality (?:holds|occurs)|is (?:satisfied|correct|valid)"
     r"|holds true|[a-z]+ (?:is|are) (?:achieved|attained|reached)\b(?![^$]*:\s)|occurs (?:when|at)"
     r"|extraneous|invalid|not valid|rejected|for (?:example|instance)|according to the examples?|to see (?:why|this)"
-    r"|lhs|rhs)\b|検算|確認",
+    r"|lhs|rhs|mak(?:e|es|ing) sense)\b|検算|確認",
     re.IGNORECASE,
 )
 _REPEATS_THE_QUESTION = 0.3
@@ -107,7 +107,7 @@ def statements(text: str, question: str, holds_answer: Callable[[str], bool]) ->
         symbol = said or any(f"{symbol}=" in squeezed(sentence) for symbol in symbols)
         checks = bool(_CHECKS.search(sentence))
         overlap = _overlap(asked, sentence)
-        if _HEADING.match(sentence.partition("\n")[0]):
+        if _HEADING.match(sentence.partition("\n")[0]) or (checks and sentence.endswith("?")):
             checking = checks
         elif marked or concludes or said or (overlap > _REPEATS_THE_QUESTION and not checks):
             checking = False
