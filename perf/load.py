@@ -102,7 +102,7 @@ async def ours(load: Load, base_url: str) -> dict[str, Any]:
                         raise RuntimeError(call.error_message)
                     attempts += call.attempts
                     if load.spans:
-                        spans.append((call.created_at.timestamp(), call.latency_seconds))
+                        spans.append((round(call.created_at.timestamp(), 3), round(call.latency_seconds, 3)))
                 seconds = time.perf_counter() - started
                 limit, rejected = engine.limiter(endpoint).limit, attempts - load.calls
                 return {"seconds": seconds, "rejected": rejected, "limit": limit, "spans": spans}
@@ -297,7 +297,7 @@ def sharing(base_url: str, scale: float, console: Console) -> None:
         n = round(seconds * _CAPACITY / latency / 2)
         model = f"mock@latency:{latency}@capacity:{_CAPACITY}@retry_after:{wait}@seed:{number}"
         load = Load("ours", n, model, start=40, most=60, fixed=False, spans=True)
-        alone = run_apart(replace(load, calls=2 * n, model=f"{model}1"), base_url)
+        alone = run_apart(replace(load, calls=2 * n, model=f"{model}1", spans=False), base_url)
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(run_apart, load, base_url)
             time.sleep(later)
