@@ -19,8 +19,8 @@ from shaberi_dagster.grading.latex import (
     tidy,
 )
 from shaberi_dagster.grading.numerals import in_digits
-from shaberi_dagster.grading.statements import asked_symbols, statements
-from shaberi_dagster.grading.text import boxed, own_part, readable, squeezed
+from shaberi_dagster.grading.statements import asked_symbols, statements, states_nothing
+from shaberi_dagster.grading.text import boxed, breaks_off, own_part, readable, squeezed
 
 _NUMBER = r"-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?"
 _WORD = r"(?<=only )(?:one|two|three|four|five|six)|(?<=exactly )(?:one|two|three|four|five|six)"
@@ -63,6 +63,7 @@ _BARE_LATEX = re.compile(r"\\(?:[dt]?frac|sqrt|pi|begin|left|cdot|times|infty)\b
 _ONE_ROW = re.compile(r"\\begin\{((?:align|equation|gather)\*?)\}((?:(?!\\\\|&|\\end)[\s\S]){1,2000})\\end\{\1\}")
 _INNER_ENVIRONMENT = re.compile(r"\\(begin|end)\{(?:split|gathered|multlined)\}")
 _OUTER_ENVIRONMENT = re.compile(r"\\(begin|end)\{(?:eqnarray|multline|flalign)\*?\}")
+_NUMBERING = re.compile(r"\\(?:tag\*?|label)\s*\{[^{}]*\}|\\(?:notag|nonumber)\b")
 _ALIGNED = re.compile(r"\\begin\{(align|equation|gather)(\*?)\}.+?\\end\{\1\2\}")
 _CUT_BEFORE = re.compile(r"(?:[{^_√|]|\\[a-zA-Z]+|[(\[][^()\[\]a-zA-Z]*,)\s*$")
 _CUT_AFTER = re.compile(r"\s*(?:[}^_|√!π]|\\[a-zA-Z]+|,[^()\[\]]*[)\]])")
@@ -76,6 +77,7 @@ _TEXT = re.compile(r"\\(?:text|mbox|mathrm|textbf|mathbf|operatorname)\s*\{[^{}]
 _LETTERS = re.compile(r"\\(?:text|mbox|mathrm|textbf|operatorname)\s*\{[^{}]*\}")
 _PROSE = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}\s+[a-zA-Z]{2,}")
 _LABEL = re.compile(r"\\(?:text|mbox|mathrm)\s*\{\s*[a-zA-Z]+ [a-zA-Z]+ [a-zA-Z]+")
+_SAID_WITHIN = re.compile(r"^\\(?:text|mbox|mathrm)\s*\{[^{}]*\b(?:is|are|equals|be):?\s*\}\s*")
 _ARITHMETIC = re.compile(
     r"\d\s*(?:\\times|\\cdot|\\div|×|\+|-|\*)\s*\d+(?!\s*(?:[a-zA-Z\d.]|\\(?:pi|sqrt|frac|theta)))|\)\s*\("
 )
@@ -141,6 +143,8 @@ class MathGrader(Grader):
         said = _last_boxes(text) or next(filter(None, map(read, announcements(text))), None)
         if said := said or _alone(text):
             return said
+        if breaks_off(text):
+            return None
         said = _closing(text)
         if not said and _BARE_LATEX.search(_DELIMITED.sub("$", _ALIGNED.sub("$", text.rpartition("\n")[2]))):
             return None
@@ -174,9 +178,9 @@ class MathGrader(Grader):
 
 
 def _aligned(text: str) -> str:
-    """The text with `aligned` and `align` in place of the other environments of several rows."""
+    """The text with `aligned` and `align` for all environments of several rows, and without numbers of equations."""
     text = _OUTER_ENVIRONMENT.sub(r"\\\1{align*}", _INNER_ENVIRONMENT.sub(r"\\\1{aligned}", text))
-    return re.sub(r"&\s*=\s*&", "&=", text)
+    return re.sub(r"&\s*=\s*&", "&=", _NUMBERING.sub("", text))
 
 
 def _in_prose(text: str, item: GradedQuestion) -> str | None:
@@ -189,6 +193,8 @@ def _in_prose(text: str, item: GradedQuestion) -> str | None:
         return any(candidate.fit > _POSSIBLE for candidate in parts[sentence])
 
     ranked = statements(text, item.text, holds_answer) or statements(text, item.text, lambda part: bool(parts[part]))
+    if ranked and states_nothing(ranked[0].text):
+        return None
     candidates = [
         (statement.weight + candidate.fit, -rank, candidate.place, candidate.expression)
         for rank, statement in enumerate(ranked)
@@ -223,7 +229,13 @@ def _closing(text: str) -> str | None:
     last = plain(text.rpartition("\n\n")[2])
     spans = list(_DELIMITED.finditer(last))
     around = _DELIMITED.sub("", last)
-    if len(spans) != 1 or "\n" in around.strip() or re.search(r"\d", around) or CHECKS.search(around):
+    if (
+        len(spans) != 1
+        or "\n" in around.strip()
+        or re.search(r"\d", around)
+        or CHECKS.search(around)
+        or states_nothing(last)
+    ):
         return None
     content = next(group for group in spans[0].groups() if group is not None)
     said = _answer_side(content.strip())
@@ -446,7 +458,7 @@ def _content(match: re.Match[str]) -> tuple[str, float]:
 
 def _answer_side(content: str) -> str:
     """The last side of a chain of equations; an equation that states a relation, like `x + y = 0`, as a whole."""
-    content = _ABOUT.split(_ARROW.split(content)[-1])[0].strip()
+    content = _SAID_WITHIN.sub("", _ABOUT.split(_ARROW.split(content)[-1])[0].strip())
     content = re.sub(r"\\(?:begin|end)\{(?:align|aligned|equation|gather)\*?\}|&(?==)", "", content).strip()
     if "\\begin" in content:
         return content.rpartition("=")[2].strip() if "=" in content else content

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from shaberi_dagster.grading.announced import taken_back, wrapped
 from shaberi_dagster.grading.base import LETTERS, GradedQuestion, Grader
-from shaberi_dagster.grading.text import boxed, own_part, readable, without_markdown
+from shaberi_dagster.grading.text import boxed, breaks_off, own_part, readable, without_markdown
 
 _MOST_OPTIONS = 13
 """As many letters are possible where the options are not known: TruthfulQA has up to 13."""
@@ -105,6 +105,8 @@ class ChoiceGrader(Grader):
         mentions = [mention for mention in _mentions(text, options) if mention.letters <= options.keys()]
         if mentions:
             return _unless_taken_back(max(mentions, key=lambda mention: mention.position), text, options)
+        if breaks_off(text):
+            return None
         fitting = frozenset(match["letter"] for match in _FITS.finditer(text)) & options.keys()
         return _single(fitting or _quoted(text, options))
 

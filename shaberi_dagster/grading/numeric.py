@@ -3,12 +3,13 @@
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 from shaberi_dagster.grading.announced import announcements, in_force, plain
 from shaberi_dagster.grading.base import GradedQuestion, Grader
 from shaberi_dagster.grading.numerals import in_digits
-from shaberi_dagster.grading.statements import statements
-from shaberi_dagster.grading.text import boxed, own_part, readable
+from shaberi_dagster.grading.statements import statements, states_nothing
+from shaberi_dagster.grading.text import boxed, breaks_off, own_part, readable
 
 RELATIVE_TOLERANCE = Fraction(1, 10**6)
 """Two numbers within this share of the greater are the same: rounding in the last printed digits."""
@@ -54,6 +55,11 @@ _STATING = re.compile(
 )
 _STATED = re.compile(r"\s?[^\W\d]{0,4}?(?:です|である|になる|になります|とな|残)")
 _OUT_OF = re.compile(r"\bof (?:the|all|his|her|its|their|my|our|these|those)\s+(?:\w+ )?$", re.IGNORECASE)
+_RANGE = re.compile(r"\bbetween\s*$", re.IGNORECASE)
+_AND = re.compile(r"\s*(?:[a-z]+ )?and\s*", re.IGNORECASE)
+_OR = re.compile(r"\s*(?:or|または|あるいは|か)\s*", re.IGNORECASE)
+_BOUND = re.compile(r"\b(?:at least|at most|more than|less than|fewer than|up to|over|under)\s*$", re.IGNORECASE)
+_ASKS_FOR_A_BOUND = re.compile(r"least|most|minimum|maximum|fewest|greatest|smallest|largest|need", re.IGNORECASE)
 _ROUGH = re.compile(
     r"\b(?:roughly|about|around|approximately|nearly|almost|some)\s*$|(?:約|およそ|ほぼ)\s*$", re.IGNORECASE
 )
@@ -102,12 +108,18 @@ class NumericGrader(Grader):
             for sentence in _SENTENCES.split(announced):
                 if number := pick_number(sentence, item.text) or _in_words(sentence):
                     return number
-        for statement in statements(text, item.text, lambda sentence: bool(_numbers(_plain(sentence)))):
-            said, above = pick_number(statement.text, item.text, surely=True), _above_its_work(text)
-            return said if above is None or said is None or self.same(above, said) else None
-        for statement in statements(text, item.text, lambda sentence: _in_words(sentence) is not None):
-            return _in_words(statement.text)
-        return None
+        return self._in_prose(text, item.text)
+
+    def _in_prose(self, text: str, question: str) -> str | None:
+        """The number of the sentence that looks most like a conclusion, unless another number may be meant."""
+        concluding = next(iter(statements(text, question, lambda part: bool(_numbers(_plain(part))))), None)
+        if concluding is None:
+            in_words = next(iter(statements(text, question, lambda part: _in_words(part) is not None)), None)
+            return None if in_words is None or breaks_off(text) else _in_words(in_words.text)
+        if breaks_off(text) or states_nothing(concluding.text):
+            return None
+        said, above = pick_number(concluding.text, question, surely=True), _above_its_work(text)
+        return said if said is None or above is None or self.same(above, said) else None
 
     def canonical(self, extracted: str) -> str:
         """One spelling for all that mean the same."""
@@ -211,9 +223,21 @@ def pick_number(statement: str, question: str, *, surely: bool = False) -> str |
     *others, (fit, place) = sorted((_fit(number, text, unit, given), at) for at, number in enumerate(numbers))
     best = numbers[place]
     before, after = text[: best.start], text[best.end :]
+    if surely and _BOUND.search(before) and not _ASKS_FOR_A_BOUND.search(question):
+        return None
     concludes = best is numbers[-1] and (_STATING.search(before) or _STATED.match(after))
+    if any(_undecided(text, first, second) for first, second in pairwise(numbers) if best in (first, second)):
+        return None
     rivals = (fit - other < _MARGIN and numbers[at].value != best.value for other, at in others)
     return None if surely and not concludes and any(rivals) else shown(best.value)
+
+
+def _undecided(text: str, first: "_Number", second: "_Number") -> bool:
+    """Whether two numbers are alternatives, or the ends of a range."""
+    between = text[first.end : second.start]
+    if _RANGE.search(text[: first.start]):
+        return _AND.fullmatch(between) is not None
+    return _OR.fullmatch(between) is not None and first.value != second.value
 
 
 def _converted(compound: re.Match[str], unit: str) -> Fraction:

@@ -192,6 +192,36 @@ NUMBERS = {
     "whereas": Reply(LEFT, "The farmer sold 156 apples and kept 132 apples.", "132", ("156",)),
     "remaining then sold": Reply(LEFT, "The farmer kept 132 apples and sold 156 apples.", "132", ("156",)),
     "price each": Reply("What do 4 pens cost at $3 each?", "The pens cost $12 at $3 each.", "12", ("3", "4")),
+    "rst": Reply(LEFT, "Solution\n========\n\n:total: 288\n:answer: 132", "132", ("288", "156")),
+    "ordered final item": Reply(
+        LEFT, "1. Apples in all: 288\n2. Apples sold: 156\n3. Apples left: 132", "132", ("288", "156")
+    ),
+    "arrow chain": Reply(LEFT, "12×24 → 288 → minus 156 → 132 ✅", "132", ("288", "156"), read=False),
+    "jp list": Reply(LEFT_JA, "- 全部: 288個\n- 売った: 156個\n- 残り: 132個", "132", ("288", "156")),
+    "jp final kanji unit": Reply(
+        LEFT_JA, "残るりんごは132個となります。（288個のうち156個が売れたため）", "132", ("288", "156"), read=False
+    ),
+    "latex text only": Reply(LEFT, "\\text{Answer: } 132 \\text{ apples}", "132", ("288",)),
+    "quote question first": Reply(
+        LEFT, "You ask how many of the 288 apples remain after 156 are sold. The answer: 132.", "132", ("288", "156")
+    ),
+    "think no open tag": Reply(LEFT, "288-156 is 142? no: 132</think>132 apples", "132", ("142", "288")),
+    "hedge range": Reply(LEFT, "I'd estimate between 130 and 140 apples.", None, ("130", "140")),
+    "two answers": Reply(LEFT, "It is either 132 or 142.", None, ("132", "142")),
+    "unanswerable": Reply(
+        LEFT, "The question cannot be answered, since it does not say whether the 12 crates were full.", None, ("12",)
+    ),
+    "cut": Reply(LEFT, "12 crates with 24 apples each make 288 apples. He sells 156, so", None, ("288", "156")),
+    "refusal": Reply(LEFT, "I'm sorry, but I can't help with calculations about 12 crates.", None, ("12",)),
+    "no idea": Reply(LEFT, "Honestly, with 24 apples per crate, I have no idea.", None, ("24",)),
+    "at least": Reply(LEFT, "He has at least 100 apples.", None, ("100",)),
+    "question back": Reply(LEFT, "Do you mean 12 crates of 24 apples or 24 crates of 12?", None, ("12", "24")),
+    "plan": Reply(LEFT, "First multiply 12 by 24, then subtract 156.", None, ("156", "12", "24")),
+    "jp wakaranai": Reply(LEFT_JA, "12箱すべてが満杯かどうか分からないため、答えられません。", None, ("12",)),
+    "statement with date": Reply(LEFT, "As of 3 May 2024 the farmer has 132 apples.", "132", ("3", "2024")),
+    "footnote": Reply(LEFT, "The farmer has 132 apples left.[1]\n\n[1] 12 × 24 − 156", "132", ("1", "156"), read=False),
+    "jp mada": Reply(LEFT_JA, "まだ132個のりんごが残っています！", "132", ("156",)),
+    "answer header table": Reply(LEFT, "| Question | Answer |\n|---|---|\n| Apples left | 132 |", "132", ("156",)),
 }
 
 EXPRESSIONS = {
@@ -327,6 +357,51 @@ EXPRESSIONS = {
         ("2",),
     ),
     "italic": Reply(ROOT, "*Answer:* _3_", "3", ("2",)),
+    "cut chain": Reply(ROOT, "Factor: $(x-2)(x-3)=0$. So the roots are $2$ and", None, ("2",)),
+    "jp matome": Reply(
+        DICE,
+        "### まとめ\n\n- 全事象: $36$\n- 条件を満たす事象: $6$\n- 確率: $\\dfrac{1}{6}$",
+        "\\frac{1}{6}",
+        ("36", "6"),
+    ),
+    "prose words": Reply(DICE, "The probability is one sixth.", "\\frac{1}{6}", ("6", "1"), read=False),
+    "either": Reply(ROOT, "It is $2$ or $3$; I cannot say which.", None, ("2", "3")),
+    "bullets": Reply(ROOT, "* smaller root: 2\n* larger root: 3", "3", ("2",)),
+    "tagged equation": Reply(ROOT, "$$x_{\\text{large}} = 3 \\tag{1}$$", "3", ("1",)),
+    "eq with dots": Reply(
+        "Simplify $\\sqrt{72}$.",
+        "We get $\\sqrt{72}=\\sqrt{36}\\sqrt{2}=6\\sqrt{2}\\approx 8.485$.",
+        "6\\sqrt{2}",
+        ("6", "2"),
+    ),
+    "jp frac kanji sentence": Reply(
+        DICE, "以上から、求める確率は六分の一となる。", "\\frac{1}{6}", ("6", "1"), read=False
+    ),
+    "align no nums": Reply(
+        ROOT, "\\begin{align*}\nx^2-5x+6&=0\\\\\nx&=2,3\n\\end{align*}\nThe larger one: $x=3$.", "3", ("2",)
+    ),
+    "code sympy": Reply(
+        ROOT,
+        "```python\nfrom sympy import *\nx=symbols('x')\nprint(max(solve(x**2-5*x+6)))\n```\n\nThis prints `3`.",
+        "3",
+        ("2", "6"),
+    ),
+    "mixed number": Reply(
+        "Write 7/2 as a mixed number.", "$\\frac{7}{2} = 3\\frac{1}{2}$", "3\\frac{1}{2}", ("3", "7")
+    ),
+    "answer in text env": Reply(DICE, "$\\text{The probability is } \\frac{1}{6}.$", "\\frac{1}{6}", ("6",)),
+    "cannot": Reply(ROOT, "I cannot solve $x^2-5x+6=0$.", None, ("0", "x^2-5x+6=0")),
+    "plan": Reply(ROOT, "Use the quadratic formula with $a=1$, $b=-5$, $c=6$.", None, ("6", "1", "-5")),
+    "question back": Reply(ROOT, "Do you mean the root $2$?", None, ("2",)),
+    "not this": Reply(ROOT, "The larger root is not $2$.", None, ("2",)),
+    "only check": Reply(ROOT, "Check: $3^2 - 15 + 6 = 0$.", None, ("0",)),
+    "html sup": Reply("Expand $(x+1)^2$.", "x<sup>2</sup> + 2x + 1", "x^2+2x+1", ("1", "2x+1")),
+    "text after": Reply(DICE, "$1/6$ is what you get.", "\\frac{1}{6}", ("6",)),
+    "jp bracket answer": Reply(ROOT, "（答）$x=3$", "3", ("2",)),
+    "bold latex inline prose": Reply(
+        ROOT, "So **x = 3** is the larger root, and x = 2 is the smaller.", "3", ("2",), read=False
+    ),
+    "frac ascii": Reply(DICE, "P(sum>=10) = (3+2+1)/36 = 6/36 = 1/6.", "\\frac{1}{6}", ("36", "6")),
 }
 
 CHOICES = {
@@ -449,6 +524,39 @@ CHOICES = {
         ("A", "B", "D"),
         read=False,
     ),
+    "jp narrowed": Reply(MOONS_JA, "BかCで迷いますが、Cを選択します。", "C", ("A", "B", "D"), read=False),
+    "both right": Reply(MOONS, "B and C are both defensible.", None, ("A", "B", "C", "D")),
+    "question back": Reply(MOONS, "Is it C?", None, ("A", "B", "D")),
+    "markdown heading": Reply(MOONS, "# C\n\nSaturn has 146 moons.", "C", ("A", "B", "D")),
+    "bold label": Reply(
+        MOONS,
+        "**Correct Option: (C)**\n\n- (A) is wrong because Mars has 2.\n- (B) is wrong because Jupiter has 95.\n- (D) is wrong, Venus has 0.",
+        "C",
+        ("A", "B", "D"),
+    ),
+    "rank": Reply(MOONS, "Ranking: C > B > A > D", "C", ("A", "B", "D"), read=False),
+    "third": Reply(MOONS, "The third option.", "C", ("A", "B", "D"), read=False),
+    "roman text": Reply(
+        MOONS, "It must be Saturn, as neither Jupiter nor Mars has as many.", "C", ("A", "B", "D"), read=False
+    ),
+    "emoji mark": Reply(MOONS, "A ❌ B ❌ C ✅ D ❌", "C", ("A", "B", "D"), read=False),
+    "cut": Reply(MOONS, "Let's evaluate each option.\n\nA. Mars has two moons, so", None, ("A", "B", "C", "D")),
+    "if": Reply(
+        MOONS, "If we counted only large moons, the answer would be B, but of all moons it is C.", "C", ("A", "B", "D")
+    ),
+    "vote": Reply(MOONS, "My confidence: A 1%, B 20%, C 78%, D 1%. Final: C", "C", ("A", "B", "D"), read=False),
+    "refusal": Reply(MOONS, "I can't answer that.", None, ("A", "B", "C", "D")),
+    "none": Reply(MOONS, "None of A, B, C or D.", None, ("A", "B", "C", "D")),
+    "not C": Reply(MOONS, "Certainly not C.", None, ("A", "B", "C", "D")),
+    "discussion": Reply(
+        MOONS, "Saturn is often named, but Jupiter was ahead for a long time.", None, ("A", "B", "C", "D")
+    ),
+    "all": Reply(MOONS, "All of the above.", None, ("A", "B", "C", "D")),
+    "a sentence starts with A": Reply(MOONS, "A good question. Planets differ a lot.", None, ("A", "B", "C", "D")),
+    "jp chigau": Reply(MOONS_JA, "Cではありません。", None, ("A", "B", "C", "D")),
+    "jp kotae kakko": Reply(MOONS_JA, "［答え］Ｃ", "C", ("A", "B", "D")),
+    "last two": Reply(MOONS, "B) Jupiter\nC) Saturn", None, ("A", "B", "C", "D")),
+    "vs": Reply(MOONS, "C over B.", None, ("A", "B", "D")),
 }
 
 NAMES = {
@@ -537,4 +645,24 @@ NAMES = {
     "middle initial": Reply(NOVEL, "Yasunari K. Tanaka", None, ("Yasunari Kawabata", "Yasunari")),
     "not him": Reply(NOVEL, "Anyone but Yasunari Kawabata.", None, ("Yasunari Kawabata",)),
     "harm": Reply(NOVEL, "<|channel|>final<|message|>Yasunari Kawabata<|return|>", "Yasunari Kawabata", ("Tanizaki",)),
+    "jp haiku": Reply(NOVEL_JA, "答えは「川端康成」です。", "川端康成", ("谷崎潤一郎",)),
+    "jp or": Reply(NOVEL_JA, "川端康成または谷崎潤一郎", None, ("川端康成", "谷崎潤一郎")),
+    "jp age": Reply(NOVEL_JA, "川端康成より前の作家です。", None, ("川端康成",)),
+    "last name": Reply(NOVEL, "Kawabata", None, ("Yasunari Kawabata",)),
+    "unless": Reply(NOVEL, "Yasunari Kawabata, unless I'm mistaken", None, ("Tanizaki",)),
+    "negation in bold": Reply(NOVEL, "**Not Yasunari Kawabata**", None, ("Yasunari Kawabata",)),
+    "book by": Reply(NOVEL, "a pupil of Yasunari Kawabata", None, ("Yasunari Kawabata",)),
+    "jp desu ga": Reply(NOVEL_JA, "川端康成ですが、違うかもしれません。", None, ("谷崎潤一郎",)),
+    "struck": Reply(NOVEL, "~~Junichiro Tanizaki~~ Yasunari Kawabata", "Yasunari Kawabata", ("Junichiro Tanizaki",)),
+    "jp de arimasen": Reply(NOVEL_JA, "川端康成でありません。", None, ("川端康成",)),
+    "ask": Reply(NOVEL, "Was it Yasunari Kawabata?", None, ("Junichiro",)),
+    "deny": Reply(NOVEL, "Yasunari Kawabata did not write it.", None, ("Yasunari Kawabata",)),
+    "jp nai": Reply(NOVEL_JA, "川端康成じゃない。", None, ("川端康成",)),
+    "jp wa chigau": Reply(NOVEL_JA, "川端康成は違います。", None, ("川端康成",)),
+    "false": Reply(NOVEL, "Yasunari Kawabata is wrong.", None, ("Yasunari Kawabata",)),
+    "unknown": Reply(NOVEL, "Unknown, but not Yasunari Kawabata", None, ("Yasunari Kawabata",)),
+    "cut name": Reply(NOVEL, "Yasunari", None, ("Yasunari Kawabata",)),
+    "translated by": Reply(NOVEL, "It was translated by Edward Seidensticker.", None, ("Yasunari Kawabata",)),
+    "final": Reply(NOVEL, "FINAL ANSWER: Yasunari Kawabata", "Yasunari Kawabata", ("Tanizaki",)),
+    "jp kotae": Reply(NOVEL_JA, "A. 川端康成", "川端康成", ("谷崎潤一郎",)),
 }
