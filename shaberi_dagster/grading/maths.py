@@ -221,7 +221,8 @@ def _above_its_work(text: str, item: GradedQuestion) -> str | None:
     """The expression that the first line is, as a heading or alone, if it is no equation and not of the question."""
     first = plain(text).strip().partition("\n")[0]
     said = None if "=" in first or _NAMED.fullmatch(first.strip("*_ ")) else _directly(first.strip("*_ "))
-    return said if said and squeezed(said) not in squeezed(item.text) else None
+    number = said and _NUMBER_ONLY.fullmatch(said)
+    return said if said and (number or squeezed(said) not in squeezed(item.text)) else None
 
 
 def _closing(text: str) -> str | None:

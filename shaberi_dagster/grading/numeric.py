@@ -50,6 +50,7 @@ _WORD_NUMBER = re.compile(
 )
 
 _NUMBER_LINE = re.compile(r"[^\w\n]*[\d][\d.,/ ]*(?<=\d)(?:\W{0,3}[^\W\d]+){0,2}[^\w:]*")
+_RESULT = re.compile(r"=\W*$")
 _STATING = re.compile(
     r"(?:=\W*(?:\\[a-z]+\W*)?|\b(?:is|are|was|were|has|have|equals|leaves|leaving)\W*)$", re.IGNORECASE
 )
@@ -66,6 +67,7 @@ _ROUGH = re.compile(
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|。")
 _LATEX_SPACE = re.compile(r"\\[,!;: ]|~|\\q?quad\b")
 _LATEX_TEXT = re.compile(r"\\(?:text|mathrm|mathbf|mbox|textbf|bf|rm)\s*\{([^{}]*)\}")
+_ANNOTATION = re.compile(r"<<[^<>\n]*>>")
 _APOSTROPHE = re.compile(r"(?<=\d)['’](?=\d{3}(?!\d))")
 _BOLD = re.compile(r"\*\*(.+?)\*\*", re.DOTALL)
 _ASIDE = re.compile(r"\([^()]*\)")
@@ -252,6 +254,8 @@ def _fit(number: "_Number", text: str, unit: str, given: str) -> float:
     fit = 0.0
     if unit and re.match(rf"\W*(?:[a-z]+ )?{re.escape(unit)}", after, re.IGNORECASE):
         fit += 2
+    if _RESULT.search(before) and not re.search(r"\d", text[number.end :]):
+        fit += 3
     previous, following = re.search(r"(\w+)\W*$", before), re.match(r"\W*(\w+)", after)
     named = (
         previous and previous[1][0].isupper() and f"{previous[1]} {text[number.start : number.end].strip()}" in given
@@ -278,7 +282,9 @@ class _Number:
 
 def _plain(text: str) -> str:
     """LaTeX and markdown around numbers taken away."""
-    text = _LATEX_TEXT.sub(r" \1 ", text.replace("{,}", ",").replace("\\$", "$").replace("\\%", "%"))
+    text = _LATEX_TEXT.sub(
+        r" \1 ", _ANNOTATION.sub("", text).replace("{,}", ",").replace("\\$", "$").replace("\\%", "%")
+    )
     text = _LATEX_FRACTION.sub(lambda m: f"{m[1] + ' ' if m[1] else ''}{m[2]}/{m[3]}", _LATEX_SPACE.sub("", text))
     text = re.sub(r"\*\*|\$(?!\s?\d)|\\left|\\right|\\(?:approx|times|div|cdot)", " ", text)
     return _APOSTROPHE.sub("", text).replace("−", "-")
