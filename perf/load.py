@@ -2,7 +2,8 @@
 
     python perf/load.py efficiency          2,000 calls of 500 ms and 10,000 of 50 ms, 64 at once
     python perf/load.py capacity            endpoints that take 6, 20 and 40 calls at once, and random rejections
-    python perf/load.py sharing             two processes on an endpoint that takes 20 calls at once
+    python perf/load.py sharing             two processes on an endpoint that takes 20 calls at once (11 minutes)
+    python perf/load.py sharing --quick     the same, four short cases of 200 ms (2 minutes)
     python perf/load.py memory              peak memory after 2,000 and after 20,000 calls
     python perf/load.py all --quick         everything with a tenth of the calls
 
@@ -61,6 +62,7 @@ class Load:
         start: The first limit.
         most: The greatest limit.
         fixed: Whether the limit stays as it is.
+        spans: Whether the end and the seconds of each call are of interest.
     """
 
     client: str
@@ -70,18 +72,20 @@ class Load:
     start: int = 64
     most: int = 64
     fixed: bool = True
+    spans: bool = False
 
 
 # ------------------------------------------------------------------------------------------------ clients
 
 
-async def ours(load: Load, base_url: str) -> dict[str, float]:
+async def ours(load: Load, base_url: str) -> dict[str, Any]:
     """Engine, limiter, journal and session, as a stage uses them."""
     algorithm: Any = "aimd" if load.client == "aimd" else "adaptive"
     settings = LimiterSettings(
         algorithm, min(load.start, load.most), maximum=load.most, fixed=load.most if load.fixed else None
     )
     endpoint, started, attempts = Endpoint("custom", base_url), time.perf_counter(), 0
+    spans: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
         async with Engine({}, limiter=settings) as engine:
             path = Path(folder) / "benchmark.jsonl"
@@ -97,9 +101,11 @@ async def ours(load: Load, base_url: str) -> dict[str, float]:
                     if call.status != "ok":
                         raise RuntimeError(call.error_message)
                     attempts += call.attempts
+                    if load.spans:
+                        spans.append((round(call.created_at.timestamp(), 3), round(call.latency_seconds, 3)))
                 seconds = time.perf_counter() - started
                 limit, rejected = engine.limiter(endpoint).limit, attempts - load.calls
-                return {"seconds": seconds, "rejected": rejected, "limit": limit, "ended": time.time()}
+                return {"seconds": seconds, "rejected": rejected, "limit": limit, "spans": spans}
 
 
 async def _numbers(count: int) -> AsyncIterator[int]:
@@ -121,7 +127,7 @@ def _model_of(load: Load, number: int) -> str:
     return load.then_model if load.then_model and number >= load.calls // 2 else load.model
 
 
-async def sdk(load: Load, base_url: str) -> dict[str, float]:
+async def sdk(load: Load, base_url: str) -> dict[str, Any]:
     """The SDK as usual: one client, a semaphore, its own retries; nothing is kept."""
     http = openai.DefaultAioHttpClient() if load.client == "SDK on aiohttp" else None
     client = openai.AsyncOpenAI(base_url=base_url, api_key="unused", http_client=http, max_retries=1000)
@@ -144,7 +150,7 @@ async def sdk(load: Load, base_url: str) -> dict[str, float]:
     return {"seconds": time.perf_counter() - started}
 
 
-async def bare(load: Load, base_url: str) -> dict[str, float]:
+async def bare(load: Load, base_url: str) -> dict[str, Any]:
     """The floor: aiohttp on uvloop, no retries; nothing is kept."""
     started = time.perf_counter()
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
@@ -163,7 +169,7 @@ async def bare(load: Load, base_url: str) -> dict[str, float]:
     return {"seconds": time.perf_counter() - started}
 
 
-CLIENTS: dict[str, Callable[[Load, str], Awaitable[dict[str, float]]]] = {
+CLIENTS: dict[str, Callable[[Load, str], Awaitable[dict[str, Any]]]] = {
     "ours": ours,
     "aimd": ours,
     "SDK": sdk,
@@ -172,7 +178,7 @@ CLIENTS: dict[str, Callable[[Load, str], Awaitable[dict[str, float]]]] = {
 }
 
 
-def run_here(load: Load, base_url: str) -> dict[str, float]:
+def run_here(load: Load, base_url: str) -> dict[str, Any]:
     """What a client measured, with its CPU seconds and peak memory in MiB."""
     gc.freeze()  # as the engine's thread does
     before = time.process_time()
@@ -183,17 +189,17 @@ def run_here(load: Load, base_url: str) -> dict[str, float]:
     return measured | {"cpu": time.process_time() - before, "peak": peak}
 
 
-async def _run(load: Load, base_url: str) -> dict[str, float]:
+async def _run(load: Load, base_url: str) -> dict[str, Any]:
     return await CLIENTS[load.client](load, base_url)
 
 
-def run_apart(load: Load, base_url: str) -> dict[str, float]:
+def run_apart(load: Load, base_url: str) -> dict[str, Any]:
     """The same in a process of its own."""
     command = [sys.executable, __file__, "client", "--base-url", base_url, "--load", json.dumps(vars(load))]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if finished.returncode:
         raise SystemExit(finished.stderr)
-    measured: dict[str, float] = json.loads(finished.stdout)
+    measured: dict[str, Any] = json.loads(finished.stdout)
     return measured
 
 
@@ -266,41 +272,56 @@ def capacity(base_url: str, scale: float, console: Console) -> None:
     console.print(table)
 
 
-def sharing(base_url: str, scale: float, console: Console) -> None:
-    """Time of two processes together, and rejections; the second starts so much later than the first.
+_CAPACITY = 20
 
-    Ideal is the arithmetic minimum: what the calls take if all of the capacity is used from the first request to the
-    last answer. One engine makes the same calls alone, so its time has what this machine adds to a call. The start of
-    Python is in none of them.
+
+def sharing(base_url: str, scale: float, console: Console) -> None:
+    """Time of two processes together, rejections, and where the time goes; each round is told as it ends.
+
+    The second process starts so much later than the first. Two times are ideal. The minimum is arithmetic: what the
+    calls take if all of the capacity is used from the first request to the last answer. One engine makes the same
+    calls alone, so its time has what this machine adds to a call, and what it takes to find the capacity. The start of
+    Python is in neither. The rest is told in percent of the minimum: calls that took longer than the endpoint's
+    latency, and capacity that was unused until all of it was in use, until the first process was done, and after that.
     """
-    table = Table(title="two processes on an endpoint that takes 20 calls at once", title_justify="left")
-    for title in (
-        "latency",
-        "Retry-After",
-        "later by",
-        "calls of each",
-        "time / ideal",
-        "time / one engine",
-        "429s a call",
-        "calls a second",
-    ):
-        table.add_column(title, justify="right")
-    cases = [(latency, wait, later) for latency in (0.2, 2.0) for wait in (0.0, 1.0) for later in (0.0, 10.0)]
+    short = scale < 1
+    seconds = 10.0 if short else 40.0
+    titles = ("latency", "wait", "later", "calls each", "/ minimum", "/ one engine", "429s a call")
+    lost = ("slower calls", "search", "both", "one left")
+    console.print(f"two processes on an endpoint that takes {_CAPACITY} calls at once, {seconds:g} s at least;")
+    console.print("wait: Retry-After; at the right: what the time above the minimum was, in percent of it")
+    console.print("".join(f"{title:>13}" for title in (*titles, *lost)))
+    latencies, later_by = ((0.2,), (0.0, 2.5)) if short else ((0.2, 2.0), (0.0, 10.0))
+    cases = [(latency, wait, later) for latency in latencies for wait in (0.0, 1.0) for later in later_by]
     for number, (latency, wait, later) in enumerate(cases):
-        n, ideal = int(scale * 400 / latency), scale * 40.0
-        model = f"mock@latency:{latency}@capacity:20@retry_after:{wait}@seed:{number}"
-        load = Load("ours", n, model, start=40, most=60, fixed=False)
-        alone = run_apart(replace(load, calls=2 * n, model=f"{model}1"), base_url)
+        n = round(seconds * _CAPACITY / latency / 2)
+        model = f"mock@latency:{latency}@capacity:{_CAPACITY}@retry_after:{wait}@seed:{number}"
+        load = Load("ours", n, model, start=40, most=60, fixed=False, spans=True)
+        alone = run_apart(replace(load, calls=2 * n, model=f"{model}1", spans=False), base_url)
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(run_apart, load, base_url)
             time.sleep(later)
             both = [pool.submit(run_apart, load, base_url).result(), first.result()]
-        seconds = max(one["ended"] for one in both) - min(one["ended"] - one["seconds"] for one in both)
+        spans = [[(end - took, end) for end, took in one["spans"]] for one in both]
+        taken, unused = _unused(spans)
+        slower = sum(end - start - latency for one in spans for start, end in one)
         rejected = sum(one["rejected"] for one in both) / (2 * n)
         cells = [f"{latency:g} s", f"{wait:g} s" if wait else "none", f"{later:g} s", f"{n:,}"]
-        ratios = [f"{seconds / ideal:.2f}", f"{seconds / alone['seconds']:.2f}"]
-        table.add_row(*cells, *ratios, f"{rejected:.3f}", f"{2 * n / seconds:.0f}")
-    console.print(table)
+        cells += [f"{taken / seconds:.2f}", f"{taken / alone['seconds']:.2f}", f"{rejected:.3f}"]
+        cells += [f"{100 * one / _CAPACITY / seconds:.1f}" for one in (slower, *unused)]
+        console.print("".join(f"{cell:>13}" for cell in cells))
+
+
+def _unused(spans: list[list[tuple[float, float]]]) -> tuple[float, list[float]]:
+    """Seconds of the calls of two processes, and seconds of unused places: until all ran, until one was done, after."""
+    steps = sorted([(start, 1) for one in spans for start, _ in one] + [(end, -1) for one in spans for _, end in one])
+    one_left = min(max(end for _, end in one) for one in spans)
+    unused, phase, running, at = [0.0, 0.0, 0.0], 0, 0, steps[0][0]
+    for moment, change in steps:
+        unused[phase] += (_CAPACITY - running) * (moment - at)
+        running, at = running + change, moment
+        phase = 2 if moment >= one_left else max(phase, int(running >= _CAPACITY))
+    return at - steps[0][0], unused
 
 
 def memory(base_url: str, scale: float, console: Console) -> None:
@@ -349,7 +370,7 @@ def main() -> None:
     if options.part == "client":
         print(json.dumps(run_here(Load(**json.loads(options.load)), options.base_url)))  # noqa: T201
         return
-    console = Console(width=120)
+    console = Console(width=150)
     console.print(f"{platform.platform()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, ", end="")
     console.print(f"load {os.getloadavg()[0]:.1f} at the start")
     with running_endpoint() as own:

@@ -11,7 +11,7 @@ _FENCE = re.compile(r"```(?:\w*\n)?(.{1,2000}?)```", re.DOTALL)
 _LEAD_IN = r"(?:^|(?<=[.!?。:]\s)|(?<=。))[^\d$\\=\n.:]{0,80}?"
 _NOUN = (
     rf"(?:{_LEAD_IN}(?i:\b(?:answers?|final result|correct (?:result|value|solution|number|expression))\b"
-    r"|答え|解答|回答|正解|答案|最終結果)"
+    r"|答え|解答|回答|正解|答案|最終結果|正しく(?=は))"
     r"|^[^\w\n]{0,20}(?:(?i:result|solution|ans)(?=[*_ ]{0,4}:)|A(?=\s?:)))"
 )
 _MARKER = re.compile(
@@ -54,7 +54,7 @@ _TAKEN_BACK = re.compile(
     r"(?:wait|no[,.]? (?=(?:wait|actually|that|it|i|sorry|hmm)\b)"
     r"|no, (?=[-$]?\d)|actually[ ,]+(?=(?:no|i|it|that|the answer)\b)|actually,|correction|scratch that|sorry|oops"
     r"|on (?:second thought|reflection)|(?:that|this) (?:is|was) (?:wrong|incorrect|not right)"
-    r"|i (?:made|was) (?:an? )?(?:error|mistake|mistaken|wrong)|i mean|訂正|いや|間違え)",
+    r"|i (?:made|was) (?:an? )?(?:error|mistake|mistaken|wrong)|i mean|訂正|いや|間違え|すみません|失礼|申し訳)",
     re.IGNORECASE,
 )
 _CONFIRMED = re.compile(

@@ -25,6 +25,8 @@ _HEDGES = re.compile(
     r"|unlike|although|however|but)\b|ではな|または|か、",
     re.IGNORECASE,
 )
+_LAYOUT = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
+_COPULA = re.compile(r"(?:です|である)[。.]?\s*$")
 _BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 _FILLERS = frozenset(
     re.findall(
@@ -51,14 +53,14 @@ class MatchGrader(Grader):
     """
 
     name = "rule:match"
-    version = 3
+    version = 4
 
     def extract(self, answer: str, item: GradedQuestion) -> str | None:  # noqa: ARG002 - the question is not needed
         """The final answer as it is said; None if there is none that is clear."""
         text = in_force(own_part(readable(answer)))
         boxes = boxed(text)
         if boxes:
-            return boxes[-1]
+            return _LAYOUT.sub(r"\1", boxes[-1])
         for announced in announcements(text):
             return announced.strip()
         lines = [line.strip() for line in without_markdown(text).split("\n") if line.strip()]
@@ -74,7 +76,7 @@ class MatchGrader(Grader):
         extracted = self.extract(answer, item)
         if extracted is None:
             return Verdict(None, None, "no final answer found")
-        said = normalised(extracted)
+        said = normalised(_COPULA.sub("", extracted))
         for reference in (item.reference, *item.aliases):
             if said == normalised(reference):
                 return Verdict(True, extracted, "equals the reference")

@@ -18,8 +18,9 @@ from shaberi_dagster.grading.latex import (
     same_share,
     tidy,
 )
-from shaberi_dagster.grading.statements import asked_symbols, statements
-from shaberi_dagster.grading.text import boxed, own_part, readable, squeezed
+from shaberi_dagster.grading.numerals import in_digits
+from shaberi_dagster.grading.statements import asked_symbols, statements, states_nothing
+from shaberi_dagster.grading.text import boxed, breaks_off, own_part, readable, squeezed
 
 _NUMBER = r"-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?"
 _WORD = r"(?<=only )(?:one|two|three|four|five|six)|(?<=exactly )(?:one|two|three|four|five|six)"
@@ -41,6 +42,7 @@ _STATING = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?:[.。]|(?<!\\)!)\s|。")
 _COUNTED = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)\s*[぀-ヿ一-鿿]{1,4}")
+_COPULA = re.compile(r"(?:です|である|とな(?:る|ります))$")
 _OPENS_DISPLAY = re.compile(r"\$\$|\\\[")
 _EXPLAINS = re.compile(
     r"\W*(?:explanation|reason\w*|because|here|since|justification|work|details|説明|理由)\b", re.IGNORECASE
@@ -59,6 +61,9 @@ _FUNCTIONS = frozenset(
 _NAMED = re.compile(r"(?!\w+(?:ed|ing|ly)\b)\(?[A-Za-z][A-Za-z'-]*\)?(?: [A-Za-z][A-Za-z'-]*){0,2}")
 _BARE_LATEX = re.compile(r"\\(?:[dt]?frac|sqrt|pi|begin|left|cdot|times|infty)\b|[\w)]\^\{?[\d({-]")
 _ONE_ROW = re.compile(r"\\begin\{((?:align|equation|gather)\*?)\}((?:(?!\\\\|&|\\end)[\s\S]){1,2000})\\end\{\1\}")
+_INNER_ENVIRONMENT = re.compile(r"\\(begin|end)\{(?:split|gathered|multlined)\}")
+_OUTER_ENVIRONMENT = re.compile(r"\\(begin|end)\{(?:eqnarray|multline|flalign)\*?\}")
+_NUMBERING = re.compile(r"\\(?:tag\*?|label)\s*\{[^{}]*\}|\\(?:notag|nonumber)\b")
 _ALIGNED = re.compile(r"\\begin\{(align|equation|gather)(\*?)\}.+?\\end\{\1\2\}")
 _CUT_BEFORE = re.compile(r"(?:[{^_√|]|\\[a-zA-Z]+|[(\[][^()\[\]a-zA-Z]*,)\s*$")
 _CUT_AFTER = re.compile(r"\s*(?:[}^_|√!π]|\\[a-zA-Z]+|,[^()\[\]]*[)\]])")
@@ -72,6 +77,7 @@ _TEXT = re.compile(r"\\(?:text|mbox|mathrm|textbf|mathbf|operatorname)\s*\{[^{}]
 _LETTERS = re.compile(r"\\(?:text|mbox|mathrm|textbf|operatorname)\s*\{[^{}]*\}")
 _PROSE = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}\s+[a-zA-Z]{2,}")
 _LABEL = re.compile(r"\\(?:text|mbox|mathrm)\s*\{\s*[a-zA-Z]+ [a-zA-Z]+ [a-zA-Z]+")
+_SAID_WITHIN = re.compile(r"^\\(?:text|mbox|mathrm)\s*\{[^{}]*\b(?:is|are|equals|be):?\s*\}\s*")
 _ARITHMETIC = re.compile(
     r"\d\s*(?:\\times|\\cdot|\\div|×|\+|-|\*)\s*\d+(?!\s*(?:[a-zA-Z\d.]|\\(?:pi|sqrt|frac|theta)))|\)\s*\("
 )
@@ -129,17 +135,22 @@ class MathGrader(Grader):
     """
 
     name = "rule:math"
-    version = 3
+    version = 4
 
     def extract(self, answer: str, item: GradedQuestion) -> str | None:
         """The final answer as it is said; None if there is none that is clear."""
-        text = _ONE_ROW.sub(r"$$\2$$", in_force(own_part(readable(answer))))
+        text = _ONE_ROW.sub(r"$$\2$$", _aligned(in_force(in_digits(own_part(readable(answer))))))
         said = _last_boxes(text) or next(filter(None, map(read, announcements(text))), None)
-        if said := said or _alone(text) or _closing(text):
+        if said := said or _alone(text):
             return said
-        if _BARE_LATEX.search(_DELIMITED.sub("$", _ALIGNED.sub("$", text.rpartition("\n")[2]))):
+        if breaks_off(text):
             return None
-        return _in_prose(text, item)
+        said = _closing(text)
+        if not said and _BARE_LATEX.search(_DELIMITED.sub("$", _ALIGNED.sub("$", text.rpartition("\n")[2]))):
+            return None
+        said = said or _in_prose(text, item)
+        above = _above_its_work(text, item)
+        return said if said is None or above is None or self.same(above, said) else None
 
     def canonical(self, extracted: str) -> str:
         """One spelling for all that mean the same."""
@@ -166,6 +177,12 @@ class MathGrader(Grader):
         return any(agree(first, second) for agree in (same_decimal, same_share, same_angle))
 
 
+def _aligned(text: str) -> str:
+    """The text with `aligned` and `align` for all environments of several rows, and without numbers of equations."""
+    text = _OUTER_ENVIRONMENT.sub(r"\\\1{align*}", _INNER_ENVIRONMENT.sub(r"\\\1{aligned}", text))
+    return re.sub(r"&\s*=\s*&", "&=", _NUMBERING.sub("", text))
+
+
 def _in_prose(text: str, item: GradedQuestion) -> str | None:
     """The expression of the sentence that looks most like a conclusion."""
     asked = _Asked.of(item.text)
@@ -176,6 +193,8 @@ def _in_prose(text: str, item: GradedQuestion) -> str | None:
         return any(candidate.fit > _POSSIBLE for candidate in parts[sentence])
 
     ranked = statements(text, item.text, holds_answer) or statements(text, item.text, lambda part: bool(parts[part]))
+    if ranked and states_nothing(ranked[0].text):
+        return None
     candidates = [
         (statement.weight + candidate.fit, -rank, candidate.place, candidate.expression)
         for rank, statement in enumerate(ranked)
@@ -190,7 +209,7 @@ def _in_prose(text: str, item: GradedQuestion) -> str | None:
 def _alone(text: str) -> str | None:
     """The expression of an answer that is nothing else, or that has nothing else on its first line."""
     first, _, rest = plain(text).strip().partition("\n")
-    if not rest.strip() or _OPENS_DISPLAY.match(first):
+    if not rest.strip() or (_OPENS_DISPLAY.match(first) and not _DELIMITED.match(first)):
         whole = " ".join(plain(text).split())
         return _directly(whole) if _SENTENCE_END.search(whole) else read(whole)
     if _EXPLAINS.match(rest) and not taken_back(rest) and not ("=" in first and _ARITHMETIC.search(first)):
@@ -198,12 +217,26 @@ def _alone(text: str) -> str | None:
     return None
 
 
+def _above_its_work(text: str, item: GradedQuestion) -> str | None:
+    """The expression that the first line is, as a heading or alone, if it is no equation and not of the question."""
+    first = plain(text).strip().partition("\n")[0]
+    said = None if "=" in first or _NAMED.fullmatch(first.strip("*_ ")) else _directly(first.strip("*_ "))
+    number = said and _NUMBER_ONLY.fullmatch(said)
+    return said if said and (number or squeezed(said) not in squeezed(item.text)) else None
+
+
 def _closing(text: str) -> str | None:
     """The one expression of a last paragraph that is one sentence, and no check."""
     last = plain(text.rpartition("\n\n")[2])
     spans = list(_DELIMITED.finditer(last))
     around = _DELIMITED.sub("", last)
-    if len(spans) != 1 or "\n" in around.strip() or re.search(r"\d", around) or CHECKS.search(around):
+    if (
+        len(spans) != 1
+        or "\n" in around.strip()
+        or re.search(r"\d", around)
+        or CHECKS.search(around)
+        or states_nothing(last)
+    ):
         return None
     content = next(group for group in spans[0].groups() if group is not None)
     said = _answer_side(content.strip())
@@ -239,12 +272,12 @@ def _directly(passage: str) -> str | None:
             return rf"{said}\text{{ {unit[1]}}}"
         return said if _ENDS.match(rest) else None
     for part in (passage, _ASIDE.split(passage, maxsplit=1)[0]):
-        expression = part.rstrip(" .。,;!").removesuffix("です").strip()
+        expression = _COPULA.sub("", part.rstrip(" .。,;!")).strip()
         if is_expression(expression) and not (
             part != passage and _NAMED.fullmatch(part) and _DELIMITED.search(passage)
         ):
             return _answer_side(expression) or None
-    counted = _COUNTED.fullmatch(passage.rstrip(" 。.").removesuffix("です"))
+    counted = _COUNTED.fullmatch(_COPULA.sub("", passage.rstrip(" 。.")))
     return counted[1] if counted else None
 
 
@@ -426,7 +459,7 @@ def _content(match: re.Match[str]) -> tuple[str, float]:
 
 def _answer_side(content: str) -> str:
     """The last side of a chain of equations; an equation that states a relation, like `x + y = 0`, as a whole."""
-    content = _ABOUT.split(_ARROW.split(content)[-1])[0].strip()
+    content = _SAID_WITHIN.sub("", _ABOUT.split(_ARROW.split(content)[-1])[0].strip())
     content = re.sub(r"\\(?:begin|end)\{(?:align|aligned|equation|gather)\*?\}|&(?==)", "", content).strip()
     if "\\begin" in content:
         return content.rpartition("=")[2].strip() if "=" in content else content

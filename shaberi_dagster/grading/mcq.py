@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from shaberi_dagster.grading.announced import taken_back, wrapped
 from shaberi_dagster.grading.base import LETTERS, GradedQuestion, Grader
-from shaberi_dagster.grading.text import boxed, own_part, readable, without_markdown
+from shaberi_dagster.grading.text import boxed, breaks_off, own_part, readable, without_markdown
 
 _MOST_OPTIONS = 13
 """As many letters are possible where the options are not known: TruthfulQA has up to 13."""
@@ -66,6 +66,14 @@ _ENDS_A_LETTER = re.compile(
 _WORD = re.compile(r"\w+")
 _LETTER_ONLY = re.compile(r"^\W*(?P<letter>[A-Ma-m])(?:\W*| \([^()]*\)\W*)$")
 
+_CROSS = "[✗✘❌×✕]"
+_REJECTED = re.compile(
+    rf"^[^\w\n]*(?:[(\[]?[A-M](?![A-Za-z0-9])[^\n]*{_CROSS}|{_CROSS}\W*[A-M](?![A-Za-z0-9])[^\n]*?"
+    r"|[(\[]?[A-M][.):\]][^\n]*[-–—:(,]\s*(?i:false|incorrect|wrong|not correct|誤り|不正解|間違い|不適切))"
+    r"[^\w\n]*$\n?",
+    re.MULTILINE,
+)
+"""A line of a list that crosses an option out, or says that it is wrong."""
 _POINTED_AT = re.compile(r"(?:=>|→|⇒)\s*\(?(?P<letter>[A-M])\)?\W*$")
 
 
@@ -83,7 +91,7 @@ class ChoiceGrader(Grader):
     """
 
     name = "rule:mcq"
-    version = 3
+    version = 4
 
     def extract(self, answer: str, item: GradedQuestion) -> str | None:
         """The final answer as it is said; None if there is none that is clear."""
@@ -93,10 +101,12 @@ class ChoiceGrader(Grader):
             letters = _leading_letter(_cleaned(content), options) or _quoted(_cleaned(content), options)
             if letters:
                 return _single(letters)
-        text = _cleaned(raw)
+        text = _REJECTED.sub("", _cleaned(raw))
         mentions = [mention for mention in _mentions(text, options) if mention.letters <= options.keys()]
         if mentions:
             return _unless_taken_back(max(mentions, key=lambda mention: mention.position), text, options)
+        if breaks_off(text):
+            return None
         fitting = frozenset(match["letter"] for match in _FITS.finditer(text)) & options.keys()
         return _single(fitting or _quoted(text, options))
 

@@ -3,18 +3,25 @@
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
-from shaberi_dagster.grading.announced import announcements, in_force
+from shaberi_dagster.grading.announced import announcements, in_force, plain
 from shaberi_dagster.grading.base import GradedQuestion, Grader
-from shaberi_dagster.grading.statements import statements
-from shaberi_dagster.grading.text import boxed, own_part, readable
+from shaberi_dagster.grading.numerals import in_digits
+from shaberi_dagster.grading.statements import statements, states_nothing
+from shaberi_dagster.grading.text import boxed, breaks_off, own_part, readable
 
 RELATIVE_TOLERANCE = Fraction(1, 10**6)
 """Two numbers within this share of the greater are the same: rounding in the last printed digits."""
 
 _MAX_CHARACTERS = 60
-_EUROPEAN = r"\d{1,3}(?:[. ]\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}(?![\d.])|\d+,\d{1,2}(?![\d,])"
-"""Points or spaces between thousands, a comma before decimals: `1.234,56`, `1.234.567`, `3,5`."""
+_MARGIN = 2
+"""A number that fits less than this better than another one is not surely the answer."""
+_EUROPEAN = (
+    r"\d{1,3}(?:[. ]\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}(?![\d.])|\d{1,3}(?: \d{3})+(?![\d.,]*\d| \d)"
+    r"|\d+,\d{1,2}(?![\d,])"
+)
+"""Points or spaces between thousands, a comma before decimals: `1.234,56`, `1.234.567`, `86 400`, `3,5`."""
 _PLAIN = _EUROPEAN + r"|(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
 _LATEX_FRACTION = re.compile(r"(?<!\d)(\d{1,20})?\s*\\[dt]?frac\s*\{?\s*(\d+)\s*\}?\s*\{?\s*(\d+)\s*\}?")
 _NUMBER = re.compile(
@@ -42,9 +49,25 @@ _WORD_NUMBER = re.compile(
     re.IGNORECASE,
 )
 
+_NUMBER_LINE = re.compile(r"[^\w\n]*[\d][\d.,/ ]*(?<=\d)(?:\W{0,3}[^\W\d]+){0,2}[^\w:]*")
+_RESULT = re.compile(r"=\W*$")
+_STATING = re.compile(
+    r"(?:=\W*(?:\\[a-z]+\W*)?|\b(?:is|are|was|were|has|have|equals|leaves|leaving)\W*)$", re.IGNORECASE
+)
+_STATED = re.compile(r"\s?[^\W\d]{0,4}?(?:です|である|になる|になります|とな|残)")
+_OUT_OF = re.compile(r"\bof (?:the|all|his|her|its|their|my|our|these|those)\s+(?:\w+ )?$", re.IGNORECASE)
+_RANGE = re.compile(r"\bbetween\s*$", re.IGNORECASE)
+_AND = re.compile(r"\s*(?:[a-z]+ )?and\s*", re.IGNORECASE)
+_OR = re.compile(r"\s*(?:or|または|あるいは|か)\s*", re.IGNORECASE)
+_BOUND = re.compile(r"\b(?:at least|at most|more than|less than|fewer than|up to|over|under)\s*$", re.IGNORECASE)
+_ASKS_FOR_A_BOUND = re.compile(r"least|most|minimum|maximum|fewest|greatest|smallest|largest|need", re.IGNORECASE)
+_ROUGH = re.compile(
+    r"\b(?:roughly|about|around|approximately|nearly|almost|some)\s*$|(?:約|およそ|ほぼ)\s*$", re.IGNORECASE
+)
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|。")
 _LATEX_SPACE = re.compile(r"\\[,!;: ]|~|\\q?quad\b")
 _LATEX_TEXT = re.compile(r"\\(?:text|mathrm|mathbf|mbox|textbf|bf|rm)\s*\{([^{}]*)\}")
+_ANNOTATION = re.compile(r"<<[^<>\n]*>>")
 _APOSTROPHE = re.compile(r"(?<=\d)['’](?=\d{3}(?!\d))")
 _BOLD = re.compile(r"\*\*(.+?)\*\*", re.DOTALL)
 _ASIDE = re.compile(r"\([^()]*\)")
@@ -74,11 +97,11 @@ class NumericGrader(Grader):
     """
 
     name = "rule:numeric"
-    version = 3
+    version = 4
 
     def extract(self, answer: str, item: GradedQuestion) -> str | None:
         """The final answer as it is said; None if there is none that is clear."""
-        text = in_force(own_part(readable(answer)))
+        text = in_force(in_digits(own_part(readable(answer))))
         for explicit in (*reversed(boxed(text)), *reversed(re.findall(r"^#### *(.{1,200})", text, re.MULTILINE))):
             number = pick_number(explicit, item.text)
             if number is not None:
@@ -87,11 +110,18 @@ class NumericGrader(Grader):
             for sentence in _SENTENCES.split(announced):
                 if number := pick_number(sentence, item.text) or _in_words(sentence):
                     return number
-        for statement in statements(text, item.text, lambda sentence: bool(_numbers(_plain(sentence)))):
-            return pick_number(statement.text, item.text)
-        for statement in statements(text, item.text, lambda sentence: _in_words(sentence) is not None):
-            return _in_words(statement.text)
-        return None
+        return self._in_prose(text, item.text)
+
+    def _in_prose(self, text: str, question: str) -> str | None:
+        """The number of the sentence that looks most like a conclusion, unless another number may be meant."""
+        concluding = next(iter(statements(text, question, lambda part: bool(_numbers(_plain(part))))), None)
+        if concluding is None:
+            in_words = next(iter(statements(text, question, lambda part: _in_words(part) is not None)), None)
+            return None if in_words is None or breaks_off(text) else _in_words(in_words.text)
+        if breaks_off(text) or states_nothing(concluding.text):
+            return None
+        said, above = pick_number(concluding.text, question, surely=True), _above_its_work(text)
+        return said if said is None or above is None or self.same(above, said) else None
 
     def canonical(self, extracted: str) -> str:
         """One spelling for all that mean the same."""
@@ -102,6 +132,14 @@ class NumericGrader(Grader):
         """Whether two extractions mean the same."""
         a, b = parse_number(first), parse_number(second)
         return a is not None and b is not None and abs(a - b) <= RELATIVE_TOLERANCE * max(abs(a), abs(b))
+
+
+def _above_its_work(text: str) -> str | None:
+    """The number that the first line is, with at most a few words, above something else that is said."""
+    first, _, rest = plain(text).strip().partition("\n")
+    numbers = _numbers(_plain(first))
+    alone = len(numbers) == 1 and rest.strip() and _NUMBER_LINE.fullmatch(first.strip("*_ "))
+    return shown(numbers[0].value) if alone else None
 
 
 def _in_words(text: str) -> str | None:
@@ -160,15 +198,16 @@ def shown(value: Fraction) -> str:
     return str(value)
 
 
-def pick_number(statement: str, question: str) -> str | None:
+def pick_number(statement: str, question: str, *, surely: bool = False) -> str | None:
     """The number that a concluding statement gives as the answer.
 
     Args:
         statement: One or two sentences, markdown and LaTeX included.
         question: What was asked, for its unit and for the numbers that are given.
+        surely: Nothing announced it, so that another number that fits nearly as well may be the answer, too.
 
     Returns:
-        The number as `shown` writes it; None if there is none.
+        The number as `shown` writes it; None if there is none, or none surely.
     """
     asked = _UNIT.search(question.lower())
     unit = (asked[1] or asked[2] or "").removesuffix("s") if asked else ""
@@ -183,7 +222,24 @@ def pick_number(statement: str, question: str) -> str | None:
     if not numbers:
         return None
     given = _plain(question)
-    return shown(max(enumerate(numbers), key=lambda item: (_fit(item[1], text, unit, given), item[0]))[1].value)
+    *others, (fit, place) = sorted((_fit(number, text, unit, given), at) for at, number in enumerate(numbers))
+    best = numbers[place]
+    before, after = text[: best.start], text[best.end :]
+    if surely and _BOUND.search(before) and not _ASKS_FOR_A_BOUND.search(question):
+        return None
+    concludes = best is numbers[-1] and (_STATING.search(before) or _STATED.match(after))
+    if any(_undecided(text, first, second) for first, second in pairwise(numbers) if best in (first, second)):
+        return None
+    rivals = (fit - other < _MARGIN and numbers[at].value != best.value for other, at in others)
+    return None if surely and not concludes and any(rivals) else shown(best.value)
+
+
+def _undecided(text: str, first: "_Number", second: "_Number") -> bool:
+    """Whether two numbers are alternatives, or the ends of a range."""
+    between = text[first.end : second.start]
+    if _RANGE.search(text[: first.start]):
+        return _AND.fullmatch(between) is not None
+    return _OR.fullmatch(between) is not None and first.value != second.value
 
 
 def _converted(compound: re.Match[str], unit: str) -> Fraction:
@@ -198,6 +254,8 @@ def _fit(number: "_Number", text: str, unit: str, given: str) -> float:
     fit = 0.0
     if unit and re.match(rf"\W*(?:[a-z]+ )?{re.escape(unit)}", after, re.IGNORECASE):
         fit += 2
+    if _RESULT.search(before) and not re.search(r"\d", text[number.end :]):
+        fit += 3
     previous, following = re.search(r"(\w+)\W*$", before), re.match(r"\W*(\w+)", after)
     named = (
         previous and previous[1][0].isupper() and f"{previous[1]} {text[number.start : number.end].strip()}" in given
@@ -206,10 +264,12 @@ def _fit(number: "_Number", text: str, unit: str, given: str) -> float:
         fit -= 3
     if _GIVEN.search(before):
         fit -= 1
+    if _OUT_OF.search(before):
+        fit -= 3
+    if _ROUGH.search(before):
+        fit -= 3
     if re.match(r"\s*(?:=|[-+*/×÷]\s*[$\d(])", after):
         fit -= 4
-    if before.rstrip().endswith("="):
-        fit += 1
     return fit
 
 
@@ -222,7 +282,9 @@ class _Number:
 
 def _plain(text: str) -> str:
     """LaTeX and markdown around numbers taken away."""
-    text = _LATEX_TEXT.sub(r" \1 ", text.replace("{,}", ",").replace("\\$", "$").replace("\\%", "%"))
+    text = _LATEX_TEXT.sub(
+        r" \1 ", _ANNOTATION.sub("", text).replace("{,}", ",").replace("\\$", "$").replace("\\%", "%")
+    )
     text = _LATEX_FRACTION.sub(lambda m: f"{m[1] + ' ' if m[1] else ''}{m[2]}/{m[3]}", _LATEX_SPACE.sub("", text))
     text = re.sub(r"\*\*|\$(?!\s?\d)|\\left|\\right|\\(?:approx|times|div|cdot)", " ", text)
     return _APOSTROPHE.sub("", text).replace("−", "-")

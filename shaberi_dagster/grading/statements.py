@@ -27,7 +27,7 @@ _CHECKS = re.compile(
     r"\b(?:verif\w+|check(?:ing|s)?|confirm\w*|double-check|equality (?:holds|occurs)|is (?:satisfied|correct|valid)"
     r"|holds true|[a-z]+ (?:is|are) (?:achieved|attained|reached)\b(?![^$]*:\s)|occurs (?:when|at)"
     r"|extraneous|invalid|not valid|rejected|for (?:example|instance)|according to the examples?|to see (?:why|this)"
-    r"|lhs|rhs)\b|検算|確認",
+    r"|lhs|rhs|mak(?:e|es|ing) sense)\b|検算|確認",
     re.IGNORECASE,
 )
 _REPEATS_THE_QUESTION = 0.3
@@ -65,6 +65,17 @@ _COUNTS = re.compile(r"\bnumber of\b|\bthere (?:is|are)\b", re.IGNORECASE)
 _ASKS = re.compile(r"\?|\b(?:find|compute|determine|what|how|evaluate|calculate|simplify|express)\b", re.IGNORECASE)
 
 
+_STATES_NOTHING = re.compile(
+    r"[?？]\W*$|^\W*(?:use|apply|consider|let|suppose|try|first|start)\b(?!.*\b(?:so|thus|therefore|is|are)\b)"
+    r"|\b(?:i|we|you|one) (?:cannot|can't|can not|could not|couldn't)\b"
+    r"|\bno idea\b|\b(?:don't|do not) know\b|\bnot sure\b"
+    r"|\b(?:cannot|can't|can not|impossible to) (?:be )?(?:answer|determine|solve|know|compute|tell|say|help)"
+    r"|\b(?:not enough|insufficient) information\b|(?:分かり|わかり|答えられ|でき)ません|不明です"
+    r"|\b(?:is|are|was|were) not[\s$\\({*]*-?\d",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True)
 class Statement:
     """A sentence of an answer that may be its conclusion.
@@ -76,6 +87,11 @@ class Statement:
 
     text: str
     weight: float
+
+
+def states_nothing(sentence: str) -> bool:
+    """Whether it asks, declines, denies, or says what is to be done, so that no value in it is an answer."""
+    return bool(_STATES_NOTHING.search(sentence))
 
 
 def statements(text: str, question: str, holds_answer: Callable[[str], bool]) -> list[Statement]:
@@ -107,7 +123,7 @@ def statements(text: str, question: str, holds_answer: Callable[[str], bool]) ->
         symbol = said or any(f"{symbol}=" in squeezed(sentence) for symbol in symbols)
         checks = bool(_CHECKS.search(sentence))
         overlap = _overlap(asked, sentence)
-        if _HEADING.match(sentence.partition("\n")[0]):
+        if _HEADING.match(sentence.partition("\n")[0]) or (checks and sentence.endswith("?")):
             checking = checks
         elif marked or concludes or said or (overlap > _REPEATS_THE_QUESTION and not checks):
             checking = False

@@ -2,7 +2,8 @@
 
 The text is reduced to its letters and digits (case and width folded). A *shingle* is 16 of them in a row, 32 where most
 are of a narrow script such as Latin. Where shingles stand for the third time, or a long run of them for the second,
-that is repetition: labels, table rules, JSON keys, refrains and the rows of a table are shorter than that or differ.
+that is repetition, and so is a shorter one that is written alike three times in a row: labels, table rules, JSON keys,
+refrains and the rows of a table are shorter than that or differ.
 All is array arithmetic and one sort, so the time grows as n log n with the length and not with the kind of text.
 """
 
@@ -32,6 +33,8 @@ _SECOND_LEAST = 75.0  # likewise of second ones that stood together before, abou
 _LOOP_LEAST = 18.0  # likewise of second ones that follow each other
 _DIGITS_LEAST = 200.0  # likewise of digits only; shorter ones are numbers such as a power of ten
 _LOOP_COPIES = 5  # of a unit in a row, besides the first
+_ROW_COPIES = 1.75  # likewise of a longer unit, which is said three times in a row; the last time may be cut
+_ROW_LEAST = 28.0  # their weight at least
 _GAP_LEAST = 250  # visible characters in a row without a letter; the rules of wide tables are shorter
 _GAP_DIGITS_MOST = 0.05  # a gap with more digits than that is data or counting, not nothing
 _NUMBERED_LEAST = 20  # lines in all that differ in their numbers only, and steps of counting in a row
@@ -100,7 +103,7 @@ class Repetition(Pass[RepetitionConfig]):
     """Finds loops and repeated passages."""
 
     name: ClassVar[str] = "repetition"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     earlier_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "1": {
             "curve": ((0.0, 0.0), (0.05, 0.02), (0.2, 0.15), (0.5, 0.3), (1.0, 0.5)),
@@ -108,6 +111,7 @@ class Repetition(Pass[RepetitionConfig]):
             "least_share": 0.2,
         },
         "2": {"least_letters": 75.0, "least_share": 0.2},
+        "3": {},
     }
     config_class: ClassVar[type[PassConfig]] = RepetitionConfig
 
@@ -179,6 +183,10 @@ class _Letters:
         """Weight of all."""
         return float(self.weights[-1])
 
+    def written(self, start: int, end: int) -> str:
+        """Letters from one to another with the signs between them, as they stand in the text, blanks aside."""
+        return _INVISIBLE.sub("", self.text[self.at[max(start, 0)] : self.at[end - 1] + 1])
+
 
 @dataclass(frozen=True)
 class _Stretch:
@@ -196,10 +204,13 @@ class _Stretch:
     weight: float
     distance: int
 
-    @property
-    def loops(self) -> bool:
-        """Whether it is one unit again and again."""
-        return self.end - self.start >= _LOOP_COPIES * self.distance
+    def loops(self, letters: _Letters) -> bool:
+        """Whether it is one unit again and again: a short one many times, or one written alike three times in a row."""
+        copies = (self.end - self.start) / self.distance
+        if copies >= _LOOP_COPIES or copies < _ROW_COPIES or self.weight < _ROW_LEAST:
+            return copies >= _LOOP_COPIES
+        middle = self.start + self.distance
+        return letters.written(self.start, middle) == letters.written(self.start - self.distance, self.start)
 
     def span(self, letters: _Letters) -> Span:
         start, end = int(letters.at[self.start]), int(letters.at[self.end - 1]) + 1
@@ -255,7 +266,7 @@ def _repeated(letters: _Letters) -> tuple[list[_Stretch], list[_Stretch]]:
     distance[order[1:]] = np.where(is_new[1:], 0, np.diff(order))
     third = _stretches(letters, occurrence >= _THIRD, lengths, distance, _THIRD_LEAST)
     second = _stretches(letters, occurrence >= _SECOND, lengths, distance, _LOOP_LEAST)
-    return third, [s for s in second if s.loops or _passage(letters, s) >= _SECOND_LEAST]
+    return third, [s for s in second if s.loops(letters) or _passage(letters, s) >= _SECOND_LEAST]
 
 
 def _passage(letters: _Letters, stretch: _Stretch) -> float:

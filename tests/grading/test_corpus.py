@@ -84,6 +84,17 @@ def test_published_worked_solutions_are_right(corpus):
         assert grader.grade(row["answer"], GradedQuestion(row["question"], reference)).correct is True
 
 
+def test_published_worked_solutions_are_read_without_their_last_line_too(corpus):
+    grader, verdicts = NumericGrader(), []
+    for line in (corpus / "ensemble" / "public" / "gsm8k_test.jsonl").open(encoding="utf-8"):
+        row = json.loads(line)
+        work, _, reference = row["answer"].rpartition("#### ")
+        question = GradedQuestion(row["question"], reference.replace(",", ""))
+        verdicts.append(grader.grade(work.strip(), question).correct)
+    assert verdicts.count(True) >= 1290
+    assert verdicts.count(False) <= 20
+
+
 def test_each_published_math_answer_equals_itself_in_a_box(corpus):
     grader = GRADERS["rule:math"]
     for line in (corpus / "ensemble" / "public" / "math500_jianzhnie.jsonl").open(encoding="utf-8"):

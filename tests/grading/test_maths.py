@@ -47,3 +47,19 @@ def test_a_wrong_answer_is_wrong():
 
 def test_nothing_to_compare_is_an_abstention():
     assert GRADER.grade("I would have to think about that more", GradedQuestion("Find $x$.", "3")).correct is None
+
+
+@pytest.mark.parametrize("head", ["# 3/8", "# $\\frac{3}{8}$", "## **3/8**", "**3/8**", "$$\\frac{3}{8}$$", "3/8"])
+@pytest.mark.parametrize(
+    ("work", "correct"),
+    [
+        ("We count: $3 + 5 = 8$ balls in all, of which $3$ are red.", None),
+        ("1. Total is $3 + 5 = 8$.\n2. Red are $3$.\n\nDouble check: $5/8 + 3/8 = 1$.", None),
+        ("The share is the number of red balls over that of all balls, which is $3+5=8$.", None),
+        ("There are 3 + 5 = 8 balls.\n\n3 of them are red, and 3/8 = 0.375.", True),
+        ("There are 8 balls.\n\nAnswer: 5/8", False),
+    ],
+)
+def test_an_expression_above_its_work_stands_unless_the_work_says_otherwise(head, work, correct):
+    question = GradedQuestion("A bag holds 3 red and 5 blue balls. How probable is a red one?", r"\frac{3}{8}")
+    assert GRADER.grade(f"{head}\n\n{work}", question).correct is correct

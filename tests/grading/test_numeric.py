@@ -99,3 +99,25 @@ def test_odd_numbers_are_read_without_an_error(text):
 def test_an_answer_without_a_number_is_an_abstention():
     verdict = GRADER.grade("I cannot say.", GradedQuestion("How many?", "3"))
     assert (verdict.correct, verdict.extracted) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "They carry 130, which is fewer than the 156 that they left.",
+        "It is either 130 or 140.",
+        "I'd say between 130 and 140 lamps.",
+        "They carry at least 130 lamps.",
+        "12 porters with 24 lamps each make 288. 156 are left behind, so",
+        "Multiply 12 by 24, is that what you mean?",
+        "I cannot say, for 12 porters may carry any number.",
+        "# 130\n\nThere are 12 porters with 24 lamps each, 288 in all.\nOf these, 156 are left behind.",
+    ],
+)
+def test_where_another_number_may_be_meant_or_none_a_reader_decides(answer):
+    assert GRADER.extract(answer, GradedQuestion("How many lamps do 12 porters carry?", "130")) is None
+
+
+def test_calculations_in_angle_brackets_are_no_part_of_the_sentence():
+    answer = "Each of the 4 boxes costs $4.00, so she pays 4*4 = $<<4*4=16.00>>16.00"
+    assert GRADER.extract(answer, GradedQuestion("How many dollars does she pay?", "16")) == "16"

@@ -85,6 +85,23 @@ def test_sentences_that_stand_there_three_times_count_and_phrases_do_not(letters
     assert (finding.severity > 0) == counts
 
 
+@pytest.mark.parametrize(("times", "is_loop"), [(2, False), (3, True)])
+def test_what_is_written_alike_three_times_in_a_row_is_a_loop(times, is_loop):
+    for unit in (
+        "港の船は白い帆を畳むのでした、",
+        "という事実上「それ」が正しいこと",
+        "（潮が満ちると港から白い船が出る、）\n",
+    ):
+        finding = examined(PROSE + unit * times + PROSE[::-1])
+        assert (finding.severity > 0, "loop" in kinds(finding)) == (is_loop, is_loop), unit
+
+
+def test_three_lines_that_differ_in_their_signs_are_no_loop():
+    lines = [f"{signs} の組はどれも正しく閉じられています。\n" for signs in ("`{}`", "`{[ ]}`", "`[ { } ]>`")]
+    assert examined(PROSE + "".join(lines) + PROSE[::-1]).severity == 0
+    assert examined(PROSE + lines[0] * 3 + PROSE[::-1]).severity > 0
+
+
 def test_case_width_spacing_and_list_numbers_do_not_hide_a_repetition():
     second = "2. " + PROSE.replace("、", " ， ").replace("。", "．\n")
     assert examined(f"1. {PROSE}\n\n{second}").severity > 0
@@ -153,6 +170,7 @@ def test_a_curve_that_is_none_is_refused(curve):
 
 def test_what_earlier_versions_found_keeps_its_identity():
     assert Repetition(RepetitionConfig()).older_config_hashes == [
+        "f1b570c0a85045ab7f94db8553ff2dabed8ac78a01c09f0bd8477739afdfc7fb",
         "71e7b75f7e5e371e7c369de298d6ccb16fb189b700adf703b0c0c99d4223ac55",
         "a677f160c1a62b47f7eccc42e84d27c67360460eeda6a5bc544af3f052d14c70",
     ]
