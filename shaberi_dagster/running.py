@@ -99,8 +99,7 @@ class Evaluation:
         reporter = reporter_for(sys.stderr)
         calls_before = self._n_calls()
         with reporting_to(reporter):
-            is_up_to_date = self._is_up_to_date()
-            if is_up_to_date:
+            if self._is_up_to_date():
                 self._announce(reporter.note)
             else:
                 with published_at_the_end(self._workspace):
@@ -111,7 +110,7 @@ class Evaluation:
         states = [self._state(spec) for spec in self._specs]
         status = next((state for state in states if state != "complete"), "complete")
         if status == "complete" and not self.calls_made:
-            reporter.note("nothing left to do: no call was made" if is_up_to_date else "no call was made")
+            reporter.note("nothing left to do: no call was made")
         return status
 
     def _work(self, reporter: Reporter) -> None:

@@ -48,6 +48,7 @@ _HEAVY = [
     "rich._unicode_data.unicode17-0-0",
     "shaberi_dagster.cli.evaluation",
     "shaberi_dagster.definitions",
+    "shaberi_dagster.jobs",
     "shaberi_dagster.llm.claims",
     "shaberi_dagster.llm.engine",
     "shaberi_dagster.llm.journal_files",

@@ -40,7 +40,7 @@ AsJson = Annotated[bool, Field(description="One JSON document on stdout"), Optio
 class CommandOptions(BaseModel):
     """Base of what a command can be told beside what it is to make."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # there are many, and one is used
 
     debug: Annotated[bool, Field(description="Show the traceback of an error"), Option("advanced")] = False
 

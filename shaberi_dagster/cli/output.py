@@ -28,13 +28,12 @@ def endless_console() -> Console:
 
 
 def opened(file: Path, mode: str = "w") -> IO[Any]:
-    """A file to write, whose folder is made.
+    """A file to write.
 
     Raises:
         ConfigurationError: It cannot be written.
     """
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
         return file.open(mode) if "b" in mode else file.open(mode, encoding="utf-8", newline="")
     except OSError as error:
         raise ConfigurationError(f"--output {file} cannot be written: {error.strerror}") from error
@@ -45,6 +44,7 @@ def put(text: str, file: Path | None = None) -> None:
     if file is None:
         sys.stdout.write(text)
     else:
+        file.parent.mkdir(parents=True, exist_ok=True)
         with opened(file) as target:
             target.write(text)
 

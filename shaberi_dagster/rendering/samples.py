@@ -25,7 +25,7 @@ class SamplesDocument(Document):
 
     def records(self) -> Iterable[Mapping[str, Any]]:
         """A line for each benchmark."""
-        return map(asdict, self.samples)
+        return (asdict(one) | {"failed": one.failed} for one in self.samples)
 
     def data(self) -> Sequence[Mapping[str, Any]]:
         """A list of all benchmarks."""

@@ -71,6 +71,13 @@ def test_a_partial_run_needs_its_option(workspace, run):
     assert "baseline main: " in invoke("promote", "main", run.run_id, "--allow-partial")
 
 
+def test_a_promotion_is_a_document_as_the_list_has_it(run):
+    promoted = json.loads(invoke("promote", "main", run.run_id, "--json"))
+
+    assert promoted["run_id"] == run.run_id
+    assert [promoted] == json.loads(invoke("list", "--json"))
+
+
 def test_a_name_cannot_be_taken_twice(run):
     invoke("promote", "main", run.run_id)
     with pytest.raises(ConfigurationError, match="baseline main exists and is never changed"):

@@ -306,7 +306,8 @@ def test_a_cache_is_topped_up_and_made_once(mock: MockEndpoint, sums: Path) -> N
     cache(mock, sums)
     assert mock.stats()["requests"] == N_QUESTIONS * (SIZE + 1)
 
-    cache(mock, sums, "--ensemble", str(SIZE + 2))
+    (counted,) = json.loads(cache(mock, sums, "--ensemble", str(SIZE + 2), "--json").out)
+    assert (counted["made"], counted["failed"]) == (N_QUESTIONS * (SIZE + 1 + 2), 0)
     assert mock.stats()["requests"] == N_QUESTIONS * (SIZE + 1 + 2)
 
     answers = Lake(Settings.from_environment().warehouse).read("answers")

@@ -712,7 +712,8 @@ def test_over_categories_the_interval_is_that_of_the_categories(read):
 
 def test_the_ledger_counts_what_became_of_the_replies(read):
     states = [
-        {"finish_reason": "length", "truncated": True, "answer_state": "text"},
+        {"finish_reason": "length", "answer_state": "text"},
+        {"finish_reason": "unknown", "truncated": True, "answer_state": "text"},
         {"finish_reason": "content_filter", "status": "error", "error_class": "permanent"},
         {"finish_reason": "stop", "answer_state": "empty", "status": "error", "error_class": "empty_answer"},
         {"finish_reason": "refusal", "answer_state": "text"},
@@ -749,7 +750,7 @@ def test_the_ledger_counts_what_became_of_the_replies(read):
         one.n_out_of_scale,
         one.n_retried,
     )
-    assert counts == (7, 2, 2, 2, 2, 5, 1)
+    assert counts == (8, 2, 2, 3, 2, 5, 1)
     assert (one.legacy, one.zero, one.strict) == (8.0, 7.5, None)
 
 
