@@ -13,6 +13,7 @@ import pytest
 
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.rendering.figures import percent, signed
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.question_grid import GridRequest, read_question_grid
 from shaberi_dagster.reports.requests import ComparisonRequest
@@ -90,6 +91,31 @@ def test_what_imported_runs_cost_is_not_said(site):
 )
 def test_the_leaderboard_is_narrowed_by_its_address(choice, models, site):
     assert [cells[2] for cells in rows_of_table(site.get("/" + choice))] == models
+
+
+def test_missing_scores_count_as_the_address_says(site):
+    means = {
+        policy: {cells[2]: float(cells[4]) for cells in rows_of_table(site.get(f"/?policy={policy}&set=tengu@5"))}
+        for policy in ("legacy", "zero")
+    }
+    assert means["zero"]["best"] == means["legacy"]["best"] == 8.70
+    assert means["zero"]["hostile"] < means["legacy"]["hostile"] == 3.27
+
+
+def test_the_page_of_judges_has_the_numbers_of_the_views(site, warehouse):
+    page = site.get("/judges")
+    with closing(open_catalog(warehouse)) as catalog:
+        leniency = catalog.execute(
+            "select judge, mean_difference from judge_leniency where benchmark = 'overall' order by judge"
+        ).fetchall()
+        ((pearson, share),) = catalog.execute(
+            "select pearson, exact_share from judge_agreement where benchmark = 'overall'"
+        ).fetchall()
+    assert [(cells[0], cells[4]) for cells in rows_of_table(page)] == [(name, signed(one)) for name, one in leniency]
+    assert [[cells[1], cells[2]] for cells in rows_of_table(page, 1)] == [
+        ["", f"{pearson:.2f}  {percent(share)}"],
+        [f"{pearson:.2f}  {percent(share)}", ""],
+    ]
 
 
 def test_the_leaderboard_offers_every_judge_that_it_can_be_narrowed_to(site):

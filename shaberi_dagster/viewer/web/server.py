@@ -1,6 +1,5 @@
 """The server of `shaberi view`: a page for each address, made from the lake as it is when somebody asks."""
 
-import gc
 import secrets
 import socket
 import sys
@@ -105,7 +104,6 @@ def _make_ahead(pages: "Pages", page: str) -> None:
     ahead = threading.Thread(target=make, daemon=True)
     ahead.start()
     ahead.join(_LONGEST_AHEAD_SECONDS)
-    gc.freeze()  # modules and templates stay for good: a look at them all would cost every fifth page 25 ms
 
 
 class Pages:
