@@ -63,6 +63,7 @@ _ENDS_A_LETTER = re.compile(
     r"[\"'”’」』)\]>]|\s*(?:$|[.,:;!?=(\n。、-]|–|—)|\s*(?:because|since|as|due|for|based|given|is|it is|would|and|or)"
     r"\b|\s*[が-んア-ン]"
 )
+_UNREAL = re.compile(r"\bif\b[^.!?\n]*\Z", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _LETTER_ONLY = re.compile(r"^\W*(?P<letter>[A-Ma-m])(?:\W*| \([^()]*\)\W*)$")
 
@@ -149,6 +150,8 @@ def _mentions(text: str, options: dict[str, str]) -> list[_Mention]:
     for pattern in _MENTIONS:
         for match in pattern.finditer(text):
             letter, end = match["letter"], match.end("letter")
+            if "would be" in match[0] and _UNREAL.search(text, 0, match.end()):
+                continue
             if letter in _PRONOUN_OR_ARTICLE and not _ENDS_A_LETTER.match(text, end):
                 continue
             letters = {letter.upper()}

@@ -71,7 +71,8 @@ _STATES_NOTHING = re.compile(
     r"|\bno idea\b|\b(?:don't|do not) know\b|\bnot sure\b"
     r"|\b(?:cannot|can't|can not|impossible to) (?:be )?(?:answer|determine|solve|know|compute|tell|say|help)"
     r"|\b(?:not enough|insufficient) information\b|(?:分かり|わかり|答えられ|でき)ません|不明です"
-    r"|\b(?:is|are|was|were) not[\s$\\({*]*-?\d",
+    r"|\b(?:is|are|was|were) (?:\w+ )?not[\s$\\({*]*(?:-?\d|[dt]?frac|sqrt)|必要があ"
+    r"|^\W*if\b[^.]*\b(?:were|had)\b[^.]*\bwould\b",
     re.IGNORECASE,
 )
 

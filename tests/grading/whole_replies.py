@@ -222,6 +222,21 @@ NUMBERS = {
     "footnote": Reply(LEFT, "The farmer has 132 apples left.[1]\n\n[1] 12 × 24 − 156", "132", ("1", "156"), read=False),
     "jp mada": Reply(LEFT_JA, "まだ132個のりんごが残っています！", "132", ("156",)),
     "answer header table": Reply(LEFT, "| Question | Answer |\n|---|---|\n| Apples left | 132 |", "132", ("156",)),
+    "mail": Reply(LEFT, "Hi!\n\nThe farmer ends up with 132 apples.\n\nBest,\nYour assistant", "132", ("156",)),
+    "calc block": Reply(LEFT, "  288\n- 156\n-----\n  132", "132", ("288", "156"), read=False),
+    "jp dearu": Reply(
+        LEFT_JA,
+        "最初のりんごの数は288個である。売った数は156個である。よって残りの数は132個である。",
+        "132",
+        ("288", "156"),
+    ),
+    "not but": Reply(LEFT, "The remainder is not 142 but 132.", "132", ("142",), read=False),
+    "toml": Reply(LEFT, '[result]\nanswer = 132\nunit = "apples"', "132", ()),
+    "conditional": Reply(LEFT, "If he had sold 200, 88 would be left.", None, ("200", "88")),
+    "jp kuwashiku": Reply(LEFT_JA, "詳しくは12箱の中身を確認する必要があります。", None, ("12",)),
+    "sure": Reply(LEFT, "Sure! 132.", "132", ()),
+    "kg": Reply(LEFT, "132 (one hundred thirty-two) apples.", "132", ("100",)),
+    "steps arrow bold": Reply(LEFT, "**Step 1:** 288\n**Step 2:** 288 − 156\n**Result:** 132", "132", ("288", "156")),
 }
 
 EXPRESSIONS = {
@@ -402,6 +417,23 @@ EXPRESSIONS = {
         ROOT, "So **x = 3** is the larger root, and x = 2 is the smaller.", "3", ("2",), read=False
     ),
     "frac ascii": Reply(DICE, "P(sum>=10) = (3+2+1)/36 = 6/36 = 1/6.", "\\frac{1}{6}", ("36", "6")),
+    "mail": Reply(DICE, "Sure — it's $\\tfrac16$. Hope that helps!", "\\frac{1}{6}", ("6",)),
+    "conditional": Reply(ROOT, "If the constant were $4$, the roots would be $1$ and $4$.", None, ("4", "1")),
+    "jp kaku": Reply(
+        DICE, "求める値を $P$ とおくと、$P=\\frac{6}{36}=\\frac{1}{6}$ を得る。", "\\frac{1}{6}", ("6", "36")
+    ),
+    "dmath boxed text": Reply(DICE, "\\[\\boxed{P = \\frac{1}{6}}\\]", "\\frac{1}{6}", ("6",)),
+    "numbered": Reply(ROOT, "(1) Factor into (x − 2)(x − 3).\n(2) Roots: 2, 3.\n(3) Larger: 3.", "3", ("2", "1")),
+    "approx only": Reply("Compute $\\sqrt{2}$.", "about 1.41", "1.41", ("2",)),
+    "harmony": Reply(DICE, "<|channel|>final<|message|>**Answer:** \\(\\frac{1}{6}\\)", "\\frac{1}{6}", ("6",)),
+    "denied": Reply(DICE, "It is definitely not $\\frac{1}{6}$.", None, ("\\frac{1}{6}",)),
+    "unknown": Reply(
+        DICE,
+        "Without the dice I can't determine $P$; it may be $\\frac{1}{6}$ or $\\frac{1}{12}$.",
+        None,
+        ("\\frac{1}{6}", "\\frac{1}{12}"),
+    ),
+    "jp bun": Reply(DICE, "答え\u3000６分の１", "\\frac{1}{6}", ("6", "1")),
 }
 
 CHOICES = {
@@ -557,6 +589,16 @@ CHOICES = {
     "jp kotae kakko": Reply(MOONS_JA, "［答え］Ｃ", "C", ("A", "B", "D")),
     "last two": Reply(MOONS, "B) Jupiter\nC) Saturn", None, ("A", "B", "C", "D")),
     "vs": Reply(MOONS, "C over B.", None, ("A", "B", "D")),
+    "mail": Reply(MOONS, "Sure! The answer you are looking for is C.", "C", ("A", "B", "D")),
+    "conditional": Reply(MOONS, "If it were 2010, the answer would be B.", None, ("A", "B", "D")),
+    "jp minus": Reply(MOONS_JA, "A、B、Dは違うと思います。", None, ("A", "B", "D")),
+    "ans eq": Reply(MOONS, "ans = C", "C", ("A", "B", "D"), read=False),
+    "choice letter word": Reply(MOONS, "Option C (Saturn) is what I'd choose.", "C", ("A", "B", "D")),
+    "harmony again": Reply(MOONS, "analysisJupiter? Saturn.assistantfinalC. Saturn", "C", ("A", "B", "D")),
+    "cot": Reply(MOONS, "Mars: 2.\nJupiter: 95.\nSaturn: 146.\nVenus: 0.\n\nSo: C", "C", ("A", "B", "D"), read=False),
+    "correct mark": Reply(MOONS, "A) Mars\nB) Jupiter\nC) Saturn ✅\nD) Venus", "C", ("A", "B", "D"), read=False),
+    "yesno": Reply(MOONS, "Yes.", None, ("A", "B", "C", "D")),
+    "jp kotae": Reply(MOONS_JA, "答え\n\nC", "C", ("A", "B", "D")),
 }
 
 NAMES = {
@@ -665,4 +707,16 @@ NAMES = {
     "translated by": Reply(NOVEL, "It was translated by Edward Seidensticker.", None, ("Yasunari Kawabata",)),
     "final": Reply(NOVEL, "FINAL ANSWER: Yasunari Kawabata", "Yasunari Kawabata", ("Tanizaki",)),
     "jp kotae": Reply(NOVEL_JA, "A. 川端康成", "川端康成", ("谷崎潤一郎",)),
+    "mail": Reply(NOVEL, "Hello! It was Yasunari Kawabata. Best regards", "Yasunari Kawabata", ("Best",), read=False),
+    "film": Reply(NOVEL, "The director of the film was Shiro Toyoda.", None, ("Yasunari Kawabata",)),
+    "conditional": Reply(NOVEL, "If I had to guess, Yasunari Kawabata", "Yasunari Kawabata", ("I",), read=False),
+    "jp final": Reply(NOVEL_JA, "回答：川端康成", "川端康成", ("谷崎潤一郎",)),
+    "jp bold": Reply(NOVEL_JA, "**川端康成**です。", "川端康成", ("谷崎潤一郎",)),
+    "jp friend": Reply(NOVEL_JA, "川端康成の友人", None, ("川端康成",)),
+    "two lines": Reply(
+        NOVEL, "Yasunari Kawabata\nJunichiro Tanizaki", None, ("Yasunari Kawabata", "Junichiro Tanizaki")
+    ),
+    "unless again": Reply(NOVEL, "No one but Yasunari Kawabata", None, ("Junichiro",)),
+    "json again": Reply(NOVEL, '{"final_answer": "Kawabata Yasunari"}', "Kawabata Yasunari", ("answer",)),
+    "yes": Reply(NOVEL, "Yes, Yasunari Kawabata", "Yasunari Kawabata", ("Yes",), read=False),
 }
