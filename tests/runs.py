@@ -4,11 +4,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import orjson
 import polars as pl
 import pytest
@@ -23,8 +21,6 @@ from shaberi_dagster.runs.workspace import EngineThread, Workspace
 from shaberi_dagster.stages.result import STAGES, StageResult
 from tests.mock_endpoint import MockEndpoint
 
-_trusted = cache(httpx2.create_ssl_context)  # 30 ms for each endpoint, of which each test has others
-
 
 @contextmanager
 def own_engine(environment: Mapping[str, str]) -> Iterator[None]:
@@ -33,7 +29,6 @@ def own_engine(environment: Mapping[str, str]) -> Iterator[None]:
     thread.engine = Engine(environment, retry=RetrySettings(transient_attempts=2, first_delay_seconds=0.01))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workspace_module, "_threads", {os.getpid(): thread})
-        patch.setattr(httpx2, "create_ssl_context", _trusted)
         try:
             yield
         finally:

@@ -130,7 +130,7 @@ def test_a_fallback_is_within_the_range(workspace: Workspace, mock: MockEndpoint
 @pytest.mark.parametrize("strategy", _ALL)
 @pytest.mark.parametrize("with_samples", [False, True])
 def test_a_consensus(strategy: str, with_samples: bool, workspace: Workspace, mock: MockEndpoint) -> None:
-    request = ask_ensemble(mock, strategies=[strategy], grader_model=GRADER)
+    request = ask_ensemble(mock, strategies=[strategy], grader_model=GRADER, samples=3, sample=2)
     spec = plan_run(request, workspace)
     if with_samples:
         spec = _made(request, workspace, "answers")

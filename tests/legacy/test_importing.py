@@ -123,12 +123,13 @@ def test_a_tree_imported_by_parts_is_the_tree_imported_at_once(workspace, full, 
     assert_same(contents(workspace.lake), contents(at_once.lake))
 
 
-@pytest.mark.parametrize("table", ["answers", "judgements", "scores", "metrics", "legacy_quarantine", "legacy_files"])
-def test_an_import_that_was_stopped_goes_on_and_doubles_nothing(workspace, full, monkeypatch, table, tmp_path):
+def test_an_import_that_was_stopped_goes_on_and_doubles_nothing(workspace, full, monkeypatch, tmp_path):
     """Stopped just before each of the commits of a step."""
     full.answers("tengu", b"{\n", model="second")
+    run(workspace, full)
+    whole = contents(workspace.lake)
 
-    def stopping(write):
+    def stopping(write, table):
         def stopped(lake, name, *arguments, **options):
             if name == table:
                 raise KeyboardInterrupt
@@ -136,15 +137,15 @@ def test_an_import_that_was_stopped_goes_on_and_doubles_nothing(workspace, full,
 
         return stopped
 
-    with monkeypatch.context() as patch:
-        for method in ("append", "replace"):
-            patch.setattr(Lake, method, stopping(getattr(Lake, method)))
-        with pytest.raises(KeyboardInterrupt):
-            run(workspace, full)
-    assert run(workspace, full).models_read == 2
-    whole = elsewhere(tmp_path)
-    run(whole, full)
-    assert_same(contents(workspace.lake), contents(whole.lake))
+    for table in ("answers", "judgements", "scores", "metrics", "legacy_quarantine", "legacy_files"):
+        stopped = elsewhere(tmp_path / table)
+        with monkeypatch.context() as patch:
+            for method in ("append", "replace"):
+                patch.setattr(Lake, method, stopping(getattr(Lake, method), table))
+            with pytest.raises(KeyboardInterrupt):
+                run(stopped, full)
+        assert run(stopped, full).models_read == 2, table
+        assert_same(contents(stopped.lake), whole)
 
 
 @pytest.fixture

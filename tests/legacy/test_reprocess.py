@@ -1,5 +1,8 @@
 """Passes over imported runs: many at once, and nobody is asked."""
 
+import shutil
+from pathlib import Path
+
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -12,6 +15,7 @@ from shaberi_dagster.legacy.reprocess import STAGES, add_to_imported, imported_a
 from shaberi_dagster.passes.lang_mixing import LangMixing
 from shaberi_dagster.runs.planning import load_run, store_run
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages import pass_outputs
 from shaberi_dagster.stages.result import StageResult
 from tests.legacy.trees import LegacyTree, rows_of
@@ -23,16 +27,27 @@ _LEAK = f"{_CLEAN}东京には大学や博物館も多くあります。"
 FIRST, SECOND = "org%5F%5Fmodel@@legacy", "second@@legacy"
 
 
-@pytest.fixture
-def imported(tree: LegacyTree, workspace: Workspace) -> list[str]:
-    """A run of two judges with a leaking answer, an empty one that one of them scored, and a clean one; two others."""
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with a run of two judges with a leaking answer, an empty one that one of them scored, and a clean one;
+    two others."""
+    folder = tmp_path_factory.mktemp("kept")
+    tree = LegacyTree(folder / "tree")
     tree.answers("rakuda", rows_of("rakuda", [_LEAK, "", _CLEAN]))
     tree.judgements("rakuda", rows_of("rakuda", [_LEAK, "", _CLEAN], [7, None, {"score": 9}]), "a")
     tree.judgements("rakuda", rows_of("rakuda", [_LEAK, "", _CLEAN], [1, 2, 8]), "b")
     tree.answers("elyza", rows_of("elyza", [_CLEAN, _CLEAN]), model="second")
     tree.judgements("elyza", rows_of("elyza", [_CLEAN, _CLEAN], [4, 5]), "a", model="second")
     tree.answers("tengu", rows_of("tengu", [_LEAK]), model="unjudged")
+    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(folder / "warehouse")}), environment={})
     import_trees(ImportRequest({"tree": tree.root}), workspace)
+    return workspace.settings.warehouse
+
+
+@pytest.fixture
+def imported(kept: Path, workspace: Workspace) -> list[str]:
+    """The runs of the kept lake, which are in this test's own."""
+    shutil.copytree(kept, workspace.settings.warehouse)
     return workspace.lake.read("runs")["run_id"].sort().to_list()
 
 

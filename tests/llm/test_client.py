@@ -221,6 +221,13 @@ def test_the_key_is_in_no_log(caplog):
     assert CANARY not in caplog.text
 
 
+def test_certificates_are_read_once_for_all_endpoints(monkeypatch):
+    with running_mock() as one, running_mock() as other:
+        send(one.base_url)
+        monkeypatch.setattr("ssl.create_default_context", lambda **_: pytest.fail("they are read again"))
+        assert not isinstance(send(other.base_url), CallFailure)
+
+
 def test_a_cancelled_attempt_ends_at_once_and_leaves_the_client_usable():
     async def scenario(mock):
         client = ChatClient(mock.base_url)

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.integration
 _ROOT = Path(__file__).parents[2]
 _CANARY = "sk-canary-0123456789abcdef"
 _AT_ONCE = 8
-_MANY = size(1000, 2000)
+_MANY = size(400, 2000)
 
 
 def _ended(requests: list[ChatRequest], journal: Path, **settings: Any) -> tuple[list[Call], list[dict[str, Any]]]:

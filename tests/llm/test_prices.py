@@ -13,6 +13,7 @@ from genai_prices.data import providers
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm import prices as prices_module
 from shaberi_dagster.llm.prices import GENAI_PRICES, PriceList
+from tests.sizes import size
 
 pytestmark = pytest.mark.unit
 
@@ -97,15 +98,18 @@ _TIMES = [
     datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=197 * step, hours=5 * step, minutes=30 * (step % 2))
     for step in range(6)
 ]
+_CALLS = list(product(_TIMES, _PROMPTS))[:: size(5, 1)]
+"""When calls are made with how many tokens; each time and each number is among them."""
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("provider", providers, ids=lambda provider: provider.id)
 def test_every_listed_price_is_the_librarys_own(provider: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """For every model of every provider; a price that the tokens of a chat call cannot tell is unknown, not 0."""
     for model in provider.models:
         monkeypatch.setattr(prices_module, "_listed", lambda *_, model=model: model)
         prices = PriceList()
-        for index, (moment, prompt) in enumerate(product(_TIMES, _PROMPTS)):
+        for index, (moment, prompt) in enumerate(_CALLS):
             tokens = {
                 "prompt_tokens": prompt,
                 "completion_tokens": index,

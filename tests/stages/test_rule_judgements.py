@@ -1,6 +1,9 @@
 """Judgements by rules, and by a model where the rules cannot tell."""
 
+import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -16,7 +19,9 @@ from shaberi_dagster.judges.rule import read_verdict
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.result import StageResult
+from tests.commands import lake_of
 from tests.ensembles import GRADER, MODEL, ask_ensemble, ensemble_stages, prompt_of, question_in, scripted
 from tests.mock_endpoint import MockEndpoint, Scripted, running_mock, web
 from tests.runs import asked_of, checks, own_engine, stored_run
@@ -52,9 +57,12 @@ def _grades(body: dict[str, Any]) -> str:
     return f"Here it is.\n```json\n{said}\n```" if verdict else said[:-9]
 
 
+_SCRIPT = scripted(mock_model=_says, grader=_grades)
+
+
 @pytest.fixture
 def mock() -> Iterator[MockEndpoint]:
-    with running_mock(script=scripted(mock_model=_says, grader=_grades)) as running:
+    with running_mock(script=_SCRIPT) as running:
         yield running
 
 
@@ -63,6 +71,36 @@ def _graded(workspace: Workspace, mock: MockEndpoint, **values: Any) -> tuple[Ru
     defaults = {"benchmarks": ["simpleqa"], "samples": 2, "strategies": ["plurality"], "sample": None}
     spec = stored_run(workspace, ask_ensemble(mock, **defaults | {"grader_model": GRADER} | values))
     return spec, ensemble_stages(spec, workspace, "answers", "consensus", "judgements")["judgements"]
+
+
+@dataclass(frozen=True)
+class _Graded:
+    """A run after its judgements, the lake that has it, its endpoint, and what that was asked."""
+
+    spec: RunSpec
+    outcome: StageResult
+    warehouse: Path
+    mock: MockEndpoint
+    bodies: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Graded]:
+    own = Workspace(Settings.from_environment(lake_of(tmp_path_factory.mktemp("kept"))), environment={})
+    with running_mock(script=_SCRIPT) as mock:
+        with own_engine({}):
+            spec, outcome = _graded(own, mock)
+        yield _Graded(spec, outcome, own.settings.warehouse, mock, list(mock.bodies))
+
+
+@pytest.fixture
+def graded(kept: _Graded, workspace: Workspace) -> _Graded:
+    """The kept run in this test's lake; its endpoint has been asked for nothing else."""
+    shutil.copytree(kept.warehouse, workspace.settings.warehouse)
+    kept.mock.options.script = _SCRIPT
+    kept.mock.bodies.clear()
+    kept.mock.bodies.extend(kept.bodies)
+    return kept
 
 
 def _rows(workspace: Workspace) -> pl.DataFrame:
@@ -78,9 +116,9 @@ def _found(workspace: Workspace, judge: str) -> dict[str, set[tuple[Any, ...]]]:
 
 
 def test_the_rule_is_one_judge_and_with_a_model_where_it_cannot_tell_another(
-    workspace: Workspace, mock: MockEndpoint
+    workspace: Workspace, graded: _Graded
 ) -> None:
-    _, outcome = _graded(workspace, mock)
+    mock, outcome = graded.mock, graded.outcome
     abstained = {("excluded", "abstained", None, None)}
     right_by_rule = {("ok", None, 1.0, "rule")}
     assert _found(workspace, _RULE) == {"1912": right_by_rule} | dict.fromkeys(_VERDICTS, abstained)
@@ -98,15 +136,15 @@ def test_the_rule_is_one_judge_and_with_a_model_where_it_cannot_tell_another(
     assert checks(outcome) == {"complete": True, "few_failures": False, "within_scale": True, "fresh": True}
 
 
-def test_samples_and_the_answers_of_strategies_are_judged(workspace: Workspace, mock: MockEndpoint) -> None:
-    _graded(workspace, mock)
+@pytest.mark.usefixtures("graded")
+def test_samples_and_the_answers_of_strategies_are_judged(workspace: Workspace) -> None:
     rows = _rows(workspace).filter(judge=_RULE)
     counts = rows.group_by("strategy", "sample_index").len().sort("strategy", "sample_index").rows()
     assert counts == [(None, 0, 5), (None, 1, 5), (None, 2, 5), ("plurality", 0, 5), ("single", 0, 5)]
 
 
-def test_a_verdict_of_the_model_says_where_it_comes_from(workspace: Workspace, mock: MockEndpoint) -> None:
-    _graded(workspace, mock)
+@pytest.mark.usefixtures("graded")
+def test_a_verdict_of_the_model_says_where_it_comes_from(workspace: Workspace) -> None:
     row = _rows(workspace).filter(judge=_MODEL, reference="W").row(0, named=True)
     assert row["extracted"] == "what it says"
     assert row["judge_output"].endswith('"correct"}\n```')
@@ -120,9 +158,9 @@ def test_a_verdict_of_the_model_says_where_it_comes_from(workspace: Workspace, m
 
 
 def test_an_output_without_a_verdict_is_asked_for_again_and_the_rest_stands(
-    workspace: Workspace, mock: MockEndpoint
+    workspace: Workspace, graded: _Graded
 ) -> None:
-    spec, _ = _graded(workspace, mock)
+    spec, mock = graded.spec, graded.mock
     mock.options.script = scripted(mock_model=_says, grader='{"extracted": "Saturn", "verdict": "correct"}')
     outcome = ensemble_stages(spec, workspace, "judgements")["judgements"]
     assert asked_of(mock, GRADER) == 5
@@ -204,8 +242,8 @@ def test_a_call_that_failed_is_tried_again(workspace: Workspace, mock: MockEndpo
     assert _found(workspace, _MODEL)["W"] == {("ok", None, 1.0, "model")}
 
 
-def test_another_answer_supersedes_its_judgement(workspace: Workspace, mock: MockEndpoint) -> None:
-    spec, _ = _graded(workspace, mock)
+def test_another_answer_supersedes_its_judgement(workspace: Workspace, graded: _Graded) -> None:
+    spec = graded.spec
     answers = workspace.lake.read("answers")
     question_id = _rows(workspace).filter(reference="1912")["question_id"][0]
     here = (pl.col("question_id") == question_id) & (pl.col("sample_index") == 2)
@@ -247,9 +285,9 @@ def test_a_failed_sample_is_a_skipped_judgement_and_an_empty_one_is_excluded(
 
 
 def test_metrics_count_samples_and_answers_of_strategies_each_by_their_own_number(
-    workspace: Workspace, mock: MockEndpoint
+    workspace: Workspace, graded: _Graded
 ) -> None:
-    spec, _ = _graded(workspace, mock)
+    spec, mock = graded.spec, graded.mock
     ensemble_stages(spec, workspace, "scores", "metrics")
     columns = ("judge", "null_policy", "score", "n_planned", "n_scored", "n_failed", "n_excluded")
     metrics = workspace.lake.read("metrics").filter(pl.col("null_policy") != "strict")
@@ -269,8 +307,8 @@ def test_metrics_count_samples_and_answers_of_strategies_each_by_their_own_numbe
     assert workspace.lake.read("runs")["status"].to_list() == ["complete"]
 
 
-def test_a_server_that_is_not_known_to_take_a_schema_gets_none(workspace: Workspace, mock: MockEndpoint) -> None:
-    _graded(workspace, mock)
+def test_a_server_that_is_not_known_to_take_a_schema_gets_none(graded: _Graded) -> None:
+    mock = graded.mock
     assert [body for body in mock.bodies if "response_format" in body] == []
     prompts = [prompt_of(body) for body in mock.bodies if body["model"] == GRADER]
     assert all('"verdict"' in prompt for prompt in prompts)

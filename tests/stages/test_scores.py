@@ -17,6 +17,7 @@ from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.metrics import measure, measure_runs, set_status
 from shaberi_dagster.stages.scores import score, score_runs
 from tests.runs import checks
+from tests.sizes import size
 
 pytestmark = pytest.mark.integration
 
@@ -136,8 +137,9 @@ def _expected(by_question: dict[str, list[tuple[str, float | None]]], policy: st
     }
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("samples", [1, 3])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(size(2, 6)))
 def test_metrics_are_what_plain_arithmetic_gives(seed: int, samples: int, workspace: Workspace) -> None:
     spec = _spec(workspace, samples=samples)
     answers, judgements, meaning = _random_rows(spec, seed)

@@ -5,6 +5,7 @@ from scipy import stats
 
 from shaberi_dagster.statistics.comparison import compare
 from shaberi_dagster.statistics.significance import holm, sign_flip_test
+from tests.sizes import size
 
 pytestmark = pytest.mark.unit
 
@@ -99,7 +100,8 @@ def excludes_zero(interval):
     return interval is not None and not interval.lower <= 0 <= interval.upper
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.acceptance
+@pytest.mark.parametrize("seed", range(size(15, 40)))
 def test_zero_is_outside_the_interval_exactly_where_a_difference_is_shown(seed):
     generator = np.random.default_rng(seed)
     sizes, shifts = generator.integers(4, 40, 4), generator.choice([0.0, 0.2, 0.4], 4)
