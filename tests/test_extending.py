@@ -60,25 +60,30 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock: MockEndpoint) 
     return tmp_path / "plugins"
 
 
-@pytest.fixture
-def run(folder: Path) -> tuple[RunSpec, Workspace]:
+def evaluated(tag: str) -> tuple[RunSpec, Workspace]:
     """One run of both benchmarks with everything that the page has."""
-    assert folder.is_dir()
     workspace = Workspace(Settings.from_environment(), environment={})
     request = RunRequest(
         model="my-model-7b",
+        tag=tag,
         benchmarks=["manners", "capitals"],
         judge_models=["my-model-judge"],
         passes=["plain_form"],
     )
     with own_engine({}):
-        for tag in ("again", "default"):
-            spec = plan_run(request.model_copy(update={"tag": tag}), workspace)
-            store_run(spec, workspace)
-            for stage in STAGES:
-                materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
+        spec = plan_run(request, workspace)
+        store_run(spec, workspace)
+        for stage in STAGES:
+            materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
     write_catalog(workspace.lake)
     return spec, workspace
+
+
+@pytest.fixture
+def run(folder: Path) -> tuple[RunSpec, Workspace]:
+    """The run `default`."""
+    assert folder.is_dir()
+    return evaluated("default")
 
 
 def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) -> None:
@@ -143,7 +148,8 @@ def test_everything_is_evaluated_at_once_and_shown_in_sql_and_reports(
 
 @pytest.fixture(params=["gone", "broken"])
 def elsewhere(request: pytest.FixtureRequest, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """To be called after a run: the plugins are gone, or their code cannot be run."""
+    """After the runs `default` and `again` the plugins are gone, or their code cannot be run."""
+    evaluated("again")
     other = tmp_path / "other"
     if request.param == "broken":
         shutil.copytree(folder, other)
