@@ -98,7 +98,7 @@ def test_only_runs_with_this_model_and_tag_are_made_anew(
 
 @pytest.mark.usefixtures("leaking")
 def test_a_run_that_this_instance_does_not_know_becomes_its_partition(
-    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace
+    registered: Callable[..., RunSpec], workspace: Workspace
 ) -> None:
     spec = registered(benchmarks=["rakuda"])
     materialized(spec, workspace)
