@@ -22,7 +22,7 @@ from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.statistics.intervals import paired_proportions_interval, wilson_interval
 from shaberi_dagster.statistics.significance import mcnemar_exact
-from tests.commands import Finished, lake_of, run_anew
+from tests.commands import Finished, lake_of, run, run_anew
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.stages_alone import stages_alone
 
@@ -502,5 +502,5 @@ def test_the_installed_command_writes_its_document_and_refuses_nonsense_in_one_l
     assert document["status"] == "complete"
     assert "answers gsm8k 16/16, 0 failed" in finished.err
     assert "plurality" in finished.out
-    refused = run_anew("quick-eval", *arguments, "--strategy", "guess", environment=lake_of(tmp_path))
+    refused = run("quick-eval", *arguments, "--strategy", "guess", environment=lake_of(tmp_path))
     assert "unknown strategy 'guess'; known: standard" in refused.complaint

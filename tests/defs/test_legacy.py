@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from shaberi_dagster.definitions import defs, run_job
-from shaberi_dagster.defs.jobs import EVALUATE
+from shaberi_dagster.defs.jobs import EVALUATE, asset_keys
 from shaberi_dagster.defs.legacy import TREES_NAME
 from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME
@@ -150,4 +150,6 @@ def test_a_tree_that_is_not_there_is_refused(run_import: Import) -> None:
 def test_an_imported_run_cannot_be_materialized(run_import: Import, instance: dg.DagsterInstance) -> None:
     run_import()
     with pytest.raises(ConfigurationError, match="was imported and cannot be continued"):
-        defs.resolve_job_def(EVALUATE).execute_in_process(instance=instance, partition_key="second@@legacy")
+        defs.resolve_job_def(EVALUATE).execute_in_process(
+            instance=instance, partition_key="second@@legacy", asset_selection=asset_keys(["elyza"])
+        )

@@ -15,6 +15,7 @@ from shaberi_dagster.publishing import published_at_the_end
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint
+from tests.runs import materialized
 
 pytestmark = pytest.mark.integration
 
@@ -119,12 +120,12 @@ def test_runs_of_one_command_are_published_by_it(
 
 
 def test_runs_of_one_reprocess_job_are_published_by_it(
-    registered: Registered, instance: dg.DagsterInstance, written: Counter[str]
+    registered: Registered, instance: dg.DagsterInstance, workspace: Workspace, written: Counter[str]
 ) -> None:
     specs = [registered(benchmarks=["elyza"], tag=tag) for tag in ("one", "two")]
     for spec in specs:
-        launch(spec, instance)
-    written.clear()
+        materialized(spec, workspace)
+    assert written == {}
 
     config = {"ops": {"reprocess_runs": {"config": {"passes": ["repetition"]}}}}
     assert defs.resolve_job_def("reprocess").execute_in_process(instance=instance, run_config=config).success

@@ -8,15 +8,17 @@ import dagster as dg
 import pytest
 
 from shaberi_dagster.definitions import defs, run_job
-from shaberi_dagster.defs.jobs import EVALUATE, Materialization, run_in_process
-from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB, REPROCESS, REPROCESS_JOB
-from shaberi_dagster.defs.partitions import RUNS_NAME
+from shaberi_dagster.defs.jobs import EVALUATE, asset_keys
+from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB
+from shaberi_dagster.defs.partitions import RUNS_NAME, add_missing_partitions
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from tests.ensembles import scripted
 from tests.legacy.trees import LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint
+from tests.runs import materialized
 
 pytestmark = pytest.mark.integration
 
@@ -26,12 +28,13 @@ _LOWER = {"passes": ["lang_mixing"], "pass_options": ["lang_mixing.minimum_sever
 
 
 @pytest.fixture
-def imported(tmp_path: Path, instance: dg.DagsterInstance) -> str:
+def imported(tmp_path: Path, instance: dg.DagsterInstance, workspace: Workspace) -> str:
     """An imported run with one judged answer."""
     tree = LegacyTree(tmp_path / "tree")
     tree.answers("rakuda", rows_of("rakuda", [_LEAK]))
     tree.judgements("rakuda", rows_of("rakuda", [_LEAK], [8]), "a")
-    run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": {"trees": [f"tree={tree.root}"]}}})
+    import_trees(ImportRequest({"tree": tree.root}), workspace)
+    add_missing_partitions(workspace.lake, instance)
     return _IMPORTED
 
 
@@ -61,7 +64,7 @@ def test_own_and_imported_runs_are_made_anew_without_a_call(
     leaking: MockEndpoint,
 ) -> None:
     own = registered(benchmarks=["rakuda"])
-    run_in_process(Materialization(own.run_id, ["rakuda"]), instance)
+    materialized(own, workspace)
     requests = leaking.stats()["requests"]
 
     assert _reprocess(instance, **_LOWER) == {"runs": 2, "imported": 1}
@@ -71,7 +74,7 @@ def test_own_and_imported_runs_are_made_anew_without_a_call(
     assert _metrics(workspace, imported) == {"baseline": 8.0, "lang_mixing": 3.5}
     assert imported in instance.get_materialized_partitions(dg.AssetKey(["pass_outputs", "rakuda"]))
     started = instance.get_runs(dg.RunsFilter(job_name=EVALUATE))
-    assert [run.tags["dagster/partition"] for run in started] == [own.run_id] * 2
+    assert [run.tags["dagster/partition"] for run in started] == [own.run_id]
 
 
 @pytest.mark.usefixtures("leaking")
@@ -83,7 +86,7 @@ def test_only_runs_with_this_model_and_tag_are_made_anew(
 ) -> None:
     runs = [registered(benchmarks=["rakuda"], tag=tag) for tag in ("a-run1", "a-run2", "b")]
     for spec in runs:
-        run_in_process(Materialization(spec.run_id, ["rakuda"]), instance)
+        materialized(spec, workspace)
 
     assert _reprocess(instance, tags=["a"], **_LOWER) == {"runs": 2, "imported": 0}
     assert _reprocess(instance, tags=["legacy"], models=["org__model"], **_LOWER) == {"runs": 1, "imported": 1}
@@ -95,10 +98,10 @@ def test_only_runs_with_this_model_and_tag_are_made_anew(
 
 @pytest.mark.usefixtures("leaking")
 def test_a_run_that_this_instance_does_not_know_becomes_its_partition(
-    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace
+    registered: Callable[..., RunSpec], workspace: Workspace
 ) -> None:
     spec = registered(benchmarks=["rakuda"])
-    run_in_process(Materialization(spec.run_id, ["rakuda"]), instance)
+    materialized(spec, workspace)
     with dg.DagsterInstance.ephemeral() as another:
         assert _reprocess(another, **_LOWER) == {"runs": 1, "imported": 0}
         assert another.get_dynamic_partitions(RUNS_NAME) == [spec.run_id]
@@ -112,7 +115,7 @@ def test_samples_and_their_consensus_are_graded_again_and_take_passes(
     asked = {"samples": 2, "strategies": ["plurality"], "judge_models": None, "limit": None}
     asked |= {"single": "own", "sample": 2}
     spec = registered(benchmarks=["gsm8k"], **asked)
-    run_in_process(Materialization(spec.run_id, ["gsm8k"]), instance)
+    materialized(spec, workspace)
     judgements = workspace.lake.read("judgements")
     workspace.lake.replace("judgements", judgements.clear(), {"run_id": spec.run_id})
     requests = mock.stats()["requests"]
@@ -131,7 +134,7 @@ def test_what_failed_stays_a_failure_though_the_endpoint_is_gone(
 ) -> None:
     guard = {"passes": ["safety_check"], "pass_options": ["safety_check.model=guard"]}
     spec = registered(benchmarks=["rakuda"], **guard)
-    run_in_process(Materialization(spec.run_id, ["rakuda"]), instance)
+    materialized(spec, workspace)
     assert set(workspace.lake.read("pass_outputs")["error_class"]) == {"no_verdict"}
     requests = leaking.stats()["requests"]
     leaking.options.key = "changed"
@@ -149,7 +152,7 @@ def test_an_imported_run_takes_passes_from_the_launchpad_of_its_assets(
     result = defs.resolve_job_def(EVALUATE).execute_in_process(
         instance=instance,
         partition_key=imported,
-        asset_selection=[dg.AssetKey([stage, "rakuda"]) for stage in stages],
+        asset_selection=asset_keys(["rakuda"], stages),
         run_config={"ops": {"pass_outputs": {"config": _LOWER}}},
     )
 
@@ -165,7 +168,10 @@ def test_a_run_takes_passes_from_the_launchpad_of_its_assets(
     spec = registered(benchmarks=["rakuda"])
 
     result = defs.resolve_job_def(EVALUATE).execute_in_process(
-        instance=instance, partition_key=spec.run_id, run_config={"ops": {"pass_outputs": {"config": _LOWER}}}
+        instance=instance,
+        partition_key=spec.run_id,
+        asset_selection=asset_keys(["rakuda"]),
+        run_config={"ops": {"pass_outputs": {"config": _LOWER}}},
     )
 
     assert result.success

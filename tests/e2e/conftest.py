@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import Finished, lake_of, run, run_anew
+from tests.commands import Finished, lake_of, run
 from tests.mock_endpoint import MockEndpoint, running_mock
 
 MODEL, JUDGES = "org/model", ("judge-a", "judge-b")
@@ -57,7 +57,7 @@ def first_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluated]:
     """All four benchmarks, judged by two judges. No test may change it."""
     folder = tmp_path_factory.mktemp("first")
     with running_mock() as mock:
-        finished = run_anew("run-evals", *target(mock, JUDGES), environment=lake_of(folder))
+        finished = run("run-evals", *target(mock, JUDGES), environment=lake_of(folder))
         yield Evaluated(finished, mock, folder)
 
 

@@ -1,6 +1,7 @@
 """`shaberi import-legacy` as a user meets it."""
 
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,31 +28,45 @@ def shaberi(folder: Path, *arguments: str | Path) -> Finished:
     return run("shaberi", *arguments, environment=lake_of(folder))
 
 
-def test_a_tree_is_imported_shown_and_not_imported_twice(tree: LegacyTree, tmp_path: Path) -> None:
-    first = shaberi(tmp_path, "import-legacy", tree.root).succeeded()
+@pytest.fixture(scope="module")
+def first_import(tree: LegacyTree, tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, Path]:
+    """What importing the tree said, and the folder with its lake. No test may change it."""
+    folder = tmp_path_factory.mktemp("first")
+    return shaberi(folder, "import-legacy", tree.root).succeeded(), folder
+
+
+@pytest.fixture
+def imported(first_import: tuple[Finished, Path], tmp_path: Path) -> Path:
+    """A copy that the test may change."""
+    return shutil.copytree(first_import[1], tmp_path / "copy")
+
+
+def test_a_tree_is_imported_shown_and_not_imported_twice(
+    tree: LegacyTree, first_import: tuple[Finished, Path], imported: Path
+) -> None:
+    first, _ = first_import
     assert "11 lines: 11 imported, 0 repeated, 0 blank, 0 quarantined; all sums agree." in first.out
     assert "2 models: 0 already there, 2 to read" in first.err
 
-    again = shaberi(tmp_path, "import-legacy", tree.root, "--json").succeeded()
+    again = shaberi(imported, "import-legacy", tree.root, "--json").succeeded()
     assert "2 already there, 0 to read" in again.err
     document = json.loads(again.out)
     assert {row["source"] for row in document["files"]} == {"shisa"}
     assert document["cells"][0]["rows"] == 5
     assert (document["quarantine"], document["discrepancies"]) == ([], [])
 
-    scores = run("view-scores", "--tag", "legacy", "--format", "json", environment=lake_of(tmp_path)).succeeded()
+    scores = run("view-scores", "--tag", "legacy", "--format", "json", environment=lake_of(imported)).succeeded()
     (row,) = json.loads(scores.out)["rows"]
     assert (row["model"], row["judge"], row["score"], row["n_scored"]) == ("org__model", "a", 8.0, 3)
     arguments = ("--object-scores", "recovered", "--format", "json")
-    recovered = run("view-scores", *arguments, environment=lake_of(tmp_path)).succeeded()
+    recovered = run("view-scores", *arguments, environment=lake_of(imported)).succeeded()
     assert json.loads(recovered.out)["rows"][0]["score"] == 7.0
 
 
-def test_the_report_of_earlier_imports_needs_no_tree(tree: LegacyTree, tmp_path: Path) -> None:
+def test_the_report_of_earlier_imports_needs_no_tree(imported: Path, tmp_path: Path) -> None:
     assert "nothing was imported" in shaberi(tmp_path, "import-legacy", "--report").complaint
-    shaberi(tmp_path, "import-legacy", f"old={tree.root}", "--no-log-runs").succeeded()
 
-    report = shaberi(tmp_path, "import-legacy", "--report").succeeded().out
+    report = shaberi(imported, "import-legacy", "--report").succeeded().out
     for title in ("By judge and dataset folder", "Judgements by judge and benchmark", "Rows by outcome"):
         assert title in report
     assert "object_score" in report
@@ -101,10 +116,9 @@ def test_a_command_without_a_tree_is_refused_in_one_line(tmp_path: Path, argumen
     assert shaberi(tmp_path, "import-legacy", *arguments).complaint == message
 
 
-def test_an_imported_run_is_judged_only_by_whom_the_command_names(tree: LegacyTree, tmp_path: Path) -> None:
-    shaberi(tmp_path, "import-legacy", tree.root, "--no-log-runs").succeeded()
+def test_an_imported_run_is_judged_only_by_whom_the_command_names(imported: Path) -> None:
     arguments = ("--model", "second", "--tag", "legacy", "--base-url", "http://127.0.0.1:9/v1")
-    complaint = run("run-evals", *arguments, environment=lake_of(tmp_path)).complaint
+    complaint = run("run-evals", *arguments, environment=lake_of(imported)).complaint
     assert complaint == (
         "run second@@legacy was imported: name who is to judge it with --judge-model, or passes with --passes"
     )
