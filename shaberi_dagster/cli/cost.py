@@ -15,7 +15,7 @@ EPILOG = """Examples:
 Costs are at the price of each call's date; calls of unknown price are counted."""
 
 
-class Cost(CommandOptions):
+class CostOptions(CommandOptions):
     """What `shaberi cost` can be told."""
 
     models: Models = ()
@@ -23,7 +23,7 @@ class Cost(CommandOptions):
     output_format: OutputFormat = "table"
 
 
-def cost(how: Cost) -> int:
+def cost(how: CostOptions) -> int:
     """Show calls, tokens and US dollars of runs by stage and benchmark."""
     # DuckDB, which other commands need not load.
     from shaberi_dagster.cli.output import show  # noqa: PLC0415

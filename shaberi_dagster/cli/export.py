@@ -28,7 +28,7 @@ Exit codes: 0 fine, 2 usage or configuration error, 3 some runs could not be exp
 _ELSEWHERE = "name another folder with --output"
 
 
-class Export(CommandOptions):
+class ExportOptions(CommandOptions):
     """Where to and how, beside what is selected."""
 
     output: Annotated[
@@ -47,7 +47,7 @@ class Export(CommandOptions):
     as_json: AsJson = False
 
 
-def export(selection: ExportSelection, how: Export) -> int:
+def export(selection: ExportSelection, how: ExportOptions) -> int:
     """Write runs as files that other tools read."""
     return run_export(
         Settings.from_environment(),

@@ -19,7 +19,7 @@ EPILOG = """Examples:
 inspect-output finds questions by their scores and texts; shaberi view shows models side by side."""
 
 
-class Question(CommandOptions):
+class QuestionOptions(CommandOptions):
     """What `shaberi question` can be told."""
 
     benchmark: Annotated[
@@ -41,7 +41,7 @@ class Question(CommandOptions):
     output_format: OutputFormat = "table"
 
 
-def question(how: Question) -> int:
+def question(how: QuestionOptions) -> int:
     """Show one question with all answers and what judges said of them."""
     # DuckDB and polars, which other commands need not load.
     from shaberi_dagster.cli.output import show  # noqa: PLC0415

@@ -53,7 +53,7 @@ def _evaluation(model: str, url: str) -> list[str]:
         "view-scores --passes repetition",
         "view-scores --passes repetition --by judge --notes --cost",
         "view-scores --passes repetition --by run --notes --cost",
-        f"shaberi compare {_MODELS[0]} {_MODELS[1]}",
+        f"shaberi compare {_MODELS[0]}@@july-2026 {_MODELS[1]}@@july-2026",
         "shaberi cost",
         "shaberi question elyza 1",
         "shaberi prices",
