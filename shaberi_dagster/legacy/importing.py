@@ -152,8 +152,11 @@ def import_trees(request: ImportRequest, workspace: Workspace) -> ImportResult:
     check_run_tag(request.tag)
     with importing_alone(workspace.settings.warehouse):
         gc.freeze()  # what is loaded by now stays, and is not looked through for garbage again and again
-        workspace.lake.widen("legacy_files")  # also if nothing is new: what is there is read as of today's format
-        return _Import(request, workspace).run()
+        try:
+            workspace.lake.widen("legacy_files")  # also if nothing is new: what is there is read as of today's format
+            return _Import(request, workspace).run()
+        finally:
+            gc.unfreeze()
 
 
 def reconcile_lake(lake: Lake, tag: str = DEFAULT_TAG) -> Reconciliation:
