@@ -40,7 +40,9 @@ def test_what_passes_took_off_and_where_stands_beside_the_answer(site):
 
 def test_the_leaderboard_after_passes_has_the_runs_that_took_them_with_their_lower_means(site):
     def means(address: str) -> dict[str, str]:
-        return dict(re.findall(r'href="/model\?[^"]*model=([^"&]*)".*?<b>([\d.]+)</b>', site.get(address).text, re.DOTALL))
+        return dict(
+            re.findall(r'href="/model\?[^"]*model=([^"&]*)".*?<b>([\d.]+)</b>', site.get(address).text, re.DOTALL)
+        )
 
     assert means("/")["kept-passes"] == "3.33"
     assert means("/?passes=lang_mixing") == {"kept-passes": "2.33"}
