@@ -47,6 +47,18 @@ def with_plugins(epilog: str) -> str:
 
 def run_command(app: Callable[..., Any]) -> NoReturn:
     """Run a typer app; errors become one line on stderr and exit code 2, Ctrl-C is 130 and how to go on."""
+    try:
+        code = _code_of(app)
+        take_interrupts(signal.SIG_IGN)  # who presses Ctrl-C again, or now, is told all the same
+    except KeyboardInterrupt:  # while an error was told
+        take_interrupts(signal.SIG_IGN)
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        say_how_to_go_on()
+    sys.exit(code if isinstance(code, int) else FINE)
+
+
+def _code_of(app: Callable[..., Any]) -> Any:
     code: Any = FINE
     try:
         take_interrupts(signal.default_int_handler)
@@ -67,10 +79,7 @@ def run_command(app: Callable[..., Any]) -> NoReturn:
         code = stop.exit_code
     except BaseException as error:  # noqa: BLE001
         code = INTERRUPTED if is_interrupt(error) else _usage_error(error)
-    take_interrupts(signal.SIG_IGN)  # who presses Ctrl-C again, or now, is told all the same
-    if code == INTERRUPTED:
-        say_how_to_go_on()
-    sys.exit(code if isinstance(code, int) else FINE)
+    return code
 
 
 def end_at_once(code: int) -> NoReturn:

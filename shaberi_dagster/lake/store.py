@@ -337,10 +337,9 @@ class Lake:
         Returns:
             Whether the rows were replaced.
         """
-        stored, fresh = self.read(table, keys), conform(TABLES[table], frame)
-        if _content(stored).equals(_content(fresh)):
+        if _content(self.read(table, keys)).equals(_content(conform(TABLES[table], frame))):
             return False
-        self.replace(table, fresh, keys)
+        self.replace(table, frame, keys)
         return True
 
     @says_disk_trouble

@@ -13,7 +13,13 @@ import typer
 from deltalake.exceptions import DeltaError
 
 from shaberi_dagster.cli.command import exit_code, run_command
-from shaberi_dagster.errors import ConfigurationError, EndpointError, PartitionBusyError, QuestionFileError
+from shaberi_dagster.errors import (
+    ConfigurationError,
+    EndpointError,
+    PartitionBusyError,
+    QuestionFileError,
+    ShaberiError,
+)
 from shaberi_dagster.lake.connections import connected
 
 pytestmark = pytest.mark.unit
@@ -198,6 +204,15 @@ def test_interrupts_within_duckdb_that_follow_each_other_are_one():
     assert finished.returncode == 130
     assert finished.stderr.startswith("\ninterrupted; what is finished is saved. Go on with:\n")
     assert finished.stderr.count("\n") == 3
+
+
+def test_an_interrupt_while_an_error_is_told_is_one(ended):
+    class ToldError(ShaberiError):
+        def __str__(self):
+            signal.raise_signal(signal.SIGINT)
+            return "unreachable"
+
+    assert ended(raising(ToldError())) == (130, _GO_ON)
 
 
 def test_an_interrupt_that_a_library_logs_is_not_shown(ended):
