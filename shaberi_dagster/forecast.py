@@ -236,14 +236,24 @@ class _Replay:
     async def __call__(self, request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:  # noqa: ARG002
         if lookup:
             self.prefetch([request])
-        calls = (self._journal.get(name) or self._found.get(name) for name in request.request_hashes)
-        call = next(filter(None, calls), None)
+        call = self._paid_call(request)
         if call is None:
             self.needed.append(request)
             await asyncio.get_running_loop().create_future()
             raise AssertionError("nobody answers")
         self.replies += 1
         return call, True
+
+    def lacks(self, request: ChatRequest) -> bool:
+        """Whether a request that was looked up is not paid for; then it is needed."""
+        if self._paid_call(request):
+            return False
+        self.needed.append(request)
+        return True
+
+    def _paid_call(self, request: ChatRequest) -> Call | None:
+        calls = (self._journal.get(name) or self._found.get(name) for name in request.request_hashes)
+        return next(filter(None, calls), None)
 
 
 async def _foresee(stage: Stage[Any], rows: _Foreseen, counted: set[tuple[str, str]]) -> _Groups:
@@ -286,6 +296,8 @@ async def _foresee(stage: Stage[Any], rows: _Foreseen, counted: set[tuple[str, s
 async def _made(stage: Stage[Any], item: Item, replay: _Replay) -> dict[str, Any] | None:
     """The row of an item; None when it needs a call, and then `replay` has the calls that it needs by now."""
     replay.begin()
+    if item.request and replay.lacks(item.request):
+        return None
     making = asyncio.ensure_future(stage.make(item, replay))
     seen = -1
     while not making.done() and seen != (seen := replay.replies + len(replay.needed)):

@@ -12,9 +12,9 @@ from contextvars import ContextVar
 from shaberi_dagster.errors import is_interrupt
 from shaberi_dagster.export.results_tree import export_runs, reason_of, write_manifest
 from shaberi_dagster.lake.catalog import logged_versions, refresh_catalog
-from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.runs.workspace import Unpublished, Workspace
 
-_of_the_outermost: ContextVar[set[str] | None] = ContextVar("unpublished", default=None)
+_of_the_outermost: ContextVar[Unpublished | None] = ContextVar("unpublished", default=None)
 
 
 @contextlib.contextmanager
@@ -45,8 +45,12 @@ def begin(run_id: str, workspace: Workspace) -> None:
 
 def changed(run_id: str, workspace: Workspace) -> None:
     """Let the manifest of a run say how far it is now, and have the run published at the end."""
-    _unpublished(workspace).add(run_id)
-    _tell(run_id, workspace)
+    told = _unpublished(workspace).setdefault(run_id, {})
+    with contextlib.suppress(Exception):
+        now = workspace.lake.versions()
+        if now != told:  # a stage that had nothing to do has changed nothing
+            _tell(run_id, workspace)
+            told.update(now)
 
 
 def publish(workspace: Workspace) -> None:
@@ -82,7 +86,7 @@ def publish(workspace: Workspace) -> None:
         note(f"the results of run {run} in {folder} could not be written: {reason}; `shaberi export` writes them")
 
 
-def _unpublished(workspace: Workspace) -> set[str]:
+def _unpublished(workspace: Workspace) -> Unpublished:
     outermost = _of_the_outermost.get()
     return workspace.unpublished if outermost is None else outermost
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 
 import orjson
 import polars as pl
@@ -245,9 +245,12 @@ class Evaluation:
 
     def _samples_are_there(self) -> bool:
         """Whether several samples are stored or paid for, so that their endpoint is not needed for them."""
-        if not self._is_sampled():
-            return False
-        return not answers_missing(self.spec, self._benchmarks, self._workspace)
+        return self._is_sampled() and not self._n_missing
+
+    @cached_property
+    def _n_missing(self) -> int:
+        """Answers that nobody had paid for when the command began."""
+        return answers_missing(self.spec, self._benchmarks, self._workspace)
 
     def _is_sampled(self) -> bool:
         """Whether several samples are made here."""
@@ -295,8 +298,10 @@ class Evaluation:
             note(f"{name}: {settings.question_set} ({settings.n_questions} questions, from {settings.source})")
         if self._is_sampled():
             planned = sum(map(spec.n_planned, self._benchmarks))
-            missing = answers_missing(spec, self._benchmarks, self._workspace)
-            note(f"samples: {planned - missing} of {planned} are there or paid for, {missing} calls to make")
+            note(
+                f"samples: {planned - self._n_missing} of {planned} are there or paid for, "
+                f"{self._n_missing} calls to make"
+            )
         ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
         if ruled and "judgements" in self._stages():
             note(

@@ -1,5 +1,6 @@
 """A dry run is the plan: the calls that it foresees are those that the endpoint then counts, for every kind of run."""
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -127,10 +128,10 @@ def test_a_fallback_is_within_the_range(workspace: Workspace, mock: MockEndpoint
     assert stages_made(spec, workspace, "judgements") == 5 + 1, "equal outputs have one fallback"
 
 
-@pytest.mark.parametrize("strategy", _ALL)
+@pytest.mark.parametrize("strategies", [_ALL, ["plurality"]], ids=["all strategies", "one that asks nobody"])
 @pytest.mark.parametrize("with_samples", [False, True])
-def test_a_consensus(strategy: str, with_samples: bool, workspace: Workspace, mock: MockEndpoint) -> None:
-    request = ask_ensemble(mock, strategies=[strategy], grader_model=GRADER, samples=3, sample=2)
+def test_a_consensus(strategies: list[str], with_samples: bool, workspace: Workspace, mock: MockEndpoint) -> None:
+    request = ask_ensemble(mock, strategies=strategies, grader_model=GRADER, samples=3, sample=2)
     spec = plan_run(request, workspace)
     if with_samples:
         spec = _made(request, workspace, "answers")
@@ -140,9 +141,13 @@ def test_a_consensus(strategy: str, with_samples: bool, workspace: Workspace, mo
     _check(found, spec, workspace)
     counted = mock.stats()["requests"] - asked_before
     assert sum(one.calls for one in found) <= counted <= sum(one.calls_most for one in found)
-    if strategy != "council":
-        deciding = [(one.calls, one.calls_most) for one in found if one.stage == "consensus"]
-        assert all(low == high for low, high in deciding), "only a council may go on"
+    purposes = workspace.lake.read("calls", {"stage": "consensus"}, ["purpose"])["purpose"]
+    made = Counter(purpose.partition(":")[0] for purpose in purposes)
+    deciding = {one.model: (one.calls, one.calls_most) for one in found if one.stage == "consensus"}
+    assert deciding.keys() == made.keys() == set(strategies) - {"plurality"}
+    for strategy, (low, high) in deciding.items():
+        assert low <= made[strategy] <= high, strategy
+        assert low == high or strategy == "council", "only a council may go on"
     assert sum(one.calls_most for one in _foreseen(spec, workspace)) == 0
 
 

@@ -83,6 +83,19 @@ def test_where_nothing_changed_nothing_is_written(workspace, mock, written):
     assert place.stat().st_ino == before
 
 
+def test_a_stage_that_had_nothing_to_do_leaves_the_manifest_alone(workspace, mock, monkeypatch):
+    told, write = [], publishing.write_manifest
+    monkeypatch.setattr(publishing, "write_manifest", lambda *args, **options: told.append(write(*args, **options)))
+    with published_at_the_end(workspace):
+        spec = stored_run(workspace, ask(mock))
+        materialized(spec, workspace, "answers")
+        assert len(told) == 2
+        materialized(spec, workspace, "answers", "consensus", "pass_outputs")
+        assert len(told) == 2
+        materialized(spec, workspace, "judgements")
+        assert len(told) == 3
+
+
 @pytest.mark.parametrize("stage", ["answers", "judgements"])
 def test_an_interrupt_publishes_what_is_there(stage, workspace, mock, written, monkeypatch):
     spec = stored_run(workspace, ask(mock))
@@ -150,7 +163,7 @@ def test_a_full_disk_is_told_and_keeps_what_was_there(workspace, mock, monkeypat
     root = workspace.settings.results
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     workspace.lake.replace("answers", workspace.lake.read("answers").head(1), {"run_id": spec.run_id})
-    workspace.unpublished.add(spec.run_id)
+    workspace.unpublished[spec.run_id] = {}
 
     def full(_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -165,7 +178,7 @@ def test_a_full_disk_is_told_and_keeps_what_was_there(workspace, mock, monkeypat
 
 def test_what_is_odd_in_the_lake_stops_nobody_and_no_other_run(workspace, mock):
     for tag in ("odd", "sane"):
-        workspace.unpublished.add(stored_run(workspace, ask(mock, tag=tag)).run_id)
+        workspace.unpublished[stored_run(workspace, ask(mock, tag=tag)).run_id] = {}
     row = workspace.lake.read("runs", {"run_tag": "odd"}).with_columns(spec=pl.lit("[]"))
     workspace.lake.replace("runs", row, {"run_tag": "odd"})
     notes = []
@@ -185,7 +198,7 @@ def test_a_catalog_that_cannot_be_written_is_told_and_the_results_are_there(work
     monkeypatch.setattr(publishing, "refresh_catalog", fails)
     notes = []
     workspace.default_reporter.note = notes.append
-    workspace.unpublished.add(stored_run(workspace, ask(mock)).run_id)
+    workspace.unpublished[stored_run(workspace, ask(mock)).run_id] = {}
 
     publish(workspace)
 

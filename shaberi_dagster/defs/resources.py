@@ -7,7 +7,7 @@ from shaberi_dagster.defs.run_records import complete_record
 from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.publishing import publish
 from shaberi_dagster.runs.spec import CallOptions
-from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.runs.workspace import Unpublished, Workspace
 from shaberi_dagster.settings import Settings
 
 COMMAND_TAG = "shaberi/command_id"
@@ -20,7 +20,7 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     failed or was terminated.
     """
 
-    _unpublished: set[str] = PrivateAttr(default_factory=set)
+    _unpublished: Unpublished = PrivateAttr(default_factory=dict)
     _workspaces: list[Workspace] = PrivateAttr(default_factory=list)
 
     def workspace(

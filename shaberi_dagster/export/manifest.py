@@ -151,11 +151,10 @@ def read_records(lake: Lake, run_id: str) -> Records:
     row = run.row(0, named=True)
     spec = RunSpec.read(row["spec"]).model_dump(mode="json")
     judge_configs = dict(lake.read("judge_configs", columns=["former_hash", "judge_config_hash"]).iter_rows())
-    read = {
-        table: as_today(lake.read(table, keys, list(_COLUMNS[table])), judge_configs)
-        for table in _COLUMNS
-        if table != "questions"
-    }
+    rows_of = dict.fromkeys(_COLUMNS, keys) | {"questions": question_sets(spec)}
+    # All at once, in half the time.
+    frames = pl.collect_all(lake.scan(table, own, _COLUMNS[table]) for table, own in rows_of.items())
+    read = {table: as_today(frame, judge_configs) for table, frame in zip(rows_of, frames, strict=True)}
     return Records(
         run=row,
         spec=spec,
@@ -166,7 +165,7 @@ def read_records(lake: Lake, run_id: str) -> Records:
         scores=read["scores"],
         metrics=read["metrics"].sort(_METRIC_ORDER),
         calls=read["calls"],
-        questions=lake.read("questions", question_sets(spec), list(_COLUMNS["questions"])),
+        questions=read["questions"],
         judge_configs=judge_configs,
     )
 

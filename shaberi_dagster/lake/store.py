@@ -298,7 +298,10 @@ class Lake:
         else:
             stored = pl.scan_delta(self.delta(table))
             frame = stored.match_to_schema(schema, missing_columns="insert", extra_columns="ignore")
-        matches = [pl.col(column).is_in(_values(value)) for column, value in (keys or {}).items()]
+        matches = [
+            pl.col(column) == value if isinstance(value, str) else pl.col(column).is_in(list(value))
+            for column, value in (keys or {}).items()
+        ]
         return frame.filter(*matches).select(columns or list(schema))
 
     def blocks(

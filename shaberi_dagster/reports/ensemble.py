@@ -6,6 +6,7 @@ as wrong, and the figure over scored answers stands beside it.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from statistics import fmean, stdev
 from typing import Any, Literal
 
@@ -330,11 +331,10 @@ def read_report(
         status: State of the run on these benchmarks.
         calls_made: Calls that were made for it now, by stage.
     """
-    reader = _Reader(catalog, spec, [SINGLE, *strategies])
     graded = [name for name in benchmarks if spec.benchmark(name).has_rule]
+    reader = _Reader(catalog, spec, graded, [SINGLE, *strategies])
     reports = [reader.benchmark(name) for name in graded]
-    answers = reader.answers(graded)
-    pooled = _pooled(reports, answers, [share for name in graded for share in reader.shares(name)])
+    pooled = _pooled(reports, reader.answers, [share for name in graded for share in reader.shares(name)])
     means = tuple(_mean(name.strategy, reports, reader) for name in pooled.results)
     judged = [result for name in benchmarks if name not in graded for result in reader.judged(name)]
     return QuickReport(spec, tuple(benchmarks), status, tuple(reports), pooled, means, tuple(judged), dict(calls_made))
@@ -361,17 +361,27 @@ def read_stored_report(catalog: duckdb.DuckDBPyConnection, run_id: str) -> Quick
 
 
 class _Reader:
-    """The views, for one run."""
+    """The views, for one run; each is asked once for all benchmarks that rules grade.
 
-    def __init__(self, catalog: duckdb.DuckDBPyConnection, spec: RunSpec, strategies: Sequence[str]) -> None:
-        self._catalog, self._spec, self._strategies = catalog, spec, strategies
+    Args:
+        catalog: The public views.
+        spec: The run.
+        graded: Those benchmarks.
+        strategies: Which of the run's strategies.
+    """
+
+    def __init__(
+        self, catalog: duckdb.DuckDBPyConnection, spec: RunSpec, graded: Sequence[str], strategies: Sequence[str]
+    ) -> None:
+        self._catalog, self._spec, self._graded, self._strategies = catalog, spec, list(graded), list(strategies)
+        self._views: dict[str, list[dict[str, Any]]] = {}
 
     def benchmark(self, name: str) -> BenchmarkReport:
         settings = self._spec.benchmarks[name]
         rows = {row["strategy"]: row for row in self._rows("results", name)}
         shares = self.shares(name)
         oracle = self._rows("oracle", name)
-        answers = self.answers([name])
+        answers = self.answers.filter(benchmark=name)
         members = _members(answers)
         return BenchmarkReport(
             benchmark=name,
@@ -400,18 +410,19 @@ class _Reader:
         shown = [one for one in found if one.strategy in order]
         return sorted(shown, key=lambda one: (one.judge, order.index(one.strategy)))
 
-    def answers(self, names: Sequence[str]) -> pl.DataFrame:
-        """The answers to the questions of some benchmarks: the strategies' and the shared samples.
+    @cached_property
+    def answers(self) -> pl.DataFrame:
+        """The strategies' answers and the shared samples.
 
-        Returns:
-            benchmark, question_id, strategy (null: a sample), model (of a sample), answered (no call failed), correct.
+        Columns: benchmark, question_id, strategy (null: a sample), model (of a sample), answered (no call failed),
+        correct.
         """
         schema = {"benchmark": pl.String, "question_id": pl.String, "strategy": pl.String, "model": pl.String}
         rows = fetch(
             self._catalog,
             "ensemble_answers",
             run_id=self._spec.run_id,
-            benchmarks=list(names),
+            benchmarks=self._graded,
             strategies=self._strategies,
         )
         return pl.DataFrame(rows, schema | {"answered": pl.Boolean, "correct": pl.Boolean})
@@ -424,10 +435,15 @@ class _Reader:
         return row["kind"] == "member" or {row["a"], row["b"]} <= set(self._strategies)
 
     def _rows(self, view: str, benchmark: str) -> list[dict[str, Any]]:
-        sql = f"from ensemble_{view} where run_id = $run_id and benchmark = $benchmark order by all"
-        result = run_query(self._catalog, sql, {"run_id": self._spec.run_id, "benchmark": benchmark})
-        names = [column[0] for column in result.description or []]
-        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+        if view not in self._views:
+            sql = f"""
+                from ensemble_{view} where run_id = $run_id and list_contains($benchmarks, benchmark) order by all
+            """
+            of_run: dict[str, object] = {"run_id": self._spec.run_id, "benchmarks": self._graded}
+            result = run_query(self._catalog, sql, of_run)
+            names = [column[0] for column in result.description or []]
+            self._views[view] = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+        return [row for row in self._views[view] if row["benchmark"] == benchmark]
 
 
 _COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_unreadable", "n_correct")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import duckdb
 
-from shaberi_dagster.lake.catalog import run_query
+from shaberi_dagster.lake.catalog import errors_of_sql
 from shaberi_dagster.lake.statements import statement
 from shaberi_dagster.reports.requests import BASELINE
 
@@ -28,7 +28,7 @@ def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> li
         name: Of the file.
         values: Of the statement's parameters.
     """
-    result = run_query(catalog, statement(name), values)
+    result = _run(catalog, name, values)
     names = [column[0] for column in result.description or []]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
@@ -42,7 +42,7 @@ def fetch_as(kind: type[R], catalog: duckdb.DuckDBPyConnection, name: str, **val
         name: Of the file.
         values: Of the statement's parameters.
     """
-    result = run_query(catalog, statement(name), values)
+    result = _run(catalog, name, values)
     defaults = kind._field_defaults
     given = [column[0] for column in result.description or []]
     places = [*given, *defaults]
@@ -52,7 +52,7 @@ def fetch_as(kind: type[R], catalog: duckdb.DuckDBPyConnection, name: str, **val
 
 def fetch_frame(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> "pl.DataFrame":
     """The same as a frame."""
-    return frame_of(run_query(catalog, statement(name), values))
+    return frame_of(_run(catalog, name, values))
 
 
 def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
@@ -60,6 +60,12 @@ def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
     import polars as pl  # noqa: PLC0415  (only for those who want it)
 
     return pl.DataFrame(arrow_of(result))
+
+
+def _run(catalog: duckdb.DuckDBPyConnection, name: str, values: Mapping[str, object]) -> duckdb.DuckDBPyConnection:
+    # Without `run_query`, which finds out of anybody's statement that it only reads: a quarter of the time of ours.
+    with errors_of_sql():
+        return catalog.execute(statement(name), values)
 
 
 def arrow_of(result: duckdb.DuckDBPyConnection) -> "pa.Table":

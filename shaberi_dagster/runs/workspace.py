@@ -108,6 +108,10 @@ class EngineThread:
         gc.unfreeze()
 
 
+Unpublished = dict[str, dict[str, int]]
+"""Runs, each with versions of tables."""
+
+
 @dataclass
 class Workspace:
     """One installation at work.
@@ -118,7 +122,8 @@ class Workspace:
         default_reporter: Told about progress unless `reporting_to` says otherwise.
         options: How calls are made.
         spender: Workspaces of this process with the same one share a budget; "" has one of its own.
-        unpublished: Runs that changed and whose results are to be written at the end (`publishing`).
+        unpublished: Runs that changed and whose results are to be written at the end (`publishing`); of each the
+            versions of the lake's tables that its manifest tells of.
     """
 
     settings: Settings
@@ -126,7 +131,7 @@ class Workspace:
     default_reporter: Reporter = field(default_factory=lambda: LogReporter(lambda _: None))
     options: CallOptions = field(default_factory=CallOptions)
     spender: str = ""
-    unpublished: set[str] = field(default_factory=set)
+    unpublished: Unpublished = field(default_factory=dict)
 
     @cached_property
     def budget(self) -> Budget:

@@ -497,10 +497,10 @@ def test_the_installed_command_writes_its_document_and_refuses_nonsense_in_one_l
     written = tmp_path / "reports" / "quick.json"
     arguments = options(mock, sums, "--judge-model", "none", "--strategy", "plurality")
 
-    finished = run_anew("quick-eval", *arguments, "--output", written, environment=lake_of(tmp_path)).succeeded()
+    finished = run("quick-eval", *arguments, "--output", written, environment=lake_of(tmp_path)).succeeded()
     document = json.loads(written.read_text(encoding="utf-8"))
     assert document["status"] == "complete"
     assert "answers gsm8k 16/16, 0 failed" in finished.err
     assert "plurality" in finished.out
-    refused = run("quick-eval", *arguments, "--strategy", "guess", environment=lake_of(tmp_path))
+    refused = run_anew("quick-eval", *arguments, "--strategy", "guess", environment=lake_of(tmp_path))
     assert "unknown strategy 'guess'; known: standard" in refused.complaint

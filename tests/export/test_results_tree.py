@@ -30,7 +30,7 @@ from shaberi_dagster.stages.result import STAGES
 from tests.commands import lake_of
 from tests.legacy.caches import baseline, ensemble, failed, response, result, write
 from tests.legacy.trees import LegacyTree, rows_of
-from tests.mock_endpoint import running_mock
+from tests.mock_endpoint import Options, running_mock
 from tests.results_tree import SCHEMAS, assert_valid_tree, documents, problems
 from tests.runs import ask, own_engine, stored_run
 from tests.sizes import size
@@ -61,16 +61,24 @@ def evaluated(workspace, mock, **request):
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """A run that is evaluated, and the lake that has it."""
+    """An endpoint, a run of it that is evaluated, and the lake that has the run."""
     own = Workspace(Settings.from_environment(lake_of(tmp_path_factory.mktemp("kept"))), environment={})
     with own_engine({}), running_mock() as mock:
-        return evaluated(own, mock), own.settings.warehouse
+        yield mock, evaluated(own, mock), own.settings.warehouse
+
+
+@pytest.fixture
+def mock(kept):
+    """The endpoint, which behaves as at first."""
+    endpoint, *_ = kept
+    endpoint.options = Options()
+    return endpoint
 
 
 @pytest.fixture
 def spec(kept, workspace):
-    """A run on tengu with `judge-a` that is evaluated; its endpoint is gone."""
-    run, lake = kept
+    """A run on tengu with `judge-a` that is evaluated."""
+    _, run, lake = kept
     shutil.copytree(lake, workspace.settings.warehouse)
     return run
 
@@ -189,7 +197,7 @@ def test_files_say_what_the_lake_says(workspace, spec, root):
     assert next(row["score"] for row in metrics if row["null_policy"] == "legacy") == pytest.approx(mean)
 
 
-@pytest.mark.usefixtures("passes")
+@pytest.mark.usefixtures("passes", "spec")
 def test_passes_show_each_score_before_and_after_them(workspace, mock, root):
     spec = evaluated(workspace, mock, judge_models=["judge-a", "judge-b"], passes=["first", "second"])
     folder = root / "mock-model" / "default"
@@ -216,7 +224,7 @@ def test_passes_show_each_score_before_and_after_them(workspace, mock, root):
     assert known == [("first", "1", 1), ("second", "7", 2)]
 
 
-@pytest.mark.usefixtures("passes")
+@pytest.mark.usefixtures("passes", "spec")
 def test_two_settings_of_one_pass_keep_their_scores_apart(workspace, mock, root):
     evaluated(workspace, mock, passes=["first"])
     request = {"passes": ["second", "first"], "pass_options": ["first.share=0.3"]}
@@ -244,8 +252,8 @@ def test_what_has_not_changed_is_not_written_again(workspace, spec, root):
     assert {path: path.stat().st_ino for path in root.rglob("*.json*")} == before
 
 
-def test_a_new_judge_writes_only_what_it_changes(workspace, mock, root):
-    exported(workspace, evaluated(workspace, mock), root)
+def test_a_new_judge_writes_only_what_it_changes(workspace, mock, spec, root):
+    exported(workspace, spec, root)
     before = files_in(root)
 
     done = exported(workspace, evaluated(workspace, mock, judge_models=["judge-b"]), root)
@@ -262,6 +270,7 @@ def test_a_new_judge_writes_only_what_it_changes(workspace, mock, root):
     assert done.written == len(changed)
 
 
+@pytest.mark.usefixtures("spec")
 def test_files_of_parts_that_are_gone_go_and_files_of_others_stay(workspace, mock, root):
     spec = evaluated(workspace, mock, judge_models=["judge-a", "judge-b"])
     exported(workspace, spec, root)
@@ -562,7 +571,7 @@ def test_there_is_no_summary_of_runs_that_do_not_exist(workspace, root):
 
 def test_several_runs_are_chosen_by_model_and_tag(workspace, mock, root):
     for tag in ("default", "july-run1", "july-run2"):
-        evaluated(workspace, mock, tag=tag, limit=1)
+        stored_run(workspace, ask(mock, tag=tag, limit=1))
     seen = []
 
     done = export_runs(workspace.lake, root, tags=["july"], environment={}, changed=lambda line: seen.append(line.done))
@@ -576,7 +585,7 @@ def test_several_runs_are_chosen_by_model_and_tag(workspace, mock, root):
 
 def test_a_run_that_cannot_be_exported_does_not_keep_back_the_others(workspace, mock, root):
     for tag in ("one", "two"):
-        evaluated(workspace, mock, tag=tag, limit=1)
+        stored_run(workspace, ask(mock, tag=tag, limit=1))
     (root / "mock-model").mkdir(parents=True)
     (root / "mock-model" / "one").write_text("in the way")
 
@@ -696,22 +705,24 @@ def test_a_manifest_alone_is_valid_and_says_running_until_the_other_files_are_th
     assert is_exported(workspace.lake, spec.run_id, root)
 
 
+@pytest.mark.usefixtures("spec")
 def test_a_manifest_needs_no_text_of_the_run(workspace, mock, tmp_path, monkeypatch):
     evaluated(workspace, mock, passes=["lang_mixing", "repetition"])
     tree = LegacyTree(tmp_path / "tree")
     tree.judgements("elyza", rows_of("elyza", ["一", "", None], [5, {"score": 4}, None], judge_output="FINAL SCORE: 5"))
     import_trees(ImportRequest({"tree": tree.root}), workspace)
-    read, asked = Lake.read, set()
+    scan, asked = Lake.scan, set()
 
     def watched(lake, table, keys=None, columns=None):
         asked.update((table, name) for name in columns or TABLES[table].schema)
-        return read(lake, table, keys, columns)
+        return scan(lake, table, keys, columns)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Lake, "read", watched)
+        patch.setattr(Lake, "scan", watched)
         for run_id in workspace.lake.read("runs", columns=["run_id"])["run_id"]:
             manifest_of(read_records(workspace.lake, run_id), {})
     texts = {"question", "reference", "answer", "thinking", "judge_output", "fallback_output", "content", "messages"}
+    assert {table for table, _ in asked} >= {"answers", "judgements", "pass_outputs", "scores", "questions"}
     assert not {(table, name) for table, name in asked if name in texts}
 
 
@@ -727,8 +738,7 @@ def test_results_that_are_gone_are_not_exported(workspace, mock, root):
         assert not is_exported(workspace.lake, spec.run_id, root), gone
 
 
-def test_results_of_an_earlier_state_are_not_exported(workspace, mock, root):
-    spec = evaluated(workspace, mock)
+def test_results_of_an_earlier_state_are_not_exported(workspace, mock, spec, root):
     exported(workspace, spec, root)
     evaluated(workspace, mock, judge_models=["judge-b"])
 

@@ -1,6 +1,8 @@
 """The pass_outputs stage, and the scores that come of it."""
 
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,7 +17,9 @@ from shaberi_dagster.passes.repetition import Repetition
 from shaberi_dagster.runs.planning import add_pipeline, store_run
 from shaberi_dagster.runs.spec import CallOptions, EndpointSpec, PassSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.result import CHECKS
+from tests.commands import lake_of
 from tests.mock_endpoint import MockEndpoint, Scripted, running_mock, web
 from tests.runs import ask, asked_of, checks, materialized, own_engine, stored_run
 
@@ -47,10 +51,23 @@ def _scripted(
     return script
 
 
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MockEndpoint, Path]]:
+    """An endpoint, and a lake with a run of it that is judged, without passes."""
+    own = Workspace(Settings.from_environment(lake_of(tmp_path_factory.mktemp("judged"))), environment={})
+    with own_engine({}), running_mock(script=_scripted()) as running:
+        _run(own, running)
+        yield running, own.settings.warehouse
+
+
 @pytest.fixture
-def mock() -> Iterator[MockEndpoint]:
-    with running_mock(script=_scripted()) as running:
-        yield running
+def mock(judged: tuple[MockEndpoint, Path], settings: Settings) -> MockEndpoint:
+    """The endpoint of a run that is judged, in this test's lake; it has forgotten what it was asked."""
+    endpoint, warehouse = judged
+    shutil.copytree(warehouse, settings.warehouse)
+    endpoint.bodies.clear()
+    endpoint.options.script = _scripted()
+    return endpoint
 
 
 @pytest.fixture
