@@ -16,6 +16,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -164,7 +165,8 @@ def _become(module: Any, request: dict[str, Any], descriptors: Sequence[int]) ->
     sys.modules["__main__"].__package__ = None  # as in a script; click looks for the program's name there
     code: Any = 1
     try:
-        code = module.main()
+        with _stages_alone() if request.get("without_dagster") else nullcontext():
+            code = module.main()
     except SystemExit as stop:
         code = stop.code
     except BaseException:  # noqa: BLE001  (what the interpreter would show)
@@ -172,6 +174,12 @@ def _become(module: Any, request: dict[str, Any], descriptors: Sequence[int]) ->
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code if isinstance(code, int) else 0)
+
+
+def _stages_alone() -> AbstractContextManager[None]:
+    from tests.stages_alone import stages_alone  # noqa: PLC0415  (after the databases, as all of Dagster)
+
+    return stages_alone()
 
 
 def _become_module(_: str, command: Sequence[str]) -> NoReturn:

@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.baselines import promote
-from shaberi_dagster.definitions import defs, run_job
+from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs.jobs import EVALUATE
 from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.errors import ConfigurationError
