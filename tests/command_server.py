@@ -5,6 +5,7 @@ are lines of JSON on stdin: to start a command, which is answered with its proce
 listen on a socket, by which the programs of `commands.make_programs` start commands with their own outputs.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -70,6 +71,7 @@ def main() -> None:
         importlib.import_module(module)
     _open_an_instance()
     _make_the_blank_catalog()
+    gc.freeze()  # else each command would look through, and so copy, all that was imported here
     listening: list[socket.socket] = []
     while True:
         ready, _, _ = select.select([sys.stdin, *listening], [], [])
