@@ -5,6 +5,7 @@ are lines of JSON on stdin: to start a command, which is answered with its proce
 listen on a socket, by which the programs of `commands.make_programs` start commands with their own outputs.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,6 +32,7 @@ COMMANDS = {
 }
 _HEAVY = [
     "dagster._core.execution.execute_in_process",
+    "dagster._core.execution.plan.active",
     "dagster._core.executor.in_process",
     "dagster._core.instance.factory",
     "dagster._core.instance.runs.run_domain",
@@ -47,13 +50,23 @@ _HEAVY = [
     "rich._emoji_codes",
     "rich._unicode_data.unicode17-0-0",
     "shaberi_dagster.cli.evaluation",
+    "shaberi_dagster.cli.query",
     "shaberi_dagster.definitions",
+    "shaberi_dagster.grading.numeric",
     "shaberi_dagster.jobs",
     "shaberi_dagster.llm.claims",
     "shaberi_dagster.llm.engine",
     "shaberi_dagster.llm.journal_files",
+    "shaberi_dagster.passes.lang_mixing",
+    "shaberi_dagster.rendering.comparison",
+    "shaberi_dagster.rendering.ensemble",
     "shaberi_dagster.rendering.plan",
+    "shaberi_dagster.rendering.rows",
+    "shaberi_dagster.rendering.scores",
+    "shaberi_dagster.reports.comparison",
+    "shaberi_dagster.reports.score_reading",
     "shaberi_dagster.running",
+    "shaberi_dagster.statistics.ties",
     "structlog",
     "upath.implementations.local",
 ]
@@ -69,6 +82,7 @@ def main() -> None:
         importlib.import_module(module)
     _open_an_instance()
     _make_the_blank_catalog()
+    gc.freeze()  # else each command would look through, and so copy, all that was imported here
     listening: list[socket.socket] = []
     while True:
         ready, _, _ = select.select([sys.stdin, *listening], [], [])
@@ -164,7 +178,8 @@ def _become(module: Any, request: dict[str, Any], descriptors: Sequence[int]) ->
     sys.modules["__main__"].__package__ = None  # as in a script; click looks for the program's name there
     code: Any = 1
     try:
-        code = module.main()
+        with _stages_alone() if request.get("without_dagster") else nullcontext():
+            code = module.main()
     except SystemExit as stop:
         code = stop.code
     except BaseException:  # noqa: BLE001  (what the interpreter would show)
@@ -172,6 +187,12 @@ def _become(module: Any, request: dict[str, Any], descriptors: Sequence[int]) ->
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code if isinstance(code, int) else 0)
+
+
+def _stages_alone() -> AbstractContextManager[None]:
+    from tests.stages_alone import stages_alone  # noqa: PLC0415  (after the databases, as all of Dagster)
+
+    return stages_alone()
 
 
 def _become_module(_: str, command: Sequence[str]) -> NoReturn:

@@ -142,10 +142,12 @@ def started(
     environment: Mapping[str, str | Path] | None = None,
     terminal: Terminal | None = None,
     stdout: Terminal | None = None,
+    without_dagster: bool = False,
 ) -> Iterator[Started]:
     """One of the project's commands, in a process that has its imports behind it; with the context it is killed.
 
-    With a terminal, its stdin and stderr are there; its stdout is where that is said.
+    With a terminal, its stdin and stderr are there; its stdout is where that is said. Without Dagster it makes its
+    stages alone, see `stages_alone`.
     """
     with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
         pid = _server().ask(
@@ -156,6 +158,7 @@ def started(
             stdin=terminal.path if terminal else os.devnull,
             out=stdout.path if stdout else out.name,
             err=terminal.path if terminal else err.name,
+            without_dagster=without_dagster,
         )
         process = Started(pid, Path(out.name), lambda: terminal.text if terminal else Path(err.name).read_text("utf-8"))
         try:
@@ -168,6 +171,14 @@ def started(
 def run(command: str, *arguments: str | Path, environment: Mapping[str, str | Path] | None = None) -> Finished:
     """Run one of the project's commands to its end, in a process that has its imports behind it."""
     with started(command, *arguments, environment=environment) as process:
+        return process.finished()
+
+
+def run_without_dagster(
+    command: str, *arguments: str | Path, environment: Mapping[str, str | Path] | None = None
+) -> Finished:
+    """As `run`, where what a command makes and says matters, and not the Dagster run that is half of its time."""
+    with started(command, *arguments, environment=environment, without_dagster=True) as process:
         return process.finished()
 
 

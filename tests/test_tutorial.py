@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import run
+from tests.commands import run_without_dagster
 from tests.mock_endpoint import running_mock
 
 pytestmark = pytest.mark.e2e
@@ -48,7 +48,7 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
             out = ""
             for command in commands.replace("\\\n", "").splitlines():
                 program, *arguments = shlex.split(command.replace(_ADDRESS, mock.base_url), comments=True)
-                out += run(program, *arguments).succeeded().out.replace(mock.base_url, _ADDRESS)
+                out += run_without_dagster(program, *arguments).succeeded().out.replace(mock.base_url, _ADDRESS)
             steps.append((commands, expected, out))
     return steps
 

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from shaberi_dagster.lake.schemas import TABLES
-from tests.commands import SCRIPTS, Finished, run
+from tests.commands import SCRIPTS, Finished, run, run_without_dagster
 from tests.mock_endpoint import running_mock
 
 pytestmark = pytest.mark.e2e
@@ -28,10 +28,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with running_mock() as mock:
         urls = ["--base-url", mock.base_url, "--judge-base-url", mock.base_url]
         options = ["--model", "m", *urls, "--benchmark", "elyza,tengu", "--limit", "1"]
-        run("run-evals", *options, "--judge-model", "a", "--judge-model", "b", environment=places).succeeded()
-        run(
-            "run-evals", *options, "--rejudge", "--judge-model", "a", "--benchmark", "elyza", environment=places
-        ).succeeded()
+        for more in (["--judge-model", "b"], ["--rejudge", "--benchmark", "elyza"]):
+            made = run_without_dagster("run-evals", *options, "--judge-model", "a", *more, environment=places)
+            made.succeeded()
     return folder
 
 

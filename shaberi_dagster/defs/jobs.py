@@ -10,7 +10,7 @@ import dagster as dg
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.assets import ASSETS
-from shaberi_dagster.defs.execution import execute
+from shaberi_dagster.defs.execution import execute_assets
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.options import config_class, given, stage_config
 from shaberi_dagster.defs.partitions import add_partition
@@ -100,13 +100,13 @@ def run_in_process(wanted: Materialization, instance: dg.DagsterInstance) -> Non
     Raises:
         KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
     """
-    execute(
+    execute_assets(
         wanted.job,
         instance,
         ops=wanted.ops,
         tags=wanted.tags,
         partition_key=wanted.run_id,
-        asset_selection=wanted.assets,
+        assets=wanted.assets,
     )
 
 

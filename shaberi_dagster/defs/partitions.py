@@ -7,6 +7,7 @@ import dagster as dg
 import orjson
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.defs.events import report_materializations
 from shaberi_dagster.defs.metadata import question_set_metadata
 from shaberi_dagster.defs.pools import add_pools
 from shaberi_dagster.lake.store import Lake
@@ -56,15 +57,17 @@ def _make_known(sets: Mapping[str, Mapping[str, Any]], instance: dg.DagsterInsta
     known = {
         one.asset_key: one.last_materialization.asset_materialization for one in records if one.last_materialization
     }
+    made = []
     for name, key in sorted(keys.items()):
         own, last = sets.get(name), known.get(key)
         if own and (last is None or "sha256" not in last.metadata):
             facts = question_set_metadata(
                 own["question_set"], own["question_set_sha256"], own["n_questions"], own.get("source", "legacy tree")
             )
-            instance.report_runless_asset_event(dg.AssetMaterialization(key, metadata=facts))
+            made.append(dg.AssetMaterialization(key, metadata=facts))
         elif last is None:
-            instance.report_runless_asset_event(dg.AssetMaterialization(key, description=_NOT_ASKED))
+            made.append(dg.AssetMaterialization(key, description=_NOT_ASKED))
+    report_materializations(instance, made)
 
 
 def add_missing_partitions(lake: Lake, instance: dg.DagsterInstance) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import Finished, lake_of, run
+from tests.commands import Finished, lake_of, run, run_without_dagster
 from tests.mock_endpoint import MockEndpoint, running_mock
 
 MODEL, JUDGES = "org/model", ("judge-a", "judge-b")
@@ -23,10 +23,13 @@ class Evaluated:
     mock: MockEndpoint
     folder: Path
 
-    def run_evals(self, *arguments: str | Path, judges: tuple[str, ...] = ()) -> Finished:
+    def run_evals(
+        self, *arguments: str | Path, judges: tuple[str, ...] = (), without_dagster: bool = False
+    ) -> Finished:
         """The command for this run, at the same endpoint, in this copy of the lake."""
         self.mock.bodies.clear()
-        return run("run-evals", *target(self.mock, judges), *arguments, environment=lake_of(self.folder))
+        command = run_without_dagster if without_dagster else run
+        return command("run-evals", *target(self.mock, judges), *arguments, environment=lake_of(self.folder))
 
     def shaberi(self, *arguments: str | Path) -> Finished:
         """`shaberi` on this copy of the lake."""

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.commands import lake_of, run
+from tests.commands import lake_of, run, run_without_dagster
 from tests.deciding.deciding import judging
 from tests.mock_endpoint import running_mock
 from tests.runs import write_questions
@@ -24,7 +24,7 @@ def test_two_models_are_decided_between_and_the_command_for_the_rest_pays_only_f
         made = mock.stats()["requests"]
         command, *_ = found["full_evaluation"]
         program, *arguments = command.split()
-        run(program, *arguments, environment=lake_of(tmp_path)).succeeded()
+        run_without_dagster(program, *arguments, environment=lake_of(tmp_path)).succeeded()
 
         assert plan["decision_id"] == found["decision_id"]
         assert found["verdict"] == "strong@@default is better"

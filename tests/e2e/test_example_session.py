@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.commands import Finished, lake_of
-from tests.commands import run as run_command
+from tests.commands import Finished, lake_of, run, run_without_dagster
 from tests.e2e.conftest import Evaluated, target
 from tests.mock_endpoint import content_for, running_mock
 
@@ -55,7 +54,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         for name, (judges, options) in commands.items():
             mock.bodies.clear()
             arguments = [*target(mock, judges), *_OPTIONS, *options]
-            ended[name] = run_command("run-evals", *arguments, environment=lake_of(folder)).succeeded()
+            ended[name] = run_without_dagster("run-evals", *arguments, environment=lake_of(folder)).succeeded()
             asked[name] = [body["model"] for body in mock.bodies]
         yield Session(Evaluated(ended["runs"], mock, folder), ended, asked)
 
@@ -185,10 +184,10 @@ def test_a_run_with_other_settings_is_put_into_no_aggregate(tmp_path: Path) -> N
     with running_mock() as mock:
         for number, temperature in ((1, "0.2"), (2, "0.7")):
             options = ("--tag", f"t-run{number}", "--temperature", temperature, "--benchmark", "tengu", "--limit", "2")
-            run_command("run-evals", *target(mock, (_FIRST,)), *options, environment=environment).succeeded()
+            run_without_dagster("run-evals", *target(mock, (_FIRST,)), *options, environment=environment).succeeded()
 
-    refused = run_command("view-scores", "--runs", "2", environment=environment).complaint
-    shown = run_command("view-scores", "--tag", "t", "--notes", environment=environment).succeeded().out
+    refused = run("view-scores", "--runs", "2", environment=environment).complaint
+    shown = run("view-scores", "--tag", "t", "--notes", environment=environment).succeeded().out
 
     difference = "tengu: temperature of answers: 0.2 (t-run1), 0.7 (t-run2)"
     assert refused == f"the runs of org/model t cannot be put into one aggregate: {difference}"

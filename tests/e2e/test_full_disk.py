@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import run
+from tests.commands import run, run_without_dagster
 from tests.disks import mounted_small_disk
 from tests.mock_endpoint import MockEndpoint, Scripted, content_for
 
@@ -38,5 +38,5 @@ def test_a_full_disk_is_one_line_and_no_reply_is_lost(calls: int, mock: MockEndp
 
         disk.free()
         mock.options.script = None
-        run("run-evals", *arguments, environment=place).succeeded()
+        run_without_dagster("run-evals", *arguments, environment=place).succeeded()
         assert mock.stats()["requests"] == 20, f"{asked} were made when the disk was full"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import lake_of, run
+from tests.commands import lake_of, run, run_without_dagster
 from tests.e2e.conftest import MODEL, Evaluated, target
 from tests.legacy.trees import LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, running_mock
@@ -52,7 +52,7 @@ def test_stored_outputs_are_read_again_without_asking_anybody(evaluated: Evaluat
 def test_reprocessing_needs_no_server(tmp_path: Path) -> None:
     with running_mock() as mock:
         first = (*target(mock, ("judge-a",)), "--benchmark", "rakuda", "--limit", "2")
-        run("run-evals", *first, environment=lake_of(tmp_path)).succeeded()
+        run_without_dagster("run-evals", *first, environment=lake_of(tmp_path)).succeeded()
     run("run-evals", *first, "--reprocess", *_LOWER, environment=lake_of(tmp_path)).succeeded()
     run("shaberi", "reprocess", environment=lake_of(tmp_path)).succeeded()
 
@@ -63,7 +63,7 @@ def test_an_imported_history_takes_passes(tmp_path: Path) -> None:
     tree.answers("rakuda", rows_of("rakuda", [leak]))
     tree.judgements("rakuda", rows_of("rakuda", [leak], [8]), "a")
     place = lake_of(tmp_path)
-    run("shaberi", "import-legacy", f"tree={tree.root}", environment=place).succeeded()
+    run_without_dagster("shaberi", "import-legacy", f"tree={tree.root}", environment=place).succeeded()
     finished = run("shaberi", "reprocess", "--tag", "legacy", *_LOWER, environment=place).succeeded()
     assert "1 runs made anew, 1 of them imported; no call was made" in finished.err
     sql = "select pipeline, score from lake.metrics where null_policy = 'strict' order by 1"

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
-from tests.commands import Finished, Terminal, lake_of, run, run_anew, started
+from tests.commands import Finished, Terminal, lake_of, run, started
 from tests.e2e.conftest import JUDGES, MODEL, Evaluated, target
 from tests.mock_endpoint import MockEndpoint, Scripted, content_for
 from tests.runs import write_questions
@@ -425,7 +425,7 @@ def test_the_command_that_an_interrupted_one_prints_goes_on_where_it_stopped(
     command, *rest = shlex.split(again)
     assert rest == arguments
     mock.options.p_hang, mock.options.script = 0.0, None
-    run_anew(command, *rest).succeeded()
+    run(command, *rest).succeeded()
     assert mock.stats()["answered"] == 6 + 6
     assert mock.stats()["repeated"] == 0
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.commands import lake_of, run, run_anew
+from tests.commands import lake_of, run_anew, run_without_dagster
 from tests.e2e.conftest import Evaluated, target
 from tests.mock_endpoint import content_for, running_mock
 
@@ -30,7 +30,7 @@ def multi_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluated]:
 
     with running_mock(script=script) as mock:
         options = ["--runs", str(_RUNS), "--tag", "july", "--benchmark", ",".join(_BENCHMARKS), "--limit", "3"]
-        finished = run("run-evals", *target(mock, (_JUDGE,)), *options, environment=lake_of(folder))
+        finished = run_without_dagster("run-evals", *target(mock, (_JUDGE,)), *options, environment=lake_of(folder))
         yield Evaluated(finished, mock, folder)
 
 

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
-from tests.commands import Terminal, lake_of, run, started
+from tests.commands import Terminal, lake_of, run, run_without_dagster, started
 from tests.mock_endpoint import running_mock
 
 pytestmark = pytest.mark.e2e
@@ -15,19 +16,47 @@ pytestmark = pytest.mark.e2e
 _WIDTH = 80
 _MODELS = ("瑞穂研/大規模言語モデル-13B-chat", "瑞穂-7B-指示学習済み")
 _JUDGES = ("審判-大規模評価モデル-2026", "judge-b")
+_TAG = "july-2026"
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _TO_COPY = "In a browser: "
 """Begins the line with a command to copy, which is not broken."""
 
 
+@dataclass(frozen=True)
+class Wide:
+    """A lake with two models, two judges and passes, which have moved scores.
+
+    Attributes:
+        environment: Of commands on it.
+        evaluated: What the first model's evaluation showed on a terminal.
+        url: An endpoint.
+    """
+
+    environment: dict[str, str]
+    evaluated: list[str]
+    url: str
+
+
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Of a lake with two models, two judges and passes, which have moved scores."""
-    environment = lake_of(tmp_path_factory.mktemp("wide"))
-    with running_mock() as mock:
-        for model in _MODELS:
-            run("run-evals", *_evaluation(model, mock.base_url), environment=environment).succeeded()
-    return environment
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wide]:
+    """The lake, at whose endpoint one may ask on."""
+    environment = lake_of(tmp_path_factory.mktemp("wide")) | {"TERM": "xterm"}
+    with running_mock() as mock, pytest.MonkeyPatch.context() as patch:
+        _forget_the_size(patch)
+        evaluated = _shown(["run-evals", *_evaluation(_MODELS[0], mock.base_url)], environment)
+        run_without_dagster("run-evals", *_evaluation(_MODELS[1], mock.base_url), environment=environment).succeeded()
+        yield Wide(environment, evaluated, mock.base_url)
+
+
+@pytest.fixture(autouse=True)
+def size_of_the_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other size than that of the terminal is known."""
+    _forget_the_size(monkeypatch)
+
+
+def _forget_the_size(patch: pytest.MonkeyPatch) -> None:
+    for name in ("COLUMNS", "LINES"):
+        patch.delenv(name, raising=False)
 
 
 def _evaluation(model: str, url: str) -> list[str]:
@@ -39,7 +68,7 @@ def _evaluation(model: str, url: str) -> list[str]:
         "--benchmark",
         "elyza,tengu",
         "--tag",
-        "july-2026",
+        _TAG,
         "--passes",
         "repetition",
         *judges,
@@ -53,7 +82,7 @@ def _evaluation(model: str, url: str) -> list[str]:
         "view-scores --passes repetition",
         "view-scores --passes repetition --by judge --notes --cost",
         "view-scores --passes repetition --by run --notes --cost",
-        f"shaberi compare {_MODELS[0]}@@july-2026 {_MODELS[1]}@@july-2026",
+        f"shaberi compare {_MODELS[0]}@@{_TAG} {_MODELS[1]}@@{_TAG}",
         "shaberi cost",
         "shaberi question elyza 1",
         "shaberi prices",
@@ -66,12 +95,8 @@ def _evaluation(model: str, url: str) -> list[str]:
         "shaberi reprocess --passes lang_mixing",
     ],
 )
-def test_what_a_command_prints_fits_a_terminal_and_a_log(
-    command: str, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("COLUMNS", "LINES"):
-        monkeypatch.delenv(name, raising=False)
-    own = environment | {"SHABERI_RESULTS": str(tmp_path), "TERM": "xterm"}
+def test_what_a_command_prints_fits_a_terminal_and_a_log(command: str, wide: Wide, tmp_path: Path) -> None:
+    own = wide.environment | {"SHABERI_RESULTS": str(tmp_path)}
 
     on_terminal = _shown(command.split(), own)
     assert [line for line in on_terminal if cell_len(line) > _WIDTH] == []
@@ -84,26 +109,14 @@ def test_what_a_command_prints_fits_a_terminal_and_a_log(
         assert [line for line in logged if cell_len(line) > _WIDTH] == []
 
 
-def test_an_evaluation_and_its_plan_fit_a_terminal(
-    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("COLUMNS", "LINES"):
-        monkeypatch.delenv(name, raising=False)
-    own = environment | {"TERM": "xterm"}
-    with running_mock() as mock:
-        asked = [
-            *_evaluation(_MODELS[0], mock.base_url)[:-4],
-            "--base-url",
-            mock.base_url,
-            "--judge-base-url",
-            mock.base_url,
-        ]
-        asked[asked.index("july-2026")] = "august-2026"
-        for more in (["--dry-run"], []):
-            lines = _shown(["run-evals", *asked, *more], own)
-            assert [line for line in lines if cell_len(line) > _WIDTH and not line.startswith(_TO_COPY)] == []
-        sampled = ["--model", _MODELS[0], "--datasets", "gsm8k", "--sample", "2", "--judge-model", "none"]
-        lines = _shown(["quick-eval", *sampled, "--strategy", "majority,plurality", "--base-url", mock.base_url], own)
+def test_an_evaluation_and_its_plan_fit_a_terminal(wide: Wide) -> None:
+    asked = _evaluation(_MODELS[0], wide.url)
+    asked[asked.index(_TAG)] = "august-2026"
+    planned = _shown(["run-evals", *asked, "--dry-run"], wide.environment)
+    sampled = ["--model", _MODELS[0], "--datasets", "gsm8k", "--sample", "2", "--judge-model", "none"]
+    quick = ["quick-eval", *sampled, "--strategy", "majority,plurality", "--base-url", wide.url]
+    for lines in (wide.evaluated, planned, _shown(quick, wide.environment)):
+        assert len(lines) > 1
         assert [line for line in lines if cell_len(line) > _WIDTH and not line.startswith(_TO_COPY)] == []
 
 

@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.baselines import promote
-from shaberi_dagster.definitions import defs, run_job
+from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs.jobs import EVALUATE
 from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.errors import ConfigurationError
@@ -373,10 +373,9 @@ def test_metrics_carry_the_check_if_a_baseline_is_named_and_a_regression_does_no
         add_partition(now, instance)
         found = {}
         for baseline in (None, "base"):
-            result = run_job(
-                EVALUATE,
-                instance,
-                ops={"metrics": {"config": {"baseline": baseline}}} if baseline else {},
+            result = defs.resolve_job_def(EVALUATE).execute_in_process(
+                instance=instance,
+                run_config={"ops": {"metrics": {"config": {"baseline": baseline}}} if baseline else {}},
                 partition_key=now.run_id,
                 asset_selection=[dg.AssetKey(["metrics", "gsm8k"])],
             )
