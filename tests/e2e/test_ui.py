@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 
 import pytest
 import yaml
-from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Locator, Page, ViewportSize, expect, sync_playwright
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS
 from shaberi_dagster.defs.execution import open_instance
@@ -51,12 +51,20 @@ _FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-# A page knows nothing of the ones before; what spins and glides while something is awaited takes a core.
-_FORGET_AND_STAND_STILL = """
-    localStorage.clear();
+# What spins and glides while something is awaited takes a core.
+_STAND_STILL = """
     addEventListener("DOMContentLoaded", () => document.head.append(Object.assign(document.createElement("style"),
         {textContent: "* {animation: none !important; transition: none !important}"})))
 """
+# As the browser's back and forward do. To load the application anew takes as much as four other pages.
+_GO = """
+    path => {
+        localStorage.clear();
+        history.pushState(null, "", path);
+        dispatchEvent(new PopStateEvent("popstate"));
+    }
+"""
+_VIEWPORT: ViewportSize = {"width": 1500, "height": 950}
 _PATIENCE = 300.0
 _CLICK_MILLISECONDS = 120_000
 _RUNS = """query { runsOrError { ... on Runs { results {
@@ -77,20 +85,26 @@ class Ui:
     context: BrowserContext
 
     @contextmanager
-    def page(self, path: str) -> Iterator[Page]:
-        """A page that remembers nothing of others; what goes wrong on it is shown with a screenshot and the server's
-        log. All are of one profile, which keeps the scripts that they load."""
-        page = self.context.new_page()
+    def page(self, path: str, *, reloaded: bool = False) -> Iterator[Page]:
+        """The application at a path, in one window for all tests; what goes wrong is shown with a screenshot and the
+        server's log, and the next test has another window.
+
+        A run's page is to be reloaded: after a launch it is there already, and may miss what is told of the run.
+        """
+        window = next(iter(self.context.pages), None)
+        page = window or self.context.new_page()
         try:
-            page.goto(self.url + path)
+            page.set_viewport_size(_VIEWPORT)
+            if window and not reloaded:
+                page.evaluate(_GO, path)
+            else:
+                page.goto(self.url + path)
             yield page
         except Exception as error:
             picture = self.log.with_name(f"failure-{time.time():.0f}.png")
             page.screenshot(path=picture)
+            page.close()
             raise AssertionError(f"{error}\nscreenshot: {picture}\n{self.log_tail()}") from error
-        finally:
-            for opened in self.context.pages:
-                opened.close()
 
     def log_tail(self) -> str:
         return "server log:\n" + self.log.read_text(errors="replace")[-3000:]
@@ -168,9 +182,9 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
         server = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
         try:
             browser = playwright.chromium.launch(executable_path=BROWSER, args=_FLAGS)
-            context = browser.new_context(viewport={"width": 1500, "height": 950}, reduced_motion="reduce")
+            context = browser.new_context(reduced_motion="reduce")
             context.set_default_timeout(_CLICK_MILLISECONDS)
-            context.add_init_script(_FORGET_AND_STAND_STILL)
+            context.add_init_script(_STAND_STILL)
             settings = Settings.from_environment(environment)
             running = Ui(settings, environment, f"http://127.0.0.1:{port}", server, log, mock, context)
             running.wait_for(lambda: _is_loaded(running))
@@ -189,10 +203,7 @@ def _is_loaded(ui: Ui) -> bool:
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
-    """The server and all its children: they are one process group."""
-    with suppress(ProcessLookupError, subprocess.TimeoutExpired):
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(20)
+    """Kill the server and all its children: they are one process group."""
     with suppress(ProcessLookupError):
         os.killpg(server.pid, signal.SIGKILL)
     server.wait()
@@ -285,11 +296,12 @@ def test_a_new_run_is_started_from_the_launchpad_alone(ui: Ui) -> None:
         page.get_by_role("button", name="Launch Run").click()
         (launched,) = ui.wait_for(lambda: ui.runs(job="new_run"))
     ui.wait_for_status("SUCCESS", dagster__partition="launched@@july")
-    with ui.page(f"/runs/{launched['runId']}") as page:
+    with ui.page(f"/runs/{launched['runId']}", reloaded=True) as page:
         page.locator("a").filter(has_text="/assets/metrics/rakuda").first.wait_for()
         with page.context.expect_page() as opened:
             page.locator("a").filter(has_text="started_by").first.click()
         expect(opened.value.get_by_text("shaberi/model: launched")).to_be_visible()
+        opened.value.close()
 
     judged = {(row["benchmark"], row["judge"]) for row in ui.rows("judgements", "launched@@july")}
     assert judged == {(name, judge) for name in ("elyza", "rakuda") for judge in ("judge", "second")}
@@ -345,7 +357,7 @@ def test_a_terminated_run_is_canceled_and_its_finished_calls_are_kept(ui: Ui) ->
         page.get_by_role("button", name="Launch 1 run").click()
         stopped = ui.wait_for_status("STARTED", dagster__partition=run_id)
         ui.wait_for(lambda: ui.mock.stats()["answered"] == already + 1 and ui.mock.stats()["in_flight"] == 2)
-    with ui.page(f"/runs/{stopped['runId']}") as page:
+    with ui.page(f"/runs/{stopped['runId']}", reloaded=True) as page:
         page.get_by_role("button", name="Terminate").click()
         page.get_by_role("dialog").or_(page.locator(".bp5-dialog, .bp4-dialog")).first.get_by_role(
             "button", name="Terminate"
