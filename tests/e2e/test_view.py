@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
@@ -20,14 +20,13 @@ from shaberi_dagster.settings import Settings
 from shaberi_dagster.viewer.html import about_lake, write_html
 from shaberi_dagster.viewer.requests import FileRequest
 from shaberi_dagster.viewer.web.pages import Source
-from tests.conftest import BROWSER
+from tests.browser import running_browser
 from tests.kept_lake.contents import ARCHIVE, workspace_of
 from tests.viewer.site import make_lake, served
 from tests.viewer.test_pages_of_decisions import OWN, look, write
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser]
 
-_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 _PAGES = (
     "/",
     "/questions?m=best&m=hostile",
@@ -65,10 +64,8 @@ def kept(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=BROWSER, args=_FLAGS)
+    with running_browser() as running:
         yield running
-        running.close()
 
 
 @pytest.fixture(autouse=True)
