@@ -42,15 +42,15 @@ pytestmark = [pytest.mark.e2e, pytest.mark.browser]
 
 _TESTS = Path(__file__).resolve().parents[1]
 _LOCATION = "shaberi_dagster.definitions"
-# What spins and glides while something is awaited takes a core.
-_STAND_STILL = """
+# A window knows nothing of the ones before; what spins and glides while something is awaited takes a core.
+_FORGET_AND_STAND_STILL = """
+    localStorage.clear();
     addEventListener("DOMContentLoaded", () => document.head.append(Object.assign(document.createElement("style"),
         {textContent: "* {animation: none !important; transition: none !important}"})))
 """
 # As the browser's back and forward do. To load the application anew takes as much as four other pages.
 _GO = """
     path => {
-        localStorage.clear();
         history.pushState(null, "", path);
         dispatchEvent(new PopStateEvent("popstate"));
     }
@@ -174,7 +174,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
         try:
             context = browser.new_context(reduced_motion="reduce")
             context.set_default_timeout(_CLICK_MILLISECONDS)
-            context.add_init_script(_STAND_STILL)
+            context.add_init_script(_FORGET_AND_STAND_STILL)
             settings = Settings.from_environment(environment)
             running = Ui(settings, environment, f"http://127.0.0.1:{port}", server, log, mock, context)
             running.wait_for(lambda: _is_loaded(running))
@@ -429,3 +429,4 @@ def _take_picture(page: Page, path: Path) -> None:
     expect(page.get_by_text("Loading…").or_(page.get_by_text("Loading..."))).to_have_count(0)
     path.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=path)
+    page.close()  # the next one has its navigation

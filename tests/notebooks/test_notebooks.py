@@ -113,7 +113,7 @@ def _wait_for(port: int) -> None:
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
     with running_browser() as browser:
-        yield browser.new_page(viewport={"width": 1300, "height": 600}, reduced_motion="reduce")
+        yield browser.new_page(viewport={"width": 1300, "height": 2400})
 
 
 @pytest.mark.browser
@@ -125,6 +125,5 @@ def test_it_is_an_app_in_a_browser(name: str, apps: str, page: Page) -> None:
     expect(page.get_by_text(words).first).to_be_visible(timeout=_LOADED_MILLISECONDS)
     expect(page.locator("marimo-vega, .vega-embed").first).to_be_visible(timeout=_LOADED_MILLISECONDS)
     if folder := os.environ.get("SHABERI_SCREENSHOTS"):
-        page.set_viewport_size({"width": 1300, "height": 2400})
         page.wait_for_timeout(2000)
         page.screenshot(path=Path(folder) / f"notebook-{name}.png", full_page=True)
