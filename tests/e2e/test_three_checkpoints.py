@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.workspace import Workspace
+from tests.browser import running_browser
 from tests.commands import started
-from tests.conftest import BROWSER
 from tests.deciding.deciding import judging
 from tests.mock_endpoint import MockEndpoint
 from tests.runs import ask, own_engine, stored_run, write_questions
@@ -26,10 +26,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.browser]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+    with running_browser() as running:
         yield running
-        running.close()
 
 
 @contextmanager

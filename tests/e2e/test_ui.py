@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 
 import pytest
 import yaml
-from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Locator, Page, ViewportSize, expect
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS
 from shaberi_dagster.defs.execution import open_instance
@@ -33,8 +33,8 @@ from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.result import STAGES
+from tests.browser import running_browser
 from tests.commands import run
-from tests.conftest import BROWSER
 from tests.legacy.trees import FOLDERS, LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 
@@ -42,21 +42,20 @@ pytestmark = [pytest.mark.e2e, pytest.mark.browser]
 
 _TESTS = Path(__file__).resolve().parents[1]
 _LOCATION = "shaberi_dagster.definitions"
-_FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-# A page knows nothing of the ones before; what spins and glides while something is awaited takes a core.
+# A window knows nothing of the ones before; what spins and glides while something is awaited takes a core.
 _FORGET_AND_STAND_STILL = """
     localStorage.clear();
     addEventListener("DOMContentLoaded", () => document.head.append(Object.assign(document.createElement("style"),
         {textContent: "* {animation: none !important; transition: none !important}"})))
 """
+# As the browser's back and forward do. To load the application anew takes as much as four other pages.
+_GO = """
+    path => {
+        history.pushState(null, "", path);
+        dispatchEvent(new PopStateEvent("popstate"));
+    }
+"""
+_VIEWPORT: ViewportSize = {"width": 1500, "height": 950}
 _PATIENCE = 300.0
 _CLICK_MILLISECONDS = 120_000
 _RUNS = """query { runsOrError { ... on Runs { results {
@@ -77,20 +76,26 @@ class Ui:
     context: BrowserContext
 
     @contextmanager
-    def page(self, path: str) -> Iterator[Page]:
-        """A page that remembers nothing of others; what goes wrong on it is shown with a screenshot and the server's
-        log. All are of one profile, which keeps the scripts that they load."""
-        page = self.context.new_page()
+    def page(self, path: str, *, anew: bool = False) -> Iterator[Page]:
+        """The application at a path, in one window for all tests; what goes wrong is shown with a screenshot and the
+        server's log, and the next test has another window.
+
+        A page of what was made since the window was loaded, a partition or a run, is to be loaded anew.
+        """
+        window = next(iter(self.context.pages), None)
+        page = window or self.context.new_page()
         try:
-            page.goto(self.url + path)
+            page.set_viewport_size(_VIEWPORT)
+            if window and not anew:
+                page.evaluate(_GO, path)
+            else:
+                page.goto(self.url + path)
             yield page
         except Exception as error:
             picture = self.log.with_name(f"failure-{time.time():.0f}.png")
             page.screenshot(path=picture)
+            page.close()
             raise AssertionError(f"{error}\nscreenshot: {picture}\n{self.log_tail()}") from error
-        finally:
-            for opened in self.context.pages:
-                opened.close()
 
     def log_tail(self) -> str:
         return "server log:\n" + self.log.read_text(errors="replace")[-3000:]
@@ -164,18 +169,16 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
     command = [Path(sys.executable).with_name("shaberi"), "ui", "--port", port]
     log = place / "server.log"
     expect.set_options(timeout=_CLICK_MILLISECONDS)
-    with running_mock() as mock, sync_playwright() as playwright, log.open("wb") as output:
+    with running_mock() as mock, running_browser() as browser, log.open("wb") as output:
         server = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
         try:
-            browser = playwright.chromium.launch(executable_path=BROWSER, args=_FLAGS)
-            context = browser.new_context(viewport={"width": 1500, "height": 950}, reduced_motion="reduce")
+            context = browser.new_context(reduced_motion="reduce")
             context.set_default_timeout(_CLICK_MILLISECONDS)
             context.add_init_script(_FORGET_AND_STAND_STILL)
             settings = Settings.from_environment(environment)
             running = Ui(settings, environment, f"http://127.0.0.1:{port}", server, log, mock, context)
             running.wait_for(lambda: _is_loaded(running))
             yield running
-            browser.close()
         finally:
             _stop(server)
 
@@ -189,10 +192,7 @@ def _is_loaded(ui: Ui) -> bool:
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
-    """The server and all its children: they are one process group."""
-    with suppress(ProcessLookupError, subprocess.TimeoutExpired):
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(20)
+    """Kill the server and all its children: they are one process group."""
     with suppress(ProcessLookupError):
         os.killpg(server.pid, signal.SIGKILL)
     server.wait()
@@ -232,7 +232,7 @@ def test_the_graph_shows_every_stage_and_benchmark(ui: Ui, command_line_run: str
 def test_a_registered_run_is_materialized_by_clicking_and_shows_its_metadata(ui: Ui) -> None:
     run_id = ui.register(model="org/model", tag="clicked", benchmarks=["elyza"])
 
-    with ui.page(f"/locations/{_LOCATION}/jobs/evaluate") as page:
+    with ui.page(f"/locations/{_LOCATION}/jobs/evaluate", anew=True) as page:
         page.get_by_role("button", name="Materialize all").click()
         page.get_by_text("Select a partition or create one").click()
         page.keyboard.type(run_id)
@@ -243,7 +243,8 @@ def test_a_registered_run_is_materialized_by_clicking_and_shows_its_metadata(ui:
     ui.wait_for_status("SUCCESS", dagster__partition=run_id)
 
     assert [row["status"] for row in ui.rows("runs", run_id)] == ["complete"]
-    with ui.page(f"/assets/judgements/elyza?{urlencode({'view': 'partitions', 'partition': run_id})}") as page:
+    at_the_run = urlencode({"view": "partitions", "partition": run_id})
+    with ui.page(f"/assets/judgements/elyza?{at_the_run}", anew=True) as page:
         metadata = page.locator("table").filter(has_text="prompt_tokens")
         for name in ("dagster/row_count", "planned", "failures_by_class", "completion_tokens", "score_sources"):
             expect(metadata.get_by_text(name, exact=True)).to_be_visible()
@@ -257,7 +258,7 @@ def test_a_registered_run_is_materialized_by_clicking_and_shows_its_metadata(ui:
         picture = page.get_by_role("img", name="score distribution")
         expect(picture).to_be_visible()
         assert picture.evaluate("image => image.naturalWidth") > 300
-    with ui.page(f"/assets/metrics/elyza?{urlencode({'view': 'partitions', 'partition': run_id})}") as page:
+    with ui.page(f"/assets/metrics/elyza?{at_the_run}") as page:
         command = "inspect-output --model org/model --tag clicked --benchmark elyza"
         expect(page.get_by_text(command)).to_be_visible()
     with ui.page("/assets/judgements/elyza") as page:
@@ -285,11 +286,12 @@ def test_a_new_run_is_started_from_the_launchpad_alone(ui: Ui) -> None:
         page.get_by_role("button", name="Launch Run").click()
         (launched,) = ui.wait_for(lambda: ui.runs(job="new_run"))
     ui.wait_for_status("SUCCESS", dagster__partition="launched@@july")
-    with ui.page(f"/runs/{launched['runId']}") as page:
+    with ui.page(f"/runs/{launched['runId']}", anew=True) as page:
         page.locator("a").filter(has_text="/assets/metrics/rakuda").first.wait_for()
         with page.context.expect_page() as opened:
             page.locator("a").filter(has_text="started_by").first.click()
         expect(opened.value.get_by_text("shaberi/model: launched")).to_be_visible()
+        opened.value.close()
 
     judged = {(row["benchmark"], row["judge"]) for row in ui.rows("judgements", "launched@@july")}
     assert judged == {(name, judge) for name in ("elyza", "rakuda") for judge in ("judge", "second")}
@@ -339,13 +341,14 @@ def test_a_terminated_run_is_canceled_and_its_finished_calls_are_kept(ui: Ui) ->
         return content_for(body)
 
     ui.mock.options.script = answer_one
-    with ui.page(f"/assets/answers/mt_bench?{urlencode({'view': 'partitions', 'partition': run_id})}") as page:
+    at_the_run = urlencode({"view": "partitions", "partition": run_id})
+    with ui.page(f"/assets/answers/mt_bench?{at_the_run}", anew=True) as page:
         page.get_by_role("button", name="Materialize").first.click()
         page.get_by_text("Launch runs to materialize").or_(page.get_by_text("Launch 1 run")).first.wait_for()
         page.get_by_role("button", name="Launch 1 run").click()
         stopped = ui.wait_for_status("STARTED", dagster__partition=run_id)
         ui.wait_for(lambda: ui.mock.stats()["answered"] == already + 1 and ui.mock.stats()["in_flight"] == 2)
-    with ui.page(f"/runs/{stopped['runId']}") as page:
+    with ui.page(f"/runs/{stopped['runId']}", anew=True) as page:
         page.get_by_role("button", name="Terminate").click()
         page.get_by_role("dialog").or_(page.locator(".bp5-dialog, .bp4-dialog")).first.get_by_role(
             "button", name="Terminate"
@@ -376,7 +379,7 @@ def test_a_legacy_tree_is_a_partition_that_is_added_and_imported_by_clicking(ui:
         ui.wait_for(lambda: ui.runs(dagster__partition="attic"))
     ui.wait_for_status("SUCCESS", dagster__partition="attic")
 
-    with ui.page(f"/assets/{IMPORT}?{urlencode({'view': 'partitions', 'partition': 'attic'})}") as page:
+    with ui.page(f"/assets/{IMPORT}?{urlencode({'view': 'partitions', 'partition': 'attic'})}", anew=True) as page:
         for name, value in (("files", "3"), ("lines", "5"), ("quarantined lines", "1")):
             named = page.get_by_role("cell", name=name, exact=True)
             expect(named.locator("xpath=following-sibling::td[1]")).to_have_text(value)
@@ -426,3 +429,4 @@ def _take_picture(page: Page, path: Path) -> None:
     expect(page.get_by_text("Loading…").or_(page.get_by_text("Loading..."))).to_have_count(0)
     path.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=path)
+    page.close()  # the next one has its navigation

@@ -7,10 +7,11 @@ import os
 import re
 import tarfile
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
@@ -19,14 +20,13 @@ from shaberi_dagster.settings import Settings
 from shaberi_dagster.viewer.html import about_lake, write_html
 from shaberi_dagster.viewer.requests import FileRequest
 from shaberi_dagster.viewer.web.pages import Source
-from tests.conftest import BROWSER
+from tests.browser import running_browser
 from tests.kept_lake.contents import ARCHIVE, workspace_of
 from tests.viewer.site import make_lake, served
 from tests.viewer.test_pages_of_decisions import OWN, look, write
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser]
 
-_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 _PAGES = (
     "/",
     "/questions?m=best&m=hostile",
@@ -64,10 +64,8 @@ def kept(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=BROWSER, args=_FLAGS)
+    with running_browser() as running:
         yield running
-        running.close()
 
 
 @pytest.fixture(autouse=True)
@@ -155,19 +153,20 @@ def test_keys_walk_through_rows_questions_and_ways_to_look(browser, site):
     assert page.wrongs == []
 
 
-@pytest.mark.parametrize("width", [390, 1600])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_are_readable_narrow_and_wide_light_and_dark(browser, site, width, scheme):
-    page = opened(browser, "about:blank", width, color_scheme=scheme)
+def test_pages_are_readable_narrow_and_wide_light_and_dark(browser, site):
+    page = opened(browser, "about:blank")
     for path in ("/", "/questions?m=best&m=hostile", "/judges"):
         page.goto(site.url + path)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        paper, ink = page.evaluate(
-            "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
-        )
-        brightness = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (paper, ink)]
-        assert (brightness[0] > brightness[1]) == (scheme == "light")
-        assert abs(brightness[0] - brightness[1]) > 400
+        for width, scheme in product((390, 1600), ("light", "dark")):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            paper, ink = page.evaluate(
+                "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+            )
+            brightness = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (paper, ink)]
+            assert (brightness[0] > brightness[1]) == (scheme == "light")
+            assert abs(brightness[0] - brightness[1]) > 400
 
 
 def test_hostile_texts_execute_nothing_and_request_nothing(browser, site):

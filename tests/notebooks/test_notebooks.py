@@ -11,12 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from tests.conftest import BROWSER
+from tests.browser import running_browser
 from tests.inspected import made
 
 pytestmark = pytest.mark.e2e
@@ -112,10 +112,8 @@ def _wait_for(port: int) -> None:
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+    with running_browser() as browser:
         yield browser.new_page(viewport={"width": 1300, "height": 2400})
-        browser.close()
 
 
 @pytest.mark.browser
