@@ -52,11 +52,11 @@ def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str
         from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
         from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB  # noqa: PLC0415
 
-        instance = ready_instance(settings.dagster_home)
         # The UI shows folders; a relative one would mean another folder there.
         asked = [f"{name}={folder}" for name, folder in named.items()]
         config = {"trees": asked, "tag": tag, "models": models, "log_runs": log_runs}
-        run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, tags={"shaberi/command": "import-legacy"})
+        with ready_instance(settings.dagster_home) as instance:
+            run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, tags={"shaberi/command": "import-legacy"})
         if (surplus := surplus_files(Lake(settings.warehouse))) >= _MANY_FILES:
             reporter.note(f"the lake has {surplus:,} files more than it needs: `shaberi compact` puts them together")
 
@@ -81,12 +81,9 @@ def import_caches(settings: Settings, paths: Sequence[Path]) -> Mapping[str, Any
 
         # The UI shows the paths; a relative one would mean another place there.
         config = {"paths": [str(path.absolute()) for path in paths]}
-        done = run_job(
-            ENSEMBLE_IMPORT_JOB,
-            ready_instance(settings.dagster_home),
-            ops={ENSEMBLE_IMPORT: {"config": config}},
-            tags={"shaberi/command": "import-ensemble"},
-        )
+        ops = {ENSEMBLE_IMPORT: {"config": config}}
+        with ready_instance(settings.dagster_home) as instance:
+            done = run_job(ENSEMBLE_IMPORT_JOB, instance, ops=ops, tags={"shaberi/command": "import-ensemble"})
         (event,) = done.get_asset_materialization_events()
         report: Any = event.materialization.metadata[ENSEMBLE_REPORT].value
     return dict(report)
@@ -133,12 +130,9 @@ def reprocess_runs(
         from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB  # noqa: PLC0415
 
         config = {"passes": list(passes), "pass_options": list(options), "models": list(models), "tags": list(tags)}
-        done = run_job(
-            REPROCESS_JOB,
-            ready_instance(settings.dagster_home),
-            ops={REPROCESS: {"config": config}},
-            tags={"shaberi/command": "reprocess"},
-        )
+        ops = {REPROCESS: {"config": config}}
+        with ready_instance(settings.dagster_home) as instance:
+            done = run_job(REPROCESS_JOB, instance, ops=ops, tags={"shaberi/command": "reprocess"})
         counts = done.output_for_node(REPROCESS)
         reporter.note(f"{counts['runs']} runs made anew, {counts['imported']} of them imported; no call was made")
 
@@ -169,12 +163,9 @@ def decide(request: DecisionRequest, options: CallOptions) -> tuple[DecisionRepo
                 options.model_dump(exclude_none=True, exclude_defaults=True),
             )
             config = {name: value for part in asked for name, value in part.items()}
-            run_job(
-                DECISION_JOB,
-                ready_instance(workspace.settings.dagster_home),
-                ops={DECISION: {"config": config}},
-                tags={"shaberi/command": "decide"},
-            )
+            ops = {DECISION: {"config": config}}
+            with ready_instance(workspace.settings.dagster_home) as instance:
+                run_job(DECISION_JOB, instance, ops=ops, tags={"shaberi/command": "decide"})
     with open_catalog(workspace.settings.warehouse) as catalog:
         report = read_decision(catalog, decision.decision_id)
     lacking = Scores(decision.candidates, decision.pool, workspace).unevaluated()

@@ -128,7 +128,6 @@ class Evaluation:
             graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
             check_endpoints(self.spec, workspace, answers=answers, judges=self._llm_judges(), graders=graders)
         self._announce(reporter.note)
-        instance = ready_instance(workspace.settings.dagster_home)
         wanted = {
             spec.run_id: Materialization(
                 spec.run_id,
@@ -142,30 +141,31 @@ class Evaluation:
             )
             for spec in self._specs
         }
-        materialize: Callable[[Materialization], None] = partial(run_in_process, instance=instance)
-        if self._submit:
-            from shaberi_dagster.defs.submission import ByWorkers  # noqa: PLC0415
+        with ready_instance(workspace.settings.dagster_home) as instance:
+            materialize: Callable[[Materialization], None] = partial(run_in_process, instance=instance)
+            if self._submit:
+                from shaberi_dagster.defs.submission import ByWorkers  # noqa: PLC0415
 
-            materialize = by_workers = ByWorkers(workspace, instance)
-            for spec in self._specs:  # which are then made side by side
-                by_workers.begin(spec, wanted[spec.run_id])
-        else:
-            reporter.expect(sum(map(self._n_items, self._specs)))
-        for spec in self._specs:
-            if not self._submit:
-                store_run(spec, workspace)
-                add_partition(spec, instance)
-            try:
-                materialize(wanted[spec.run_id])
-            except EndpointError as error:
-                # It worked when the command began. What is there is scored; the same command does the rest.
-                reporter.note(str(error))
-                self._refusals.append(str(error))
-                without_calls = [stage for stage in self._stages() if stage in {"scores", "metrics"}]
-                materialize(replace(wanted[spec.run_id], stages=without_calls))
-            if self._only is not None:
-                set_status(spec, workspace)
-                changed(spec.run_id, workspace)
+                materialize = by_workers = ByWorkers(workspace, instance)
+                for spec in self._specs:  # which are then made side by side
+                    by_workers.begin(spec, wanted[spec.run_id])
+            else:
+                reporter.expect(sum(map(self._n_items, self._specs)))
+            for spec in self._specs:
+                if not self._submit:
+                    store_run(spec, workspace)
+                    add_partition(spec, instance)
+                try:
+                    materialize(wanted[spec.run_id])
+                except EndpointError as error:
+                    # It worked when the command began. What is there is scored; the same command does the rest.
+                    reporter.note(str(error))
+                    self._refusals.append(str(error))
+                    without_calls = [stage for stage in self._stages() if stage in {"scores", "metrics"}]
+                    materialize(replace(wanted[spec.run_id], stages=without_calls))
+                if self._only is not None:
+                    set_status(spec, workspace)
+                    changed(spec.run_id, workspace)
 
     @property
     def selection(self) -> ScoreSelection:

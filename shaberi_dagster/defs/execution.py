@@ -16,6 +16,7 @@ from dagster._core.storage.tags import PARTITION_NAME_TAG
 
 from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS
 from shaberi_dagster.defs.leases import LEASE_TAG, is_leased, leased
+from shaberi_dagster.defs.storage import kept_open
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.locks import alone
 from shaberi_dagster.settings import broker_url, check_writable, database_url
@@ -85,7 +86,7 @@ def open_instance(home: Path) -> dg.DagsterInstance:
     prepare_home(home)
     os.environ["DAGSTER_HOME"] = str(home)
     with at_the_instance(home, "instance"):
-        instance = dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home), overrides=_OF_COMMANDS))
+        instance = dg.DagsterInstance.from_ref(kept_open(InstanceRef.from_dir(str(home), overrides=_OF_COMMANDS)))
         for storage in ("run_storage", "event_log_storage", "schedule_storage"):
             getattr(instance, storage)  # makes its tables
         if database_url():  # else each event would take a connection of its own
@@ -93,11 +94,12 @@ def open_instance(home: Path) -> dg.DagsterInstance:
         return instance
 
 
-def ready_instance(home: Path) -> dg.DagsterInstance:
-    """As `open_instance`, with the runs of dead processes closed: what a command starts runs on."""
-    instance = open_instance(home)
-    close_dead_runs(instance)
-    return instance
+@contextmanager
+def ready_instance(home: Path) -> Iterator[dg.DagsterInstance]:
+    """What `open_instance` opens, with the runs of dead processes closed: what a command starts runs on."""
+    with open_instance(home) as instance:
+        close_dead_runs(instance)
+        yield instance
 
 
 def at_the_instance(home: Path, name: str) -> AbstractContextManager[None]:

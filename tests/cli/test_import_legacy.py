@@ -1,6 +1,7 @@
 """What `shaberi import-legacy` does in Dagster, and what `--report` says about what was imported."""
 
 import json
+from contextlib import nullcontext
 
 import dagster as dg
 import pytest
@@ -67,7 +68,7 @@ def test_several_trees_are_one_dagster_run_with_a_partition_for_each(settings, t
     trees = [str(one.root) for one in (tree, other)]
 
     with dg.DagsterInstance.ephemeral() as instance:
-        monkeypatch.setattr(execution, "open_instance", lambda _: instance)
+        monkeypatch.setattr(execution, "ready_instance", lambda _: nullcontext(instance))
         import_from(settings, trees, "legacy", "*", log_runs=True)
 
         assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.SUCCESS]
