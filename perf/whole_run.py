@@ -3,7 +3,7 @@
     python perf/whole_run.py                                    10,000 calls of 50 ms, 64 at once
     python perf/whole_run.py --before ../older --rounds 3       the same, and the ratio to another checkout
     python perf/whole_run.py --calls 50000 --latency 0          memory with many calls
-    python perf/whole_run.py --calls 2000 --characters 1000000 --latency 0    and with long answers
+    python perf/whole_run.py --calls 2000 --characters 330000 --latency 0     and with answers of 1 MB
 
 Half of the calls are answers of `--characters` characters, half are judgements of them. The endpoint is
 `tests/mock_endpoint.py` in a process of its own; each command gets a new lake. An older checkout needs the same

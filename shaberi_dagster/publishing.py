@@ -15,6 +15,8 @@ from shaberi_dagster.lake.catalog import logged_versions, refresh_catalog
 from shaberi_dagster.runs.workspace import Unpublished, Workspace
 
 _of_the_outermost: ContextVar[Unpublished | None] = ContextVar("unpublished", default=None)
+# What hinders a manifest hinders the run's other files too.
+_TOLD_AT_THE_END = contextlib.suppress(Exception)
 
 
 @contextlib.contextmanager
@@ -40,13 +42,14 @@ def published_at_the_end(workspace: Workspace) -> Iterator[None]:
 def begin(run_id: str, workspace: Workspace) -> None:
     """Let the manifest of a run say that it is running, before its first change."""
     if run_id not in _unpublished(workspace):
-        _tell(run_id, workspace)
+        with _TOLD_AT_THE_END:
+            _tell(run_id, workspace)
 
 
 def changed(run_id: str, workspace: Workspace) -> None:
     """Let the manifest of a run say how far it is now, and have the run published at the end."""
     told = _unpublished(workspace).setdefault(run_id, {})
-    with contextlib.suppress(Exception):
+    with _TOLD_AT_THE_END:
         now = workspace.lake.versions()
         if now != told:  # a stage that had nothing to do has changed nothing
             _tell(run_id, workspace)
@@ -92,6 +95,4 @@ def _unpublished(workspace: Workspace) -> Unpublished:
 
 
 def _tell(run_id: str, workspace: Workspace) -> None:
-    # What hinders it hinders the run's other files too, and is told then.
-    with contextlib.suppress(Exception):
-        write_manifest(workspace.lake, run_id, workspace.settings.results, environment=workspace.environment)
+    write_manifest(workspace.lake, run_id, workspace.settings.results, environment=workspace.environment)

@@ -15,8 +15,6 @@ from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from sqlalchemy.pool import QueuePool
 
-_Engines = dict[str, sqlalchemy.Engine]
-
 
 def kept_open(instance: InstanceRef) -> InstanceRef:
     """The same instance with its SQLite files kept open, if it is in such files."""
@@ -66,7 +64,7 @@ class SqliteEventLogStorage(event_log.SqliteEventLogStorage):
     """The files of events, one for each run and one for all."""
 
     def __init__(self, folder: str) -> None:
-        self._engines: _Engines = {}
+        self._engines: dict[str, sqlalchemy.Engine] = {}
         super().__init__(folder)
 
     @contextmanager
