@@ -518,11 +518,8 @@ class _Files:
         They are those of the longest pipeline with the pass: before it, and after it.
         """
         scores = self._lake.scan("scores", self._keys, [*_PLACE, "judge", "pipeline", "score", "deltas"])
-        needed = (
-            scores.filter(pl.col("pipeline").is_in([*self._pipelines["before"], *self._pipelines["pipeline"]]))
-            .collect()
-            .sort("judge")
-        )
+        named = [*self._pipelines["before"], *self._pipelines["pipeline"]]
+        needed = scores.filter(pl.col("pipeline").is_in(named)).collect().sort("judge")
         before_it = needed.select(*_PLACE, "judge", before="pipeline", original_score="score")
         after_it = needed.select(*_PLACE, "judge", "pipeline", "deltas", new_score="score")
 
