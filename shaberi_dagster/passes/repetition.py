@@ -62,7 +62,7 @@ _LINE_START = re.compile(  # the mark, number and label of a list's item, or a k
     r"^[ \t　>|*+#\"・•●-]*+(?:[(（]?[0-9０-９]{1,3}[.)．）、:：][ \t　*\"]*+)?(?:[^\n:：。、,]{1,30}[:：](?!//))?",
     re.MULTILINE,
 )
-_QUOTED = re.compile(r"(?s:```.*?(?:```|\Z))|「[^「」\n]*+」|『[^『』\n]*+』|“[^“”\n]*+”|\"[^\"\n]*+\"|`[^`\n]*+`")
+_QUOTED = re.compile(r"(?s:```.*?```)|「[^「」\n]*+」|『[^『』\n]*+』|“[^“”\n]*+”|\"[^\"\n]*+\"|`[^`\n]*+`")
 _ASKED = re.compile(
     r"[0-9０-９一二三四五六七八九十百千]\s?回[^。\n]{0,6}(?:書|言|唱|出力|表示|繰り?返|くり返)"
     r"|(?:繰り?返|くり返)(?:して|し)(?:書|言|出力|表示)"
@@ -238,7 +238,7 @@ class _Stretch:
     def span(self, letters: _Letters) -> Span:
         start, end = int(letters.at[self.start]), int(letters.at[self.end - 1]) + 1
         length = len(letters.text)
-        if self.distance > self.end - self.start:
+        if self.copies < _ROW_COPIES:
             return start, end, "repeat"
         return start, end, "tail_loop" if length - end <= _TAIL_SHARE * length else "loop"
 
