@@ -64,7 +64,7 @@ def test_short_units_without_any_sentence_are_loops_too():
 
 
 def test_marks_of_a_template_that_run_on_are_a_loop():
-    assert kinds(examined(PROSE + "<|end_of_turn|>" * 8)) == {"tail_loop"}
+    assert kinds(examined(PROSE + "<|eot_id|>" * 7)) == {"tail_loop"}
 
 
 def test_a_short_answer_can_be_all_loop():
