@@ -182,13 +182,12 @@ def question_sets(spec: Document) -> Keys:
     return {"question_set_sha256": [one["question_set_sha256"] for one in spec["benchmarks"].values()]}
 
 
-def manifest_of(records: Records, environment: Mapping[str, str], *, alone: bool = False) -> Document:
+def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
     """The content of `manifest.json`.
 
     Args:
         records: The run.
         environment: Where the API key is read from, for its fingerprint.
-        alone: Whether the other files do not yet say the same; the run's status then is `running`.
     """
     run, spec = records.run, records.spec
     tokens, cost = _usage(records)
@@ -202,7 +201,7 @@ def manifest_of(records: Records, environment: Mapping[str, str], *, alone: bool
         "run_number": run["run_number"],
         "is_imported": records.is_imported,
         "not_recorded": records.known.get("not_recorded"),
-        "status": RUNNING if alone else run["status"],
+        "status": run["status"],
         "benchmarks": _benchmarks(records),
         "generation": {
             "limit": spec.get("limit"),

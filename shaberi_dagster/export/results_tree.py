@@ -35,7 +35,7 @@ from shaberi_dagster.export.selection import RESULTS
 from shaberi_dagster.identity import check_run_tag, safe_name
 from shaberi_dagster.lake.catalog import check_there, connect
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.llm.thinking import split_thinking
 from shaberi_dagster.names import check_known
 from shaberi_dagster.passes.pipeline import BASELINE
@@ -250,12 +250,15 @@ def export_run(
     with opened_folder(folder, _place_of(lake, run_id)) as own:
         # Read only now: whoever had the folder before may have waited for less.
         records = read_records(lake, run_id)
-        _claim(own, run_id, lambda: _json(manifest_of(records, environment, alone=True)))
-        _Files(own, lake, records, compact=compact).write()
+        manifest = manifest_of(records, environment)
+        _claim(own, run_id, manifest)
+        files = _Files(own, lake, records, compact=compact)
+        del records  # some hundred bytes a call
+        files.write()
         removed = own.clear(_ARTIFACTS)
-        own.write(MANIFEST, [_json(manifest_of(records, environment))])
+        own.write(MANIFEST, [_json(manifest)])
         size = sum(own.sizes.values())
-        return RunExport(run_id, str(own.path), records.run["status"], len(own.sizes), len(own.changed), removed, size)
+        return RunExport(run_id, str(own.path), manifest["status"], len(own.sizes), len(own.changed), removed, size)
 
 
 def write_manifest(lake: Lake, run_id: str, folder: Path, *, environment: Mapping[str, str] = os.environ) -> None:
@@ -264,9 +267,9 @@ def write_manifest(lake: Lake, run_id: str, folder: Path, *, environment: Mappin
     No text of the run is read. The arguments and errors are those of `export_run`.
     """
     with opened_folder(folder, _place_of(lake, run_id)) as own:
-        manifest = _json(manifest_of(read_records(lake, run_id), environment, alone=True))
-        _claim(own, run_id, lambda: manifest)
-        own.write(MANIFEST, [manifest])
+        manifest = manifest_of(read_records(lake, run_id), environment)
+        _claim(own, run_id, manifest)
+        own.write(MANIFEST, [_running(manifest)])
 
 
 def is_exported(lake: Lake, run_id: str, folder: Path) -> bool:
@@ -346,11 +349,16 @@ def _summary_name(base_tag: str) -> str:
     return f"{check_run_tag(base_tag)}.summary.json"
 
 
-def _claim(own: Folder, run_id: str, manifest: Callable[[], bytes]) -> None:
+def _running(manifest: Document) -> bytes:
+    """The manifest while the other files do not yet say the same."""
+    return _json(manifest | {"status": RUNNING})
+
+
+def _claim(own: Folder, run_id: str, manifest: Document) -> None:
     """Make a new folder that of the run, by its manifest; refuse one that is something else."""
     there = own.read(MANIFEST)
     if there is None and not own.names():
-        own.write(MANIFEST, [manifest()])
+        own.write(MANIFEST, [_running(manifest)])
         return
     try:
         owner = orjson.loads(there or b"")["run_id"]
@@ -375,13 +383,16 @@ class _Files:
     """
 
     def __init__(self, own: Folder, lake: Lake, records: Records, *, compact: bool) -> None:
-        self._own, self._lake, self._records, self._compact = own, lake, records, compact
+        self._own, self._lake, self._compact = own, lake, compact
+        self._about = {"format": FORMAT} | {name: records.run[name] for name in _RUN[:3]}
+        self._artifacts, self._metrics, self._judge_configs = records.artifacts, records.metrics, records.judge_configs
         self._keys = {"run_id": records.run["run_id"]}
         self._scratch = own.scratch()
-        self._questions = self._kept_questions()
+        self._questions = self._kept_questions(question_sets(records.spec))
         places = [(*question, position) for question, (position, *_) in self._questions.items()]
         schema = {"benchmark": pl.String, "question_id": pl.String, "position": pl.Int64}
         self._places = pl.DataFrame(places, schema, orient="row")
+        self._pipelines = _pipelines_around(records)
         self._judge_models = {
             row["judge"]: _judge_model(row)
             for row in records.judgements.unique(["judge", "judge_model"]).iter_rows(named=True)
@@ -396,13 +407,11 @@ class _Files:
             "pass_outputs": self._kept("pass_outputs", _PASS, _with_effect, self._with_scores()),
             "scores": self._kept("scores", _SCORE, self._with_judge_model),
         }
-        artifacts = self._records.artifacts
-        for folder in sorted(set(artifacts.values())):
-            own = pl.col("benchmark").is_in([name for name, place in artifacts.items() if place == folder])
+        for folder in sorted(set(self._artifacts.values())):
+            own = pl.col("benchmark").is_in([name for name, place in self._artifacts.items() if place == folder])
             self._write_folder(folder, {table: lines.filter(own) for table, lines in kept.items()})
-            about = {"format": FORMAT} | {name: self._records.run[name] for name in _RUN[:3]}
-            metrics = metric_rows(self._records.metrics.filter(own))
-            self._own.write(f"{folder}/{METRICS}", [_json(about | {"metrics": metrics})])
+            metrics = metric_rows(self._metrics.filter(own))
+            self._own.write(f"{folder}/{METRICS}", [_json(self._about | {"metrics": metrics})])
 
     def _write_folder(self, folder: str, kept: Mapping[str, pl.DataFrame]) -> None:
         """Write the files of some benchmarks, but their metrics."""
@@ -455,7 +464,7 @@ class _Files:
 
         def kept(block: pl.DataFrame) -> pl.DataFrame:
             in_force = block.filter(~SUPERSEDED) if "superseded" in wanted else block
-            in_force = as_today(in_force, self._records.judge_configs)
+            in_force = as_today(in_force, self._judge_configs)
             rows = prepare(in_force) if prepare else in_force
             lines = [
                 self._scratch.add(_line(edit(row | {"answer_id": row["answer_hash"]}), columns)) for row in _each(rows)
@@ -465,9 +474,11 @@ class _Files:
         stored = self._lake.blocks(table, self._keys, wanted)
         lines = pl.concat(map(kept, chain([schema.to_frame().select(wanted)], stored)))
         placed = lines.join(self._places, on=["benchmark", "question_id"], how="left", maintain_order="left")
-        return placed.sort(order, nulls_last=True, maintain_order=True)
+        return placed.sort(order, nulls_last=True, maintain_order=True).drop(
+            "position", "question_id", "sample_index", strict=False
+        )
 
-    def _kept_questions(self) -> dict[tuple[str, str], tuple[int, str | None, int | None]]:
+    def _kept_questions(self, sets: Keys) -> dict[tuple[str, str], tuple[int, str | None, int | None]]:
         """Position and category of each question, and the place of its text if it may be published."""
         columns = ["benchmark", "question_id", "position", "category", "question"]
         return {
@@ -479,7 +490,7 @@ class _Files:
                 if row["question"] and row["benchmark"] not in _UNPUBLISHED
                 else None,
             )
-            for block in self._lake.blocks("questions", question_sets(self._records.spec), columns)
+            for block in self._lake.blocks("questions", sets, columns)
             for row in _each(block)
         }
 
@@ -506,22 +517,18 @@ class _Files:
 
         They are those of the longest pipeline with the pass: before it, and after it.
         """
-        pipelines = pipelines_of(self._records)
-        around = []
-        for one, sha256 in self._records.pass_outputs.select("pass", "pass_config_hash").unique().iter_rows():
-            passes = list(next((names for names in pipelines if names.get(one) == sha256), {one: sha256}))
-            before, after = (",".join(passes[: passes.index(one) + own]) for own in (0, 1))
-            around.append((one, sha256, before or BASELINE, after))
-        schema = dict.fromkeys(("pass", "pass_config_hash", "before", "pipeline"), pl.String)
-        known = pl.DataFrame(around, schema, orient="row")
         scores = self._lake.scan("scores", self._keys, [*_PLACE, "judge", "pipeline", "score", "deltas"])
-        needed = scores.filter(pl.col("pipeline").is_in([*known["before"], *known["pipeline"]])).collect().sort("judge")
+        needed = (
+            scores.filter(pl.col("pipeline").is_in([*self._pipelines["before"], *self._pipelines["pipeline"]]))
+            .collect()
+            .sort("judge")
+        )
         before_it = needed.select(*_PLACE, "judge", before="pipeline", original_score="score")
         after_it = needed.select(*_PLACE, "judge", "pipeline", "deltas", new_score="score")
 
         def with_scores(rows: pl.DataFrame) -> pl.DataFrame:
             return (
-                rows.join(known, on=["pass", "pass_config_hash"], how="left", maintain_order="left")
+                rows.join(self._pipelines, on=["pass", "pass_config_hash"], how="left", maintain_order="left")
                 .join(before_it, on=[*_PLACE, "before"], how="left", nulls_equal=True, maintain_order="left_right")
                 .join(after_it, on=[*_PLACE, "judge", "pipeline"], how="left", nulls_equal=True, maintain_order="left")
             )
@@ -539,6 +546,17 @@ class _Files:
         for file, own in files.items():
             self._own.write(file, map(self._scratch.line, own))
         return files
+
+
+def _pipelines_around(records: Records) -> pl.DataFrame:
+    """pass, pass_config_hash, before, pipeline: the longest pipeline with each pass, up to it without and with it."""
+    pipelines, around = pipelines_of(records), []
+    for one, sha256 in records.pass_outputs.select("pass", "pass_config_hash").unique().iter_rows():
+        passes = list(next((names for names in pipelines if names.get(one) == sha256), {one: sha256}))
+        before, after = (",".join(passes[: passes.index(one) + own]) for own in (0, 1))
+        around.append((one, sha256, before or BASELINE, after))
+    schema = dict.fromkeys(("pass", "pass_config_hash", "before", "pipeline"), pl.String)
+    return pl.DataFrame(around, schema, orient="row")
 
 
 def _each(rows: pl.DataFrame) -> Iterator[Document]:

@@ -187,6 +187,8 @@ class _Attempts:
                 return await retrying(self._attempt)
         except TimeoutError:
             raise self._out_of_time("no reply") from None
+        finally:
+            retrying.iter_state.reset()  # it has methods of its own: a cycle that would keep all of a stage
 
     def finished(
         self,

@@ -1,7 +1,9 @@
 """Calls to their end: retries, deadlines, limits, and many at once."""
 
 import asyncio
+import gc
 import time
+import weakref
 from contextlib import aclosing
 
 import pytest
@@ -96,6 +98,27 @@ def test_a_refused_key_is_not_tried_again_and_not_shown(ask):
     assert mock.base_url in call.error_message
     assert CANARY not in call.error_message
     assert mock.stats()["requests"] == 1
+
+
+@pytest.mark.parametrize("statuses", [(), (500, 429)])
+def test_who_has_asked_is_let_go_at_once(ask, statuses):
+    class Stage:
+        """Stands for all that a stage has in memory."""
+
+        def objection(self):
+            return None
+
+    async def work(engine):
+        stage = Stage()
+        await engine.call(ask(mock.base_url), objection=stage.objection)
+        return weakref.ref(stage)
+
+    gc.disable()
+    try:
+        with running_mock(script=failing(*statuses)) as mock:
+            assert run(work)() is None
+    finally:
+        gc.enable()
 
 
 def test_a_missing_key_is_named(ask):
