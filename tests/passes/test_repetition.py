@@ -220,6 +220,7 @@ def test_what_only_looks_like_a_loop_costs_nothing(text):
     assert examined(text).severity == 0
 
 
+@pytest.mark.timeout(20)
 def test_marks_that_never_close_take_no_longer_than_other_text():
     for mark in ("「", "『", "“", '"', "`", "```\n", "a:\n"):
         examined(mark * 50_000)
