@@ -1,9 +1,10 @@
 """Answers that say the same again and again: loops, passages that come back, counting, and stretches of nothing.
 
-The text is reduced to its letters and digits (case and width folded). A *shingle* is 16 of them in a row, 32 where most
-are of a narrow script such as Latin. Where shingles stand for the third time, or a long run of them for the second,
-that is repetition, and so is a shorter one that is written alike three times in a row: labels, table rules, JSON keys,
-refrains and the rows of a table are shorter than that or differ.
+The text is reduced to its letters and digits (case and width folded) without the labels of its lines. A *shingle* is 12
+of them in a row, 24 where most are of a narrow script such as Latin. Stretches of shingles that stood there before are
+repetition from the length of a sentence on, if they are enough of the answer together, and shorter ones if they follow
+each other: labels, table rules, JSON keys, refrains and the rows of a table are shorter than that or differ. What is
+quoted, and what stands in the question, may come again once.
 All is array arithmetic and one sort, so the time grows as n log n with the length and not with the kind of text.
 """
 
@@ -26,15 +27,16 @@ from shaberi_dagster.passes.base import Answer, Finding, Pass, PassConfig
 Kind = Literal["tail_loop", "loop", "repeat", "numbered", "filler"]
 Span = tuple[int, int, Kind]
 
-_SHINGLE = 16  # a power of two: the hashes are doubled up to it
-_SECOND, _THIRD = 1, 2  # occurrences are counted from 0
-_THIRD_LEAST = 22.0  # shortest stretch of third occurrences that counts, in wide letters: a sentence, no phrase
-_SECOND_LEAST = 75.0  # likewise of second ones that stood together before, about two sentences
-_LOOP_LEAST = 18.0  # likewise of second ones that follow each other
+_SHINGLE = 12
+_AGAIN_LEAST = 30.0  # wide letters that came again make a finding, however short the answer: a sentence
+_SENTENCE_LEAST = 22.0  # wide letters of each; what is shorter is a phrase
+_NARROW_SENTENCE_LEAST = 36.0  # likewise where most are narrow, for phrases are longer there
+_HALF_NARROW = 0.75  # weight of a letter where half of them are narrow
+_STRETCH_LEAST = 12.0  # shortest stretch, in wide letters
 _DIGITS_LEAST = 200.0  # likewise of digits only; shorter ones are numbers such as a power of ten
 _LOOP_COPIES = 5  # of a unit in a row, besides the first
 _ROW_COPIES = 1.75  # likewise of a longer unit, which is said three times in a row; the last time may be cut
-_ROW_LEAST = 28.0  # their weight at least
+_ROW_LEAST = 18.0  # their weight at least
 _GAP_LEAST = 250  # visible characters in a row without a letter; the rules of wide tables are shorter
 _GAP_DIGITS_MOST = 0.05  # a gap with more digits than that is data or counting, not nothing
 _NUMBERED_LEAST = 20  # lines in all that differ in their numbers only, and steps of counting in a row
@@ -56,9 +58,13 @@ _INVISIBLE = re.compile(
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 _NUMBER = re.compile(r"\d{1,9}")
 _TABLE_RULE = re.compile(r"[|:+*\s-]*+")
-_ITEM_NUMBER = re.compile(r"^[ \t　]*+[(（]?[0-9０-９]{1,3}[.)．）、:：]", re.MULTILINE)
+_LINE_START = re.compile(  # the mark, number and label of a list's item, or a key of JSON
+    r"^[ \t　>|*+#\"・•●-]*+(?:[(（]?[0-9０-９]{1,3}[.)．）、:：][ \t　*\"]*+)?(?:[^\n:：。、,]{1,30}[:：](?!//))?",
+    re.MULTILINE,
+)
+_QUOTED = re.compile(r"(?s:```.*?```)|「[^「」\n]*+」|『[^『』\n]*+』|“[^“”\n]*+”|\"[^\"\n]*+\"|`[^`\n]*+`")
 _ASKED = re.compile(
-    r"[0-9０-９一二三四五六七八九十百千]+\s?回[^。\n]{0,6}(?:書|言|唱|出力|表示|繰り?返|くり返)"
+    r"[0-9０-９一二三四五六七八九十百千]\s?回[^。\n]{0,6}(?:書|言|唱|出力|表示|繰り?返|くり返)"
     r"|(?:繰り?返|くり返)(?:して|し)(?:書|言|出力|表示)"
     r"|\brepeat\b[^.\n]{1,80}\btimes\b",
     re.IGNORECASE,
@@ -82,14 +88,14 @@ class RepetitionConfig(PassConfig):
     """Settings of the pass.
 
     Attributes:
-        least_letters: How many wide letters of third occurrences make a finding (a narrow letter is half of one).
+        least_letters: How many wide letters that stood there before make a finding (a narrow letter is half of one).
         least_share: The share of the letters that does so too, for short answers.
         curve: Severity by the repeated share of the text: points `(share, severity)`, straight lines between
             them, flat outside. By default a text that is all loop loses a quarter of the scale, a passing stutter 2 %.
     """
 
-    least_letters: float = Field(default=65.0, gt=0)
-    least_share: float = Field(default=0.15, gt=0, le=1)
+    least_letters: float = Field(default=75.0, gt=0)
+    least_share: float = Field(default=0.12, gt=0, le=1)
     curve: Annotated[tuple[tuple[float, float], ...], AfterValidator(_is_curve)] = (
         (0.0, 0.0),
         (0.05, 0.02),
@@ -103,15 +109,15 @@ class Repetition(Pass[RepetitionConfig]):
     """Finds loops and repeated passages."""
 
     name: ClassVar[str] = "repetition"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     earlier_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "1": {
             "curve": ((0.0, 0.0), (0.05, 0.02), (0.2, 0.15), (0.5, 0.3), (1.0, 0.5)),
-            "least_letters": 75.0,
             "least_share": 0.2,
         },
-        "2": {"least_letters": 75.0, "least_share": 0.2},
-        "3": {},
+        "2": {"least_share": 0.2},
+        "3": {"least_letters": 65.0, "least_share": 0.15},
+        "4": {"least_letters": 65.0, "least_share": 0.15},
     }
     config_class: ClassVar[type[PassConfig]] = RepetitionConfig
 
@@ -120,28 +126,26 @@ class Repetition(Pass[RepetitionConfig]):
 
         Returns:
             Details: `zlib_ratio` (bytes by compressed bytes), `letters` (wide letters, a narrow one is half),
-            `third` and `second` (wide letters in stretches that stand there for the third and the second time),
-            `share` (of the text that is repeated), `spans` of the kinds `tail_loop` (a loop that is still going at
-            the end), `loop`, `repeat` (a passage that was there before), `numbered` (counting, or lines that differ
-            in numbers only) and `filler` (blanks and symbols). Severity is 0 where the question asks for repetition.
+            `repeated` (wide letters in sentences that stood there before), `share` (of the text that is
+            repetition), `spans` of the kinds `tail_loop` (a loop that is still going at the end), `loop`, `repeat` (a
+            sentence or passage that was there before), `numbered` (counting, or lines that differ in numbers only) and
+            `filler` (blanks and symbols). Severity is 0 where the question asks for repetition.
         """
         text = answer.text
         if not text:
             return Finding()
         letters = _Letters(text)
-        third, second = _repeated(letters)
+        again, loops = _repeated(letters, answer.question)
         # The other sort of gap and of lines stand alone: one is enough.
         spans = [*_gaps(letters), *_numbered_lines(text)]
-        least = min(self.config.least_letters, self.config.least_share * letters.weight)
-        evidence = sum(s.weight for s in third) >= least or bool(second)
-        if evidence:
-            spans += [s.span(letters) for s in (*third, *second)]
+        least = max(_AGAIN_LEAST, min(self.config.least_letters, self.config.least_share * letters.weight))
+        repeated = sum(stretch.weight for stretch in again)
+        spans += [stretch.span(letters) for stretch in (*loops, *(again if repeated >= least else ()))]
         share = _covered(spans) / len(text)
         details: dict[str, Any] = {
             "zlib_ratio": round(_zlib_ratio(text), 3),
             "letters": letters.weight,
-            "third": sum(s.weight for s in third),
-            "second": sum(s.weight for s in second),
+            "repeated": repeated,
             "share": round(share, 4),
             "spans": [list(span) for span in sorted(_largest(spans))],
         }
@@ -154,11 +158,12 @@ class Repetition(Pass[RepetitionConfig]):
 
 
 class _Letters:
-    """The letters and digits of a text.
+    """The letters and digits of a text, without those of the labels of its lines.
 
     Attributes:
         text: The text.
-        at: Where each of them stands, in code points.
+        visible: Where letters stand, those of labels too, in code points.
+        at: Where each letter and digit stands that is of no label.
         codes: Them, folded.
         narrow: Whether each is of a narrow script.
         is_digit: Whether each is a digit.
@@ -170,18 +175,26 @@ class _Letters:
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
         table = _folding()
         folded = table[np.minimum(codes, len(table) - 1)]
-        for number in _ITEM_NUMBER.finditer(text):  # a list that comes again may be numbered on
-            folded[number.start() : number.end()] = 0
+        self.visible: _Ints = np.flatnonzero((folded != 0) & ~_are_digits(folded))
+        for mark in _LINE_START.finditer(text):  # a list that comes again may be numbered on
+            folded[mark.start() : mark.end()] = 0
         self.at: _Ints = np.flatnonzero(folded)
         self.codes = folded[self.at]
         self.narrow: _Mask = self.codes < _FIRST_NON_LATIN
-        self.is_digit: _Mask = (self.codes >= _ZERO) & (self.codes <= _NINE)
+        self.is_digit = _are_digits(self.codes)
         self.weights = np.concatenate(([0.0], np.cumsum(np.where(self.narrow, 0.5, 1.0))))
 
     @property
     def weight(self) -> float:
         """Weight of all."""
         return float(self.weights[-1])
+
+    def quoted(self) -> _Mask:
+        """Whether each is in quotation marks or code."""
+        quoted = np.zeros(len(self.text), np.bool_)
+        for quote in _QUOTED.finditer(self.text):
+            quoted[quote.start() : quote.end()] = True
+        return quoted[self.at]
 
     def written(self, start: int, end: int) -> str:
         """Letters from one to another with the signs between them, as they stand in the text, blanks aside."""
@@ -204,20 +217,34 @@ class _Stretch:
     weight: float
     distance: int
 
+    @property
+    def copies(self) -> float:
+        """How many of what it repeats stand in a row."""
+        return (self.end - self.start) / self.distance
+
+    @property
+    def is_sentence(self) -> bool:
+        """Whether what it repeats is as long as one."""
+        is_narrow = self.weight < _HALF_NARROW * (self.end - self.start)
+        return self.weight / max(1.0, self.copies) >= (_NARROW_SENTENCE_LEAST if is_narrow else _SENTENCE_LEAST)
+
     def loops(self, letters: _Letters) -> bool:
         """Whether it is one unit again and again: a short one many times, or one written alike three times in a row."""
-        copies = (self.end - self.start) / self.distance
-        if copies >= _LOOP_COPIES or copies < _ROW_COPIES or self.weight < _ROW_LEAST:
-            return copies >= _LOOP_COPIES
+        if self.copies >= _LOOP_COPIES or self.copies < _ROW_COPIES or self.weight < _ROW_LEAST:
+            return self.copies >= _LOOP_COPIES
         middle = self.start + self.distance
         return letters.written(self.start, middle) == letters.written(self.start - self.distance, self.start)
 
     def span(self, letters: _Letters) -> Span:
         start, end = int(letters.at[self.start]), int(letters.at[self.end - 1]) + 1
         length = len(letters.text)
-        if self.distance > self.end - self.start:
+        if self.copies < _ROW_COPIES:
             return start, end, "repeat"
         return start, end, "tail_loop" if length - end <= _TAIL_SHARE * length else "loop"
+
+
+def _are_digits(codes: npt.NDArray[np.uint32]) -> _Mask:
+    return (codes >= _ZERO) & (codes <= _NINE)
 
 
 @cache
@@ -237,11 +264,12 @@ def _shingles(letters: _Letters) -> tuple[_Hashes, _Ints]:
     hashes, factor, length = letters.codes.astype(np.uint64), _MULTIPLIER, 1
     with np.errstate(over="ignore"):  # arithmetic is modulo 2**64 on purpose
         while length < _SHINGLE:
-            hashes = hashes[:-length] * factor + hashes[length:]
-            factor, length = factor * factor, length * 2
+            step = min(length, _SHINGLE - length)  # the halves of the last one overlap
+            hashes = hashes[:-step] * factor + hashes[step:]
+            factor, length = factor * factor, length + step
         narrow = np.concatenate(([0], np.cumsum(letters.narrow)))
         doubled = (narrow[_SHINGLE:] - narrow[:-_SHINGLE]) > _SHINGLE // 2
-        doubled[-_SHINGLE:] = False  # there is no room for 32
+        doubled[-_SHINGLE:] = False  # there is no room for two
         start = np.flatnonzero(doubled)
         twice = hashes[start] * factor + hashes[start + _SHINGLE]
         hashes = hashes.copy()
@@ -250,34 +278,34 @@ def _shingles(letters: _Letters) -> tuple[_Hashes, _Ints]:
     return hashes, lengths
 
 
-def _repeated(letters: _Letters) -> tuple[list[_Stretch], list[_Stretch]]:
-    """Stretches that stand there for the third time (or more), and long ones for the second."""
+def _repeated(letters: _Letters, question: str) -> tuple[list[_Stretch], list[_Stretch]]:
+    """Sentences that stood there before, and loops. What is quoted, or stands in the question, may come again once."""
     if len(letters.codes) < 2 * _SHINGLE:
         return [], []
     hashes, lengths = _shingles(letters)
     order = np.argsort(hashes, kind="stable")
     is_new = np.concatenate(([True], np.diff(hashes[order]) != 0))
     index = np.arange(len(order))
-    occurrence = np.empty_like(index)
+    occurrence = np.empty_like(index)  # counted from 0
     occurrence[order] = index - np.maximum.accumulate(np.where(is_new, index, 0))
     if not occurrence.any():
         return [], []
     distance = np.zeros_like(index)
     distance[order[1:]] = np.where(is_new[1:], 0, np.diff(order))
-    third = _stretches(letters, occurrence >= _THIRD, lengths, distance, _THIRD_LEAST)
-    second = _stretches(letters, occurrence >= _SECOND, lengths, distance, _LOOP_LEAST)
-    return third, [s for s in second if s.loops(letters) or _passage(letters, s) >= _SECOND_LEAST]
+    stretches = _stretches(letters, occurrence > 0, lengths, distance)
+    loops = [stretch for stretch in stretches if stretch.loops(letters)]
+    if sum(stretch.weight for stretch in stretches) < _AGAIN_LEAST:
+        return [], loops
+    allowed = letters.quoted()[: len(hashes)]
+    asked = _Letters(question)
+    if len(asked.codes) >= 2 * _SHINGLE:
+        allowed = allowed | np.isin(hashes, _shingles(asked)[0])
+    again = _stretches(letters, occurrence > allowed, lengths, distance)
+    return [stretch for stretch in again if stretch.is_sentence], loops
 
 
-def _passage(letters: _Letters, stretch: _Stretch) -> float:
-    """Weight of its letters that stand together before: pieces of several places are no passage."""
-    at = np.arange(max(stretch.start, stretch.distance), stretch.end)
-    same = at[letters.codes[at] == letters.codes[at - stretch.distance]]
-    return float((letters.weights[same + 1] - letters.weights[same]).sum())
-
-
-def _stretches(letters: _Letters, starts: _Mask, lengths: _Ints, distance: _Ints, least: float) -> list[_Stretch]:
-    """What the shingles at `starts` cover, in pieces of at least that weight."""
+def _stretches(letters: _Letters, starts: _Mask, lengths: _Ints, distance: _Ints) -> list[_Stretch]:
+    """What the shingles at `starts` cover."""
     at = np.flatnonzero(starts)
     edges = np.zeros(len(letters.codes) + 1, np.int64)
     np.add.at(edges, at, 1)
@@ -287,18 +315,18 @@ def _stretches(letters: _Letters, starts: _Mask, lengths: _Ints, distance: _Ints
     weights = letters.weights[ends] - letters.weights[begins]
     others = np.concatenate(([0], np.cumsum(~letters.is_digit)))
     only_digits = others[ends] == others[begins]
-    long_enough = weights >= np.where(only_digits, _DIGITS_LEAST, least)
+    long_enough = weights >= np.where(only_digits, _DIGITS_LEAST, _STRETCH_LEAST)
     begins, ends, weights = begins[long_enough], ends[long_enough], weights[long_enough]
     first, last = np.searchsorted(at, begins), np.searchsorted(at, ends)
     return [
-        _Stretch(int(begin), int(end), float(weight), int(np.median(distance[at[low:high]])))
+        _Stretch(int(begin), int(end), float(weight), int(np.sort(distance[at[low:high]])[(high - low) // 2]))
         for begin, end, weight, low, high in zip(begins, ends, weights, first, last, strict=True)
     ]
 
 
 def _gaps(letters: _Letters) -> list[Span]:
     """Long stretches without a letter, if they are empty or count."""
-    edges = np.concatenate(([-1], letters.at[~letters.is_digit], [len(letters.text)]))
+    edges = np.concatenate(([-1], letters.visible, [len(letters.text)]))
     found: list[Span] = []
     for before in np.flatnonzero(np.diff(edges) > _GAP_LEAST):
         start, end = int(edges[before]) + 1, int(edges[before + 1])

@@ -15,6 +15,21 @@ PROSE = (
     "夕方になると灯台守だった老人が笛を吹き、遠くの丘から羊飼いが返事をするのが習わしです。"
 )
 SENTENCE = "窓辺の猫は今日も静かに海を見ていました。"
+LONG = (
+    "港の朝市では夜明け前から漁師たちが網を広げて魚を並べていました。",
+    "丘の上の古い教会では毎週土曜日に子どもたちが合唱の練習をします。",
+    "隣の村へ続く山道は冬になると雪に覆われて誰も通らなくなります。",
+)
+ENDING = "ところで別の話をします。"
+TOLD = (
+    "城下町の歴史は三百年前にさかのぼり、川の水運によって栄えたと伝えられています。多くの商人が集まり、"
+    "市場には遠い国の品物が並びました。今では静かな通りに当時の蔵が残り、祭りの日には灯りがともされます。"
+)
+
+
+def varied(length, first=0):
+    """That many letters in which nothing comes again."""
+    return "".join(chr(0x4E00 + first + n) for n in range(length)) + "。"
 
 
 def examined(text, question="町の様子を書いてください。", **settings):
@@ -48,6 +63,10 @@ def test_short_units_without_any_sentence_are_loops_too():
         assert examined(PROSE + unit * 200).severity > 0.1, unit
 
 
+def test_marks_of_a_template_that_run_on_are_a_loop():
+    assert kinds(examined(PROSE + "<|eot_id|>" * 7)) == {"tail_loop"}
+
+
 def test_a_short_answer_can_be_all_loop():
     assert examined("うみ やま " * 12).severity > 0
 
@@ -58,7 +77,7 @@ def test_a_passage_that_comes_again_is_a_repeat():
     assert finding.severity > 0
 
 
-def test_pieces_of_several_places_are_no_passage():
+def test_sentences_of_several_places_are_a_repeat_when_they_come_again():
     first, second, third = (
         PROSE[:40],
         "峠の茶屋では団子と甘酒が名物で、週末には遠くから客が来て長い列を作ります。",
@@ -67,8 +86,35 @@ def test_pieces_of_several_places_are_no_passage():
     elsewhere = "別の話ですが、冬の朝は霜が降りて畑が白くなり、鳥の声もしばらく聞こえません。"
     apart = first + elsewhere + second + elsewhere[::-1] + third
     again = "さて。" + third + first + second
-    assert examined(apart + again).severity == 0
-    assert kinds(examined(apart + first + elsewhere + second)) == {"repeat"}
+    assert kinds(examined(apart + again)) == {"repeat"}
+
+
+def test_how_much_has_to_come_again_grows_with_the_answer_up_to_a_limit():
+    for others, counts in ((150, (True, True, True)), (350, (False, True, True)), (3000, (False, False, True))):
+        found = [examined(varied(others) + "".join(LONG[:n]) + ENDING + "".join(LONG[:n])) for n in (1, 2, 3)]
+        assert tuple(finding.severity > 0 for finding in found) == counts, others
+    assert examined("".join([*LONG[:1], ENDING, *LONG[:1]])[:50]).severity == 0
+
+
+def test_a_section_that_is_told_again_with_some_words_changed_is_a_repeat():
+    again = TOLD.replace("三百年", "四百年").replace("多くの商人", "大勢の旅人").replace("静かな", "小さな")
+    assert kinds(examined(varied(300) + TOLD + varied(200, 5000) + again)) == {"repeat"}
+
+
+def test_what_is_quoted_or_stands_in_the_question_may_come_again_once():
+    text = varied(60) + LONG[0]
+    for again in (f"「{LONG[0]}」", f'"{LONG[0]}"', f"```\n{LONG[0]}\n```"):
+        assert examined(text + ENDING + again).severity == 0, again
+        assert examined(text + ENDING + again + varied(20, 7000) + again).severity > 0, again
+    assert examined(text + ENDING + LONG[0], "次の文を説明してください。" + LONG[0]).severity == 0
+    assert examined(text + ENDING + LONG[0]).severity > 0
+
+
+def test_labels_of_list_items_are_not_what_comes_again():
+    label, kinds_of = "この町で一年のうちに見られる主な花と樹木の名前", ("梅と松", "藤と桐", "菊と楓", "椿と杉")
+    items = [f"- **{label}**: {name}\n" for name in kinds_of]
+    assert examined(varied(100) + "\n" + "".join(items)).severity == 0
+    assert examined(varied(100) + "\n" + "".join(f"{label}、{name}。\n" for name in kinds_of)).severity > 0
 
 
 @pytest.mark.parametrize(("letters", "counts"), [(20, False), (24, True)])
@@ -91,6 +137,7 @@ def test_what_is_written_alike_three_times_in_a_row_is_a_loop(times, is_loop):
         "港の船は白い帆を畳むのでした、",
         "という事実上「それ」が正しいこと",
         "（潮が満ちると港から白い船が出る、）\n",
+        "白い帆を畳むのでした。",
     ):
         finding = examined(PROSE + unit * times + PROSE[::-1])
         assert (finding.severity > 0, "loop" in kinds(finding)) == (is_loop, is_loop), unit
@@ -142,11 +189,42 @@ def test_blanks_that_nobody_sees_are_no_repetition(blank):
         "春は花\n花は散りゆく\n\n夏は風\n花は散りゆく\n\n秋は月\n花は散りゆく\n\n冬は雪\n花は散りゆく",
         "10 の 100 乗は 1" + "0" * 100 + " です。",
         "見出し\n" + "ー" * 60 + "\n本文です。\n" + "=" * 60,
+        "".join(
+            f"- **受賞**: 国際長編記録映画祭審査員特別部門最優秀賞（{n}年）\n  **監督**: {n}山{n}子\n"
+            for n in "一二三四"
+        ),
+        "用語の一覧\n"
+        + "".join(f"- 川{n}の流れる町{n}の旧い名:\n" for n in "一二三四五六七八九十東西南北上下左右前後") * 2,
+        "直す前:\n```python\n"
+        + 3 * "total = sum(prices)\n"
+        + "```\n直した後:\n```python\n"
+        + "total = sum(prices)\n```",
     ],
-    ids=["empty", "word", "prose", "csv", "table", "data", "json", "poem", "number", "rules"],
+    ids=[
+        "empty",
+        "word",
+        "prose",
+        "csv",
+        "table",
+        "data",
+        "json",
+        "poem",
+        "number",
+        "rules",
+        "records",
+        "labels",
+        "code",
+    ],
 )
 def test_what_only_looks_like_a_loop_costs_nothing(text):
     assert examined(text).severity == 0
+
+
+@pytest.mark.timeout(20)
+def test_marks_that_never_close_take_no_longer_than_other_text():
+    for mark in ("「", "『", "“", '"', "`", "```\n", "a:\n"):
+        examined(mark * 50_000)
+    examined(PROSE, "1" * 50_000)
 
 
 def test_what_the_question_asks_to_repeat_costs_nothing():
@@ -170,6 +248,7 @@ def test_a_curve_that_is_none_is_refused(curve):
 
 def test_what_earlier_versions_found_keeps_its_identity():
     assert Repetition(RepetitionConfig()).older_config_hashes == [
+        "62ea1c054537cbc6867098f578ec7fc6b4214031dd134fb8e3ac18db61c818a5",
         "f1b570c0a85045ab7f94db8553ff2dabed8ac78a01c09f0bd8477739afdfc7fb",
         "71e7b75f7e5e371e7c369de298d6ccb16fb189b700adf703b0c0c99d4223ac55",
         "a677f160c1a62b47f7eccc42e84d27c67360460eeda6a5bc544af3f052d14c70",

@@ -13,8 +13,9 @@ from tests.passes.labelled import labels_of, real_answers
 
 pytestmark = pytest.mark.corpus
 
-FLOORS = {"tuning": (0.98, 0.9), "held_out": (0.98, 0.81)}
-"""Precision and recall at least."""
+FLOORS = {"tuning": (0.92, 0.96), "held_out": (0.95, 0.95)}
+"""Precision and recall at least. A sentence that comes again once is none to these labels, but is to readers who knew no
+rule, whom version 5 follows: so most of what is wrong here is right by them (docs/design/passes.md)."""
 
 
 @pytest.fixture(scope="module")
