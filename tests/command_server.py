@@ -9,7 +9,6 @@ import gc
 import importlib
 import json
 import os
-import pickle
 import runpy
 import select
 import signal
@@ -22,11 +21,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
-from shaberi_dagster.benchmarks.questions import known_sets
-from shaberi_dagster.lake import catalog
-from shaberi_dagster.runs.planning import code_version
 from tests.migrations import close_databases, open_databases_once, read_migrations_once
-from tests.tables import first_commits, make_tables_once
 
 COMMANDS = {
     "run-evals": "run_evals",
@@ -87,9 +82,7 @@ def main() -> None:
     for module in _HEAVY:
         importlib.import_module(module)
     _open_an_instance()
-    _make_what_lakes_begin_with()
-    known_sets()
-    code_version()
+    _make_the_blank_catalog()
     gc.freeze()  # else each command would look through, and so copy, all that was imported here
     listening: list[socket.socket] = []
     while True:
@@ -129,20 +122,20 @@ def _open_an_instance() -> None:
     Materialization("", []).job.get_job_snapshot_id()
 
 
-def _make_what_lakes_begin_with() -> None:
-    """The catalog that each one is made from and the first commits of tables, made in another process: a fork would
-    lack the threads of DuckDB, Polars and delta-rs."""
+def _make_the_blank_catalog() -> None:
+    """The one that each catalog is made from, made by another process: a fork would lack the threads of DuckDB."""
+    from shaberi_dagster.lake import catalog  # noqa: PLC0415
+
     make, definitions = catalog._blank_catalog, catalog._definitions()
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as file:
+    with tempfile.TemporaryFile() as file:
         if (pid := os.fork()) == 0:
-            pickle.dump((make(definitions), first_commits(Path(folder))), file)
+            file.write(make(definitions))
             file.flush()
             os._exit(0)
         os.waitpid(pid, 0)
         file.seek(0)
-        made, commits = pickle.load(file)
+        made = file.read()
     catalog._blank_catalog = lambda wanted: made if wanted == definitions else make(wanted)  # type: ignore[assignment]
-    make_tables_once(commits)
 
 
 def _serve(connection: socket.socket, modules: dict[str, Any]) -> NoReturn:
