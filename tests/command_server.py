@@ -68,6 +68,7 @@ _HEAVY = [
     "shaberi_dagster.running",
     "shaberi_dagster.statistics.ties",
     "structlog",
+    "tests.stages_alone",
     "upath.implementations.local",
 ]
 

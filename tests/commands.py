@@ -200,6 +200,7 @@ import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({socket!r})
     request = dict(command={command!r}, arguments=sys.argv[1:], environment=dict(os.environ), folder=os.getcwd())
+    request["without_dagster"] = True
     socket.send_fds(server, [b"{{"], [0, 1, 2])
     server.sendall(json.dumps(request)[1:].encode() + b"\\n")
     sys.exit(int(server.recv(16)))
@@ -208,6 +209,8 @@ with socket.socket(socket.AF_UNIX) as server:
 
 def make_programs(folder: Path) -> Path:
     """A virtual environment, as scripts see it: its programs are the project's commands without their imports.
+
+    They make their stages alone, as those of `run_without_dagster`.
 
     Args:
         folder: Where it is made.

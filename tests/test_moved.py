@@ -23,8 +23,10 @@ from tests.ensembles import DECIDER, GRADER, ask_ensemble, scripted
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 from tests.random_runs import half_made, on_frames, random_request
 from tests.runs import ask, materialized, own_engine, stored_run
+from tests.sizes import size
 
 pytestmark = pytest.mark.integration
+_RUNS = size(12, 30)
 _HERE, _ELSEWHERE = ([f"http://127.0.0.1:{port}/v1" for port in ports] for ports in ((1, 2), (3, 4)))
 
 
@@ -52,12 +54,13 @@ def _foreseen(spec: RunSpec, workspace: Workspace) -> list[tuple[Any, ...]]:
     return [(one.benchmark, one.stage, one.model, one.rows_there, one.calls, one.calls_most) for one in estimates]
 
 
+@pytest.mark.acceptance
 def test_of_any_run_the_same_rows_stand_and_the_same_calls_are_missing_at_any_address(
     varied: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workspace_module, "EngineThread", None)  # nobody can be asked
     random, standing = Random(11), 0
-    for number in range(30):
+    for number in range(_RUNS):
         workspace = on_frames(varied)
         request = random_request(random, lambda: random.choice(_HERE)).model_copy(update={"model": f"m{number}"})
         spec = half_made(request, random, workspace)
@@ -70,7 +73,7 @@ def test_of_any_run_the_same_rows_stand_and_the_same_calls_are_missing_at_any_ad
             assert_frame_equal(first.outdated, second.outdated)
             standing += second.standing.height
         assert _foreseen(moved, workspace) == _foreseen(spec, workspace)
-    assert standing > 300
+    assert standing > 10 * _RUNS
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from shaberi_dagster.export.results_tree import is_exported
 from shaberi_dagster.lake.catalog import CATALOG_NAME
 from shaberi_dagster.running import Evaluation
 from shaberi_dagster.runs.spec import CallOptions
-from shaberi_dagster.settings import Settings
 from tests.mock_endpoint import MockEndpoint, content_for
 from tests.results_tree import assert_valid_tree
 from tests.runs import ask, own_engine
@@ -45,7 +44,7 @@ def without_dagster(command: str, *arguments: str) -> str:
     return done.stderr
 
 
-def test_a_command_writes_everything_once_and_nothing_when_there_is_nothing_to_do(
+def test_a_command_writes_everything_once_and_with_nothing_to_do_it_writes_nothing_and_loads_no_dagster(
     mock: MockEndpoint, written: Counter[str]
 ) -> None:
     first = evaluation(ask(mock, passes=["repetition"]))
@@ -54,10 +53,14 @@ def test_a_command_writes_everything_once_and_nothing_when_there_is_nothing_to_d
     assert exported(first)
     catalog = first.workspace.settings.warehouse / CATALOG_NAME
     files = {path: path.stat() for path in (catalog, *first.workspace.settings.results.rglob("*"))}
+    asked = mock.stats()["requests"]
+    urls = ["--base-url", mock.base_url, "--judge-base-url", mock.base_url]
+    what = ["--model", "mock-model", "--benchmark", "tengu", "--judge-model", "judge-a", "--passes", "repetition"]
 
-    assert evaluation(ask(mock, passes=["repetition"])).run() == "complete"
+    said = without_dagster("run_evals", *what, *urls)
 
-    assert written == {"catalog": 1, RUN: 1}
+    assert "nothing left to do: no call was made" in said.splitlines()
+    assert mock.stats()["requests"] == asked
     assert {path: path.stat().st_ino for path in files} == {path: stat.st_ino for path, stat in files.items()}
 
 
@@ -106,17 +109,3 @@ def test_an_interrupted_command_writes_everything_once(
     assert exported(made)
     assert made.workspace.lake.read("runs")["status"].to_list() == ["partial"]
     assert evaluation(ask(mock)).run() == "complete"
-
-
-def test_a_command_with_nothing_to_do_loads_no_dagster(mock: MockEndpoint) -> None:
-    evaluation(ask(mock)).run()
-    asked = mock.stats()["requests"]
-    urls = ["--base-url", mock.base_url, "--judge-base-url", mock.base_url]
-
-    said = without_dagster(
-        "run_evals", "--model", "mock-model", "--benchmark", "tengu", "--judge-model", "judge-a", *urls
-    )
-
-    assert "nothing left to do: no call was made" in said.splitlines()
-    assert mock.stats()["requests"] == asked
-    assert Settings.from_environment().results.is_dir()

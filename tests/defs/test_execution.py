@@ -22,7 +22,7 @@ from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 
 pytestmark = pytest.mark.integration
 
-_FINISHED = 7
+_QUESTIONS, _FINISHED = 5, 3
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def _answering_a_few() -> Iterator[MockEndpoint]:
 
 def _run_evals(mock: MockEndpoint) -> AbstractContextManager[Started]:
     urls = ["--base-url", mock.base_url, "--judge-base-url", mock.base_url]
-    return started("run-evals", "--model", "model", "--judge-model", "judge", *urls, "--limit", "5")
+    return started("run-evals", "--model", "model", "--judge-model", "judge", *urls, "--benchmark", "elyza")
 
 
 def _journaled(settings: Settings) -> int:
@@ -188,6 +188,6 @@ def _go_on(mock: MockEndpoint, instance: dg.DagsterInstance) -> None:
     with _run_evals(mock) as again:
         assert again.finished().succeeded().out
     assert mock.stats()["repeated"] == 0
-    assert mock.stats()["answered"] == 40  # 20 answers, 20 judgements
+    assert mock.stats()["answered"] == 2 * _QUESTIONS  # answers and judgements
     statuses = [run.status for run in instance.get_runs()]
     assert statuses == [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.CANCELED]

@@ -7,12 +7,12 @@ import dagster as dg
 import pytest
 
 from shaberi_dagster.defs.export import results, shaberi_v1
-from shaberi_dagster.defs.jobs import Materialization, run_in_process
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.settings import Settings
+from shaberi_dagster.runs.workspace import Workspace
 from tests.results_tree import assert_valid_tree
+from tests.runs import materialized
 
 pytestmark = pytest.mark.integration
 
@@ -29,25 +29,23 @@ def _materialized(instance: dg.DagsterInstance, **config: object) -> dict[str, o
 
 
 def test_the_asset_writes_the_lake_beside_its_tables_and_says_how_much(
-    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, settings: Settings
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace
 ) -> None:
-    spec = registered(benchmarks=["elyza"])
-    run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
+    materialized(registered(benchmarks=["elyza"]), workspace, "answers", "judgements")
 
     metadata = _materialized(instance)
 
-    folder = settings.warehouse / "_export" / "shaberi-v1"
+    folder = workspace.settings.warehouse / "_export" / "shaberi-v1"
     assert metadata["folder"] == str(folder)
     assert (metadata["files"], metadata["dagster/row_count"], metadata["not written"]) == (2, 6, 0)
     assert (folder / "data" / "model_answers" / "elyza__ELYZA-tasks-100" / "model.json").is_file()
 
 
 def test_the_launchpad_chooses_folder_and_runs(
-    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, tmp_path: Path
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, tmp_path: Path
 ) -> None:
     for tag in ("one", "two"):
-        spec = registered(benchmarks=["elyza"], tag=tag)
-        run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
+        materialized(registered(benchmarks=["elyza"], tag=tag), workspace, "answers", "judgements")
 
     metadata = _materialized(instance, output=str(tmp_path / "tree"), tags=["two"])
 
@@ -70,18 +68,19 @@ def _results_of(instance: dg.DagsterInstance, *run_ids: str, **config: object) -
 
 
 def test_the_results_of_a_run_are_an_asset_of_its_partition(
-    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, settings: Settings
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace
 ) -> None:
     spec = registered(benchmarks=["elyza"])
-    run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
+    materialized(spec, workspace)
 
     metadata = _results_of(instance, spec.run_id)
 
-    assert assert_valid_tree(settings.results)["manifest"] == 1
-    assert metadata["folder"] == str(settings.results / "model" / "default")
+    tree = workspace.settings.results
+    assert assert_valid_tree(tree)["manifest"] == 1
+    assert metadata["folder"] == str(tree / "model" / "default")
     assert (metadata["status"], metadata["not exported"]) == ("complete", 0)
-    assert metadata["files"] == sum(path.is_file() for path in settings.results.rglob("*"))
-    assert metadata["bytes"] == sum(path.stat().st_size for path in settings.results.rglob("*") if path.is_file())
+    assert metadata["files"] == sum(path.is_file() for path in tree.rglob("*"))
+    assert metadata["bytes"] == sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
 
 
 def test_a_backfill_writes_all_its_runs_into_the_folder_that_was_chosen(

@@ -1,12 +1,13 @@
 """The jobs as the UI and the daemon run them."""
 
+from collections import Counter
 from collections.abc import Callable
 
 import dagster as dg
 import pytest
 from aiohttp import web
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, BENCHMARKS
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs.jobs import EVALUATE, RunRequestConfig, asset_keys
 from shaberi_dagster.defs.partitions import RUNS_NAME
@@ -27,10 +28,10 @@ def _materialized(result: dg.ExecuteInProcessResult) -> dict[tuple[str, str], di
     }
 
 
-def test_evaluate_brings_all_stages_of_a_partition_up_to_date(
-    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace
+def test_evaluate_brings_all_stages_of_a_partition_up_to_date_and_notes_what_is_not_in_the_run(
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint
 ) -> None:
-    spec = registered()
+    spec = registered(benchmarks=["elyza", "mt_bench"])
 
     result = defs.resolve_job_def(EVALUATE).execute_in_process(instance=instance, partition_key=spec.run_id)
 
@@ -38,34 +39,22 @@ def test_evaluate_brings_all_stages_of_a_partition_up_to_date(
     materialized = _materialized(result)
     assert set(materialized) == {(stage, name) for stage in STAGES for name in ALL_BENCHMARKS}
     assert {key: value["dagster/row_count"] for key, value in materialized.items() if key[0] != "metrics"} == {
-        (stage, name): 3 if stage not in {"consensus", "pass_outputs"} and name in BENCHMARKS else 0
+        (stage, name): 3 if stage not in {"consensus", "pass_outputs"} and name in spec.benchmarks else 0
         for stage in STAGES
         if stage != "metrics"
         for name in ALL_BENCHMARKS
     }
+    others = set(ALL_BENCHMARKS) - set(spec.benchmarks)
+    noted = {key for key, value in materialized.items() if "not one of" in str(value.get("note"))}
+    assert noted == {(stage, name) for stage in STAGES for name in others}
     checks = result.get_asset_check_evaluations()
     assert {check.partition for check in checks} == {spec.run_id}
     assert {check.check_name for check in checks if check.passed} >= {"complete", "few_failures", "fresh", "all_scored"}
+    assert {check.asset_key.path[-1] for check in checks} >= others
+    assert all(check.passed for check in checks if check.asset_key.path[-1] in others)
     assert workspace.lake.read("runs", {"run_id": spec.run_id})["status"].to_list() == ["complete"]
-    assert len(workspace.lake.read("scores", {"run_id": spec.run_id})) == 3 * len(BENCHMARKS)
-
-
-def test_a_benchmark_that_is_not_in_the_run_is_noted_and_nothing_fails(
-    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, mock: MockEndpoint
-) -> None:
-    spec = registered(benchmarks=["elyza"])
-
-    result = defs.resolve_job_def(EVALUATE).execute_in_process(
-        instance=instance, partition_key=spec.run_id, asset_selection=asset_keys(["elyza", "tengu", "gsm8k"])
-    )
-
-    assert result.success
-    noted = {key for key, value in _materialized(result).items() if "not one of" in str(value.get("note"))}
-    assert noted == {(stage, name) for stage in STAGES for name in ("tengu", "gsm8k")}
-    others = [check for check in result.get_asset_check_evaluations() if check.asset_key.path[-1] != "elyza"]
-    assert others
-    assert all(check.passed for check in others)
-    assert mock.stats()["answered"] == 6
+    assert len(workspace.lake.read("scores", {"run_id": spec.run_id})) == 3 * len(spec.benchmarks)
+    assert mock.stats()["answered"] == 2 * (3 + 3)
 
 
 def test_one_asset_alone_makes_only_its_own_calls(
@@ -136,8 +125,8 @@ def test_a_backfill_of_two_runs_is_one_dagster_run_with_facts_of_each(
     assert all(run.partition("@@")[2] in facts for run in runs)
 
 
-def test_new_run_registers_the_partition_and_materializes_it(
-    instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint
+def test_new_run_registers_the_partition_materializes_it_and_publishes_it_once(
+    instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint, written: Counter[str]
 ) -> None:
     config = {
         "model": "fresh",
@@ -158,6 +147,7 @@ def test_new_run_registers_the_partition_and_materializes_it(
     assert result.success
     run_id = result.output_for_node("evaluate_new_run")
     assert instance.get_dynamic_partitions(RUNS_NAME) == [run_id]
+    assert written == {"catalog": 1, run_id: 1}
     assert {body["temperature"] for body in mock.bodies if body["model"] == "fresh"} == {0.5}
     assert workspace.lake.read("metrics", {"run_id": run_id})["benchmark"].unique().sort().to_list() == [
         "elyza",

@@ -13,6 +13,8 @@ from tests.mock_endpoint import MockEndpoint
 
 pytestmark = pytest.mark.integration
 
+_CALLING = ("answers", "judgements")
+
 
 def test_a_config_has_the_fields_of_its_models_and_gives_each_its_part() -> None:
     both = config_class("Both", "Both.", RunRequest, CallOptions)
@@ -32,15 +34,14 @@ def test_options_reach_the_engine_and_limit_changes_the_lake(
     registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint
 ) -> None:
     mock.options.latency = 0.05
-    spec = registered(benchmarks=["elyza", "tengu"])
-    run_in_process(Materialization(spec.run_id, list(spec.benchmarks), options=CallOptions(concurrency=2)), instance)
+    spec = registered(benchmarks=["elyza"])
+    run_in_process(Materialization(spec.run_id, ["elyza"], _CALLING, options=CallOptions(concurrency=2)), instance)
     assert mock.stats()["most_in_flight"] == 2
     assert workspace.lake.read("limit_changes").is_empty()  # a fixed limit does not change
 
-    other = registered(tag="other", benchmarks=["elyza", "tengu"], temperature=0.5)
-    run_in_process(
-        Materialization(other.run_id, list(other.benchmarks), options=CallOptions(initial_concurrency=5)), instance
-    )
+    other = registered(tag="other", benchmarks=["elyza"], temperature=0.5)
+    options = CallOptions(initial_concurrency=5)
+    run_in_process(Materialization(other.run_id, ["elyza"], _CALLING, options=options), instance)
     changes = workspace.lake.read("limit_changes", {"run_id": other.run_id})
     assert changes.select("stage", "base_url", "limit_before", "limit_after", "cause").rows()[0] == (
         "answers",
@@ -55,17 +56,15 @@ def test_stages_of_one_run_share_a_budget_and_the_same_run_goes_on_without_one(
     registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint
 ) -> None:
     spec = registered(benchmarks=["elyza", "tengu"])
-    run_in_process(
-        Materialization(spec.run_id, list(spec.benchmarks), options=CallOptions(max_tokens_total=1, concurrency=1)),
-        instance,
-    )
+    names, options = list(spec.benchmarks), CallOptions(max_tokens_total=1, concurrency=1)
+    run_in_process(Materialization(spec.run_id, names, _CALLING, options=options), instance)
     answers = workspace.lake.read("answers", {"run_id": spec.run_id})
     assert answers["status"].to_list().count("ok") == mock.stats()["requests"] == 1
     assert set(answers.filter(status="error")["error_class"]) == {"budget"}
     judgements = workspace.lake.read("judgements", {"run_id": spec.run_id})
     assert set(judgements["error_class"]) <= {"budget", "no_answer"}
 
-    run_in_process(Materialization(spec.run_id, list(spec.benchmarks)), instance)
+    run_in_process(Materialization(spec.run_id, names, _CALLING), instance)
     for table in ("answers", "judgements"):
         assert set(workspace.lake.read(table, {"run_id": spec.run_id})["status"]) == {"ok"}
     assert mock.stats()["repeated"] == 0

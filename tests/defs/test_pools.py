@@ -85,7 +85,7 @@ def test_without_any_limit_nothing_is_claimed(
     spec = registered(benchmarks=["elyza"])
     monkeypatch.setattr(pools, "try_claim", pytest.fail)
 
-    run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
+    run_in_process(Materialization(spec.run_id, ["elyza"], ["answers"]), instance)
 
     assert instance.event_log_storage.get_concurrency_keys() == set()
     assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.SUCCESS]
@@ -233,7 +233,7 @@ def test_a_slot_of_a_run_that_has_ended_is_free(
     instance.report_run_canceled(ended)
     spec = registered(benchmarks=["elyza"])
 
-    run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
+    run_in_process(Materialization(spec.run_id, ["elyza"], ["answers"]), instance)
 
     _assert_free(instance, pool_name(mock.base_url))
 

@@ -1,6 +1,7 @@
 """The job that makes stored runs anew, and passes asked for in the launchpad."""
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+from tests.commands import lake_of
 from tests.ensembles import scripted
 from tests.legacy.trees import LegacyTree, rows_of
-from tests.mock_endpoint import MockEndpoint
-from tests.runs import materialized
+from tests.mock_endpoint import MockEndpoint, running_mock
+from tests.runs import ask, materialized, own_engine, stored_run
 
 pytestmark = pytest.mark.integration
 
@@ -27,21 +30,40 @@ _IMPORTED = "org%5F%5Fmodel@@legacy"
 _LOWER = {"passes": ["lang_mixing"], "pass_options": ["lang_mixing.minimum_severity=0.5"]}
 
 
-@pytest.fixture
-def imported(tmp_path: Path, instance: dg.DagsterInstance, workspace: Workspace) -> str:
-    """An imported run with one judged answer."""
-    tree = LegacyTree(tmp_path / "tree")
-    tree.answers("rakuda", rows_of("rakuda", [_LEAK]))
-    tree.judgements("rakuda", rows_of("rakuda", [_LEAK], [8]), "a")
-    import_trees(ImportRequest({"tree": tree.root}), workspace)
-    add_missing_partitions(workspace.lake, instance)
-    return _IMPORTED
+def _leaks(body: dict[str, Any], _: int) -> str:
+    return _LEAK if body["model"] == "model" else "FINAL SCORE: 8"
 
 
 @pytest.fixture
 def leaking(mock: MockEndpoint) -> MockEndpoint:
-    mock.options.script = lambda body, _: _LEAK if body["model"] == "model" else "FINAL SCORE: 8"
+    mock.options.script = _leaks
     return mock
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, RunSpec, MockEndpoint]]:
+    """A folder with a lake of an imported and an own run of one question, the own one, and whom it asked."""
+    folder = tmp_path_factory.mktemp("made")
+    tree = LegacyTree(folder / "tree")
+    tree.answers("rakuda", rows_of("rakuda", [_LEAK]))
+    tree.judgements("rakuda", rows_of("rakuda", [_LEAK], [8]), "a")
+    workspace = Workspace(Settings.from_environment(lake_of(folder)), environment={})
+    import_trees(ImportRequest({"tree": tree.root}), workspace)
+    with running_mock(script=_leaks) as mock, own_engine({}):
+        spec = stored_run(workspace, ask(mock, model="model", tag="a-run1", benchmarks=["rakuda"], limit=1))
+        materialized(spec, workspace)
+        yield folder, spec, mock
+
+
+@pytest.fixture
+def own(
+    made: tuple[Path, RunSpec, MockEndpoint], tmp_path: Path, instance: dg.DagsterInstance, workspace: Workspace
+) -> RunSpec:
+    """The own run, in a copy of this lake whose two runs the instance knows."""
+    folder, spec, _ = made
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    add_missing_partitions(workspace.lake, instance)
+    return spec
 
 
 def _reprocess(instance: dg.DagsterInstance, **config: Any) -> dict[str, int]:
@@ -57,55 +79,46 @@ def _metrics(workspace: Workspace, run_id: str) -> dict[str, float]:
 
 
 def test_own_and_imported_runs_are_made_anew_without_a_call(
-    registered: Callable[..., RunSpec],
-    imported: str,
+    own: RunSpec,
     instance: dg.DagsterInstance,
     workspace: Workspace,
-    leaking: MockEndpoint,
+    made: tuple[Path, RunSpec, MockEndpoint],
 ) -> None:
-    own = registered(benchmarks=["rakuda"])
-    materialized(own, workspace)
-    requests = leaking.stats()["requests"]
+    *_, mock = made
+    requests = mock.stats()["requests"]
 
     assert _reprocess(instance, **_LOWER) == {"runs": 2, "imported": 1}
 
-    assert leaking.stats()["requests"] == requests
+    assert mock.stats()["requests"] == requests
     assert _metrics(workspace, own.run_id) == {"baseline": 8.0, "lang_mixing": 3.5}
-    assert _metrics(workspace, imported) == {"baseline": 8.0, "lang_mixing": 3.5}
-    assert imported in instance.get_materialized_partitions(dg.AssetKey(["pass_outputs", "rakuda"]))
+    assert _metrics(workspace, _IMPORTED) == {"baseline": 8.0, "lang_mixing": 3.5}
+    assert _IMPORTED in instance.get_materialized_partitions(dg.AssetKey(["pass_outputs", "rakuda"]))
     started = instance.get_runs(dg.RunsFilter(job_name=EVALUATE))
     assert [run.tags["dagster/partition"] for run in started] == [own.run_id]
 
 
 @pytest.mark.usefixtures("leaking")
 def test_only_runs_with_this_model_and_tag_are_made_anew(
+    own: RunSpec,
     registered: Callable[..., RunSpec],
-    imported: str,
     instance: dg.DagsterInstance,
     workspace: Workspace,
 ) -> None:
-    runs = [registered(benchmarks=["rakuda"], tag=tag) for tag in ("a-run1", "a-run2", "b")]
-    for spec in runs:
-        materialized(spec, workspace)
+    materialized(registered(benchmarks=["rakuda"], tag="b", limit=1), workspace)
 
-    assert _reprocess(instance, tags=["a"], **_LOWER) == {"runs": 2, "imported": 0}
+    assert _reprocess(instance, tags=["a"], **_LOWER) == {"runs": 1, "imported": 0}
     assert _reprocess(instance, tags=["legacy"], models=["org__model"], **_LOWER) == {"runs": 1, "imported": 1}
     changed = set(workspace.lake.read("scores", {"pipeline": "lang_mixing"})["run_id"])
-    assert changed == {runs[0].run_id, runs[1].run_id, imported}
+    assert changed == {own.run_id, _IMPORTED}
     with pytest.raises(ConfigurationError, match="no model 'nobody'"):
         _reprocess(instance, tags=["a"], models=["nobody"])
 
 
-@pytest.mark.usefixtures("leaking")
-def test_a_run_that_this_instance_does_not_know_becomes_its_partition(
-    registered: Callable[..., RunSpec], workspace: Workspace
-) -> None:
-    spec = registered(benchmarks=["rakuda"])
-    materialized(spec, workspace)
+def test_a_run_that_this_instance_does_not_know_becomes_its_partition(own: RunSpec, workspace: Workspace) -> None:
     with dg.DagsterInstance.ephemeral() as another:
-        assert _reprocess(another, **_LOWER) == {"runs": 1, "imported": 0}
-        assert another.get_dynamic_partitions(RUNS_NAME) == [spec.run_id]
-    assert set(_metrics(workspace, spec.run_id)) == {"baseline", "lang_mixing"}
+        assert _reprocess(another, **_LOWER) == {"runs": 2, "imported": 1}
+        assert another.get_dynamic_partitions(RUNS_NAME) == [own.run_id]
+    assert set(_metrics(workspace, own.run_id)) == {"baseline", "lang_mixing"}
 
 
 def test_samples_and_their_consensus_are_graded_again_and_take_passes(
@@ -145,19 +158,20 @@ def test_what_failed_stays_a_failure_though_the_endpoint_is_gone(
     assert _metrics(workspace, spec.run_id) == {"baseline": 8.0, "lang_mixing": 3.5, "safety_check": None}
 
 
+@pytest.mark.usefixtures("own")
 def test_an_imported_run_takes_passes_from_the_launchpad_of_its_assets(
-    imported: str, instance: dg.DagsterInstance, workspace: Workspace
+    instance: dg.DagsterInstance, workspace: Workspace
 ) -> None:
     stages = ("pass_outputs", "scores", "metrics")
     result = defs.resolve_job_def(EVALUATE).execute_in_process(
         instance=instance,
-        partition_key=imported,
+        partition_key=_IMPORTED,
         asset_selection=asset_keys(["rakuda"], stages),
         run_config={"ops": {"pass_outputs": {"config": _LOWER}}},
     )
 
     assert result.success
-    assert _metrics(workspace, imported) == {"baseline": 8.0, "lang_mixing": 3.5}
+    assert _metrics(workspace, _IMPORTED) == {"baseline": 8.0, "lang_mixing": 3.5}
     materialized = {tuple(event.asset_key.path) for event in result.get_asset_materialization_events()}
     assert materialized == {(stage, "rakuda") for stage in stages}
 
@@ -179,6 +193,7 @@ def test_a_run_takes_passes_from_the_launchpad_of_its_assets(
     assert leaking.stats()["requests"] == 6
 
 
+@pytest.mark.usefixtures("own")
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -188,11 +203,11 @@ def test_a_run_takes_passes_from_the_launchpad_of_its_assets(
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_reason(
-    config: dict[str, Any], message: str, imported: str, instance: dg.DagsterInstance
+    config: dict[str, Any], message: str, instance: dg.DagsterInstance
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
         _reprocess(instance, **config)
-    assert imported in instance.get_dynamic_partitions(RUNS_NAME)
+    assert _IMPORTED in instance.get_dynamic_partitions(RUNS_NAME)
 
 
 def test_the_definitions_can_be_loaded_with_the_job_among_them() -> None:

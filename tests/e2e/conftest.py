@@ -1,6 +1,5 @@
 """A run that was evaluated once for all tests, of which each test gets a copy of its own."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from shaberi_dagster import open_lake
 from tests.commands import Finished, lake_of, run, run_without_dagster
 from tests.mock_endpoint import MockEndpoint, running_mock
 
@@ -23,12 +23,10 @@ class Evaluated:
     mock: MockEndpoint
     folder: Path
 
-    def run_evals(
-        self, *arguments: str | Path, judges: tuple[str, ...] = (), without_dagster: bool = False
-    ) -> Finished:
+    def run_evals(self, *arguments: str | Path, judges: tuple[str, ...] = (), in_dagster: bool = False) -> Finished:
         """The command for this run, at the same endpoint, in this copy of the lake."""
         self.mock.bodies.clear()
-        command = run_without_dagster if without_dagster else run
+        command = run if in_dagster else run_without_dagster
         return command("run-evals", *target(self.mock, judges), *arguments, environment=lake_of(self.folder))
 
     def shaberi(self, *arguments: str | Path) -> Finished:
@@ -40,8 +38,8 @@ class Evaluated:
         return run("view-scores", *arguments, environment=lake_of(self.folder))
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        """What `shaberi sql` has to say."""
-        return json.loads(self.shaberi("sql", sql, "--format", "json").succeeded().out)
+        """What a statement or a named query says of this copy of the lake."""
+        return open_lake(self.folder / "warehouse").sql(sql).to_dicts()
 
     @property
     def asked(self) -> list[str]:

@@ -3,16 +3,17 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from shaberi_dagster.runs.workspace import Workspace
 from tests.commands import Finished, lake_of, run, run_without_dagster
-from tests.e2e.conftest import Evaluated, target
+from tests.e2e.conftest import MODEL, Evaluated, target
 from tests.mock_endpoint import content_for, running_mock
+from tests.runs import ask, materialized, own_engine, stored_run
 
 pytestmark = pytest.mark.e2e
 
@@ -179,15 +180,14 @@ def test_the_judges_stand_beside_each_other(session: Session) -> None:
     assert shown["unfinished"] == []
 
 
-def test_a_run_with_other_settings_is_put_into_no_aggregate(tmp_path: Path) -> None:
-    environment = lake_of(tmp_path)
-    with running_mock() as mock:
-        for number, temperature in ((1, "0.2"), (2, "0.7")):
-            options = ("--tag", f"t-run{number}", "--temperature", temperature, "--benchmark", "tengu", "--limit", "2")
-            run_without_dagster("run-evals", *target(mock, (_FIRST,)), *options, environment=environment).succeeded()
+def test_a_run_with_other_settings_is_put_into_no_aggregate(workspace: Workspace) -> None:
+    with running_mock() as mock, own_engine({}):
+        for number, temperature in ((1, 0.2), (2, 0.7)):
+            asked = {"model": MODEL, "tag": f"t-run{number}", "temperature": temperature, "limit": 2}
+            materialized(stored_run(workspace, ask(mock, **asked)), workspace)
 
-    refused = run("view-scores", "--runs", "2", environment=environment).complaint
-    shown = run("view-scores", "--tag", "t", "--notes", environment=environment).succeeded().out
+    refused = run("view-scores", "--runs", "2").complaint
+    shown = run("view-scores", "--tag", "t", "--notes").succeeded().out
 
     difference = "tengu: temperature of answers: 0.2 (t-run1), 0.7 (t-run2)"
     assert refused == f"the runs of org/model t cannot be put into one aggregate: {difference}"

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.commands import run, started
+from tests.commands import run_without_dagster, started
 from tests.mock_endpoint import MockEndpoint
 from tests.results_tree import assert_valid_tree
 
@@ -83,7 +83,7 @@ def test_the_rest_is_scored_and_one_command_finishes_the_run(mock: MockEndpoint,
     assert "2/2" in ended.out, "the benchmark that was judged has its score"
 
     with _judge_at(port, latency=0.0):
-        run("run-evals", *arguments).succeeded()
+        run_without_dagster("run-evals", *arguments).succeeded()
         finished = _stats(port)
     assert finished["requests"] == 4 - sum(part["ok"] for part in judged.values())
     assert orjson.loads((results / "m" / "default" / "manifest.json").read_bytes())["status"] == "complete"
@@ -98,7 +98,8 @@ def test_an_endpoint_that_is_gone_between_two_stages_costs_only_what_needs_it(mo
         *("--model", "m", "--base-url", mock.base_url, "--judge-model", "judge"),
         *("--judge-base-url", f"http://127.0.0.1:{port}/v1", "--benchmark", "elyza", "--limit", "2"),
     ]
-    with _judge_at(port, latency=0.0) as judge, started("run-evals", *arguments) as command:
+    alone = started("run-evals", *arguments, without_dagster=True)
+    with _judge_at(port, latency=0.0) as judge, alone as command:
         command.wait_until(lambda: mock.stats()["requests"] >= 2)
         judge.kill()
         ended = command.finished()

@@ -31,7 +31,7 @@ def variants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("variants")
 def test_two_prompts_of_one_judge_stand_side_by_side_on_the_same_answers(evaluated: Evaluated) -> None:
-    first = evaluated.run_evals("--rejudge", *_STRICT, judges=("judge-a",)).succeeded()
+    first = evaluated.run_evals("--rejudge", *_STRICT, judges=("judge-a",), in_dagster=True).succeeded()
     assert evaluated.asked == ["judge-a"] * _N_QUESTIONS
     assert all("迷ったときは" in body["messages"][-1]["content"] for body in evaluated.mock.bodies)
     assert "judge-a+strict" in first.out
@@ -73,9 +73,9 @@ def test_two_prompts_of_one_judge_stand_side_by_side_on_the_same_answers(evaluat
 @pytest.mark.usefixtures("variants")
 def test_a_variants_judge_is_rejudged_by_either_of_its_names(evaluated: Evaluated) -> None:
     options = ("--rejudge", "--benchmark", "tengu")
-    evaluated.run_evals(*options, *_STRICT, judges=("judge-a",), without_dagster=True).succeeded()
+    evaluated.run_evals(*options, *_STRICT, judges=("judge-a",)).succeeded()
     for judge, prompt in (("judge-a", _STRICT), ("judge-a+strict", ())):
-        evaluated.run_evals(*options, *prompt, judges=(judge,), without_dagster=True).succeeded()
+        evaluated.run_evals(*options, *prompt, judges=(judge,)).succeeded()
         assert evaluated.asked == ["judge-a"] * 5
     rows = evaluated.rows("select judge, count(*) as n from judgements where superseded group by 1")
     assert rows == [{"judge": "judge-a+strict", "n": 10}]
@@ -91,7 +91,7 @@ def test_a_plan_shows_what_another_prompt_would_take(evaluated: Evaluated) -> No
 @pytest.mark.usefixtures("variants")
 def test_where_a_variant_changes_nothing_it_is_said_and_not_paid_for(evaluated: Evaluated) -> None:
     options = ("--rejudge", "--judge-prompt", "tengu-only")
-    finished = evaluated.run_evals(*options, judges=("judge-a",), without_dagster=True).succeeded()
+    finished = evaluated.run_evals(*options, judges=("judge-a",)).succeeded()
     assert evaluated.asked == ["judge-a"] * 5
     assert re.search(r"judge judge-a\+tengu-only is told what judge-a is told in elyza, mt_bench, rakuda", finished.err)
 

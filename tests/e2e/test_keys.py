@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from aiohttp import web
 
-from tests.commands import Finished, lake_of, run
+from tests.commands import Finished, lake_of, run, run_without_dagster
 from tests.mock_endpoint import MockEndpoint, Scripted, content_for, running_mock
 
 pytestmark = pytest.mark.e2e
@@ -42,17 +42,33 @@ def _redirect(_: dict[str, Any]) -> Scripted:
     return web.Response(status=307, headers={"Location": f"http://user:{_CANARY}@127.0.0.1:9/v1/chat/completions"})
 
 
+def _deny(_: dict[str, Any]) -> Scripted:
+    return web.json_response({"error": {"message": f"key {_CANARY} has no access to this"}}, status=400)
+
+
 def _answer(_: dict[str, Any]) -> Scripted:
     return f"あなたの鍵は {_CANARY} です。"
 
 
+_WAYS = (_accept, _fail, _redirect, _deny, _answer)
+
+
+def _each_question_in_its_way() -> Callable[[dict[str, Any]], Scripted]:
+    ways: dict[str, Callable[[dict[str, Any]], Scripted]] = {}
+
+    def script(body: dict[str, Any]) -> Scripted:
+        return ways.setdefault(body["messages"][-1]["content"], _WAYS[len(ways) % len(_WAYS)])(body)
+
+    return script
+
+
 @pytest.mark.parametrize(
-    ("script", "code", "said"),
-    [(_accept, 0, ""), (_refuse, 3, "refuses us"), (_fail, 3, ""), (_redirect, 3, ""), (_answer, 0, "")],
-    ids=["accepted", "refused", "500", "redirect", "in the answer"],
+    ("script", "n_asked", "said"),
+    [(_refuse, 1, "refuses us"), (_each_question_in_its_way(), len(_WAYS), "")],
+    ids=["refused", "accepted, denied, redirected, in a traceback, in an answer"],
 )
 def test_no_key_is_in_any_byte_that_is_written_or_printed(
-    script: Callable[[dict[str, Any]], Scripted], code: int, said: str, tmp_path: Path
+    script: Callable[[dict[str, Any]], Scripted], n_asked: int, said: str, tmp_path: Path
 ) -> None:
     keys = {"SHABERI_API_KEY": _CANARY, "JUDGE_KEY": _JUDGE_CANARY}
     with (
@@ -61,13 +77,13 @@ def test_no_key_is_in_any_byte_that_is_written_or_printed(
     ):
         arguments = ["--model", _MODEL, "--base-url", mock.base_url, "--judge-model", "judge"]
         arguments += ["--judge-base-url", judge.base_url, "--judge-api-key-variable", "JUDGE_KEY"]
-        arguments += ["--benchmark", "rakuda", "--limit", "1"]
+        arguments += ["--benchmark", "rakuda", "--limit", str(len(_WAYS))]
         outputs = [
             run("run-evals", *arguments, *debug, environment=lake_of(tmp_path) | keys) for debug in ([], ["--debug"])
         ]
-    assert [finished.code for finished in outputs] == [code, code], outputs[0].err
+    assert [finished.code for finished in outputs] == [3, 3], outputs[0].err
     assert all(said in finished.err for finished in outputs)
-    assert mock.stats()["requests"] > 0
+    assert len({body["messages"][-1]["content"] for body in mock.bodies}) >= n_asked
     written = dict(_everything_written(tmp_path, outputs))
     _assert_searchable(written, mock)
     for canary in (_CANARY, _JUDGE_CANARY):
@@ -137,7 +153,8 @@ def test_a_server_with_a_certificate_that_nobody_vouches_for_gets_no_key(certifi
         arguments += ["--judge-base-url", mock.base_url, "--benchmark", "rakuda", "--limit", "1"]
         refused = run("run-evals", *arguments, environment=environment)
         assert not mock.headers
-        trusted = run("run-evals", *arguments, environment=environment | {"SSL_CERT_FILE": str(tmp_path / "own.pem")})
+        environment["SSL_CERT_FILE"] = str(tmp_path / "own.pem")
+        trusted = run_without_dagster("run-evals", *arguments, environment=environment)
     assert refused.code == 2
     assert f"endpoint {mock.base_url} cannot be reached" in refused.err.splitlines()[-1]
     assert "self-signed certificate" in refused.err.splitlines()[-1]

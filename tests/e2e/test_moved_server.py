@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import lake_of, run, started
+from tests.commands import lake_of, run, run_without_dagster, started
 from tests.e2e.conftest import target
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 
@@ -26,7 +26,7 @@ def test_the_same_command_at_another_port_asks_nobody_and_says_that_the_address_
     mock: MockEndpoint, elsewhere: MockEndpoint, tmp_path: Path
 ) -> None:
     lake = lake_of(tmp_path)
-    run("run-evals", *target(mock, ("judge-a",)), *_FEW, environment=lake).succeeded()
+    run_without_dagster("run-evals", *target(mock, ("judge-a",)), *_FEW, environment=lake).succeeded()
     calls = mock.stats()["answered"]
 
     moved = run("run-evals", *target(elsewhere, ("judge-a",)), *_FEW, environment=lake).succeeded()
@@ -45,7 +45,7 @@ def test_an_address_without_v1_is_corrected_under_the_same_tag(mock: MockEndpoin
     failed = run("run-evals", *wrong, *_FEW, environment=lake)
     assert "takes no calls of judge-a: HTTP 404" in failed.complaint
 
-    run("run-evals", *right, *_FEW, environment=lake).succeeded()
+    run_without_dagster("run-evals", *right, *_FEW, environment=lake).succeeded()
 
     assert mock.stats()["answered"] == 6
 
@@ -62,11 +62,11 @@ def test_an_interrupted_run_goes_on_at_another_port_and_repeats_no_call_of_its_j
 
     mock.options.script = script
     journals = tmp_path / "warehouse" / "_journal"
-    with started("run-evals", *target(mock, ("judge-a",)), *_FEW) as process:
+    with started("run-evals", *target(mock, ("judge-a",)), *_FEW, without_dagster=True) as process:
         process.wait_until(lambda: sum(path.read_text().count('"ok"') for path in journals.glob("*.jsonl")) >= finished)
         process.send(signal.SIGINT)
         assert process.finished().code == 130
 
-    run("run-evals", *target(elsewhere, ("judge-a",)), *_FEW).succeeded()
+    run_without_dagster("run-evals", *target(elsewhere, ("judge-a",)), *_FEW).succeeded()
 
     assert (mock.stats()["answered"], elsewhere.stats()["answered"]) == (finished, 6 - finished)

@@ -41,7 +41,7 @@ def test_a_run_is_given_passes_by_the_command_that_made_it(evaluated: Evaluated)
 
 
 def test_stored_outputs_are_read_again_without_asking_anybody(evaluated: Evaluated) -> None:
-    finished = evaluated.run_evals("--reprocess", *_LOWER).succeeded()
+    finished = evaluated.run_evals("--reprocess", *_LOWER, in_dagster=True).succeeded()
     assert evaluated.asked == []
     assert "0 of 42 stored outputs give another score than before" in finished.err
     assert _pipelines(evaluated) == ["baseline", "lang_mixing", "lang_mixing,repetition"]
@@ -53,7 +53,7 @@ def test_reprocessing_needs_no_server(tmp_path: Path) -> None:
     with running_mock() as mock:
         first = (*target(mock, ("judge-a",)), "--benchmark", "rakuda", "--limit", "2")
         run_without_dagster("run-evals", *first, environment=lake_of(tmp_path)).succeeded()
-    run("run-evals", *first, "--reprocess", *_LOWER, environment=lake_of(tmp_path)).succeeded()
+    run_without_dagster("run-evals", *first, "--reprocess", *_LOWER, environment=lake_of(tmp_path)).succeeded()
     run("shaberi", "reprocess", environment=lake_of(tmp_path)).succeeded()
 
 

@@ -2,12 +2,13 @@
 
 import json
 import signal
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.commands import run, started
+from tests.commands import Started, run, run_without_dagster, started
 from tests.e2e.conftest import target
 from tests.mock_endpoint import MockEndpoint, content_for
 
@@ -29,9 +30,14 @@ def test_the_second_is_told_at_once_who_is_at_work_and_the_first_goes_on(mock: M
     assert complaint.endswith("wait for it or stop it")
     assert mock.stats()["requests"] == 3
     mock.options.p_hang = 0.0
-    run("run-evals", *arguments).succeeded()
+    run_without_dagster("run-evals", *arguments).succeeded()
     assert mock.stats()["requests"] == 3 + 3 + 3
     assert not list((tmp_path / "warehouse" / "_journal").iterdir())
+
+
+def _alone(mock: MockEndpoint, tag: str, *more: str) -> AbstractContextManager[Started]:
+    """One of several runs with the same questions: what they know of each other is not from Dagster."""
+    return started("run-evals", *_same_questions(mock, tag), *more, without_dagster=True)
 
 
 def _same_questions(mock: MockEndpoint, tag: str) -> list[str]:
@@ -44,10 +50,7 @@ def _times_asked(mock: MockEndpoint) -> list[int]:
 
 def test_two_runs_with_the_same_requests_at_the_same_time_make_each_once(mock: MockEndpoint) -> None:
     mock.options.latency = 0.5
-    with (
-        started("run-evals", *_same_questions(mock, "a")) as first,
-        started("run-evals", *_same_questions(mock, "b")) as second,
-    ):
+    with _alone(mock, "a") as first, _alone(mock, "b") as second:
         first.finished().succeeded()
         second.finished().succeeded()
     assert _times_asked(mock) == [1] * (3 + 3)
@@ -57,9 +60,9 @@ def test_two_runs_with_the_same_requests_at_the_same_time_make_each_once(mock: M
 
 def test_when_the_one_that_makes_a_call_is_killed_the_other_one_makes_it(mock: MockEndpoint, tmp_path: Path) -> None:
     mock.options.p_hang = 1.0
-    with started("run-evals", *_same_questions(mock, "a")) as first:
+    with _alone(mock, "a") as first:
         first.wait_until(lambda: mock.stats()["requests"] == 3)
-        with started("run-evals", *_same_questions(mock, "b")) as second:
+        with _alone(mock, "b") as second:
             second.wait_until((tmp_path / "warehouse" / "_journal" / "org__model@@b.answers.jsonl").exists)
             second.wait_until(lambda: mock.stats()["model_lists"] >= 2)
             assert mock.stats()["requests"] == 3
@@ -71,7 +74,7 @@ def test_when_the_one_that_makes_a_call_is_killed_the_other_one_makes_it(mock: M
 
 def test_what_a_killed_run_has_paid_for_counts_for_another_one(mock: MockEndpoint, tmp_path: Path) -> None:
     mock.options.script = lambda body, number: _hanging(mock, body, after=number == 1)
-    with started("run-evals", *_same_questions(mock, "a"), "--concurrency", "1") as first:
+    with _alone(mock, "a", "--concurrency", "1") as first:
         first.wait_until(lambda: mock.stats()["requests"] == 3)
         first.send(signal.SIGKILL)
         first.finished()
@@ -79,7 +82,7 @@ def test_what_a_killed_run_has_paid_for_counts_for_another_one(mock: MockEndpoin
     assert (tmp_path / "warehouse" / "_journal" / "org__model@@a.answers.jsonl").exists()
 
     plan = json.loads(run("run-evals", *_same_questions(mock, "b"), "--dry-run", "--json").succeeded().out)
-    run("run-evals", *_same_questions(mock, "b")).succeeded()
+    run_without_dagster("run-evals", *_same_questions(mock, "b")).succeeded()
 
     assert sorted(_times_asked(mock)) == [1, 1, 1, 1, 1, 2]
     assert {row["stage"]: row["calls"] for row in plan["rows"]} == {"answers": 1, "judgements": 3}

@@ -67,6 +67,8 @@ def _evaluation(model: str, url: str) -> list[str]:
         model,
         "--benchmark",
         "elyza,tengu",
+        "--limit",
+        "2",
         "--tag",
         _TAG,
         "--passes",
@@ -123,7 +125,8 @@ def test_an_evaluation_and_its_plan_fit_a_terminal(wide: Wide) -> None:
 def _shown(command: list[str], environment: dict[str, str]) -> list[str]:
     """The lines of a command whose output is all on a terminal."""
     terminal = Terminal(_WIDTH)
-    with started(*command, environment=environment, terminal=terminal, stdout=terminal) as process:
+    alone = started(*command, environment=environment, terminal=terminal, stdout=terminal, without_dagster=True)
+    with alone as process:
         finished = process.finished()
     terminal.end()
     assert finished.code in {0, 3}, terminal.text
