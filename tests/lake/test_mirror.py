@@ -22,7 +22,7 @@ from tests.sizes import size
 
 pytestmark = pytest.mark.integration
 
-_WRITERS, _COMMITS = size(3, 5), size(3, 10)
+_WRITERS, _COMMITS = size(2, 5), size(3, 10)
 _AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _WRITE = """
 import sys
