@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
 import polars as pl
 import pytest
 
+from shaberi_dagster import evaluation, publishing
 from shaberi_dagster.evaluation import materialize, stage_of
 from shaberi_dagster.llm.engine import Engine, RetrySettings
 from shaberi_dagster.runs import workspace as workspace_module
@@ -33,6 +35,16 @@ def own_engine(environment: Mapping[str, str]) -> Iterator[None]:
             yield
         finally:
             thread.close()
+
+
+@contextmanager
+def without_results() -> Iterator[None]:
+    """Within this context nothing is written to `results/`, and no memory given back, after each stage of a few rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(publishing, "write_manifest", lambda *_, **__: None)
+        patch.setattr(publishing, "export_runs", lambda *_, **__: SimpleNamespace(failed={}))
+        patch.setattr(evaluation, "give_back", lambda: None)
+        yield
 
 
 def ask(mock: MockEndpoint, **values: Any) -> RunRequest:

@@ -17,7 +17,7 @@ from shaberi_dagster.runs.planning import judged_anew, plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint, content_for, web
-from tests.runs import ask, asked_of, items_of, materialized, own_engine, stored_run
+from tests.runs import ask, asked_of, items_of, materialized, own_engine, stored_run, without_results
 
 pytestmark = pytest.mark.integration
 
@@ -29,7 +29,7 @@ _TOKENS = ("prompt_tokens", "completion_tokens")
 
 @pytest.fixture(autouse=True)
 def engine() -> Iterator[None]:
-    with own_engine({}):
+    with own_engine({}), without_results():
         yield
 
 

@@ -3,6 +3,7 @@ import io
 import json
 import subprocess
 import sys
+from collections import defaultdict
 from datetime import UTC, datetime
 
 import numpy as np
@@ -36,10 +37,11 @@ def scores(seed, n=20, shift=0):
 
 
 class Evaluations:
-    """A lake that grows by what runs scored."""
+    """What runs scored, which is written into a lake in one commit of each table."""
 
     def __init__(self, lake):
         self._lake = lake
+        self._rows = defaultdict(list)
 
     def add(
         self, model, values, *, tag="t", judge="a", benchmark="tengu", first=0, run_number=None, pipeline="baseline",
@@ -88,7 +90,13 @@ class Evaluations:
         return self
 
     def _append(self, table, rows):
-        self._lake.append(table, pl.DataFrame(rows, infer_schema_length=None))
+        self._rows[table] += rows
+
+    def write(self):
+        for table, rows in self._rows.items():
+            self._lake.append(table, pl.DataFrame(rows, infer_schema_length=None))
+        self._rows.clear()
+        write_catalog(self._lake)
 
 
 @pytest.fixture
@@ -97,9 +105,9 @@ def lake(settings):
 
 
 @pytest.fixture
-def compared(settings, capsys):
+def compared(lake, settings, capsys):
     def run(a="m", b="n", output_format="json", **choices):
-        write_catalog(Lake(settings.warehouse))
+        lake.write()
         with open_catalog(settings.warehouse) as catalog:
             report = read_comparison(catalog, ComparisonRequest(a, b, **choices))
         write(ComparisonDocument(report), output_format, Console())
@@ -445,9 +453,8 @@ def test_markdown_is_a_table_with_what_it_means(lake, compared):
     assert any(line.startswith("- A is better on tengu@99, by ") for line in lines)
 
 
-def test_the_command_takes_the_documented_options(lake, settings):
-    lake.add("m", [5.0, 6.0]).add("n", [5.0, 6.0])
-    write_catalog(Lake(settings.warehouse))
+def test_the_command_takes_the_documented_options(lake):
+    lake.add("m", [5.0, 6.0]).add("n", [5.0, 6.0]).write()
 
     result = CliRunner().invoke(
         shaberi.app, ["compare", "m", "n", "--tag", "t", "--judge", "a", "--benchmark", "tengu", "--format", "json"]

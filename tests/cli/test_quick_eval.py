@@ -24,6 +24,7 @@ from shaberi_dagster.statistics.intervals import paired_proportions_interval, wi
 from shaberi_dagster.statistics.significance import mcnemar_exact
 from tests.commands import Finished, lake_of, run, run_anew
 from tests.mock_endpoint import MockEndpoint, running_mock
+from tests.runs import without_results
 from tests.stages_alone import stages_alone
 
 pytestmark = pytest.mark.integration
@@ -95,7 +96,7 @@ def cache(mock: MockEndpoint, sums: Path, *more: str) -> Finished:
 
 
 def _invoked(app: Any, arguments: list[str]) -> Finished:
-    with stages_alone():
+    with stages_alone(), without_results():
         result = CliRunner().invoke(app, arguments, standalone_mode=False)
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -252,7 +253,17 @@ def test_failures_are_counted_and_end_with_3_and_the_next_run_asks_only_those_ag
 
 
 def test_the_tables_say_what_they_are_over_and_steer_no_terminal(mock: MockEndpoint, sums: Path) -> None:
-    out = quick(mock, sums, "--judge-model", "none", "--tag", "shown", "--datasets", "gsm8k,simpleqa").out
+    more = (
+        "--judge-model",
+        "none",
+        "--tag",
+        "shown",
+        "--datasets",
+        "gsm8k,simpleqa",
+        "--strategy",
+        "plurality,standard",
+    )
+    out = quick(mock, sums, *more).out
 
     assert out.startswith(f"{MODEL}  shown\n")
     for word in ("pooled", "mean", "Oracle", "Agreement", "Strategies in pairs", "Graded by rules alone", "+/-"):

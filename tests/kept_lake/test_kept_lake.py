@@ -37,6 +37,7 @@ from tests.kept_lake.contents import (
 )
 from tests.kept_lake.endpoint import PortTakenError, kept_endpoint
 from tests.mock_endpoint import MockEndpoint
+from tests.runs import without_results
 
 # Where many tests run, each waits for the port until another process has done with it.
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
@@ -73,7 +74,8 @@ def mock() -> Iterator[MockEndpoint]:
 
 
 def _run(kept: KeptRun, command: Command, folder: Path) -> int:
-    return run(command, folder, own_instance=kept.model in _ON_THE_KEPT_INSTANCE)
+    with without_results():
+        return run(command, folder, own_instance=kept.model in _ON_THE_KEPT_INSTANCE)
 
 
 def _rows(folder: Path) -> dict[str, list[list[Any]]]:

@@ -19,7 +19,7 @@ from tests.sizes import size
 
 pytestmark = pytest.mark.integration
 
-_WRITERS = size(4, 8)
+_WRITERS = size(3, 8)
 _ROOT = Path(__file__).parents[2]
 _AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 _TEXTS = ["日本語 🗾\r\n", "o'brien/模型 %2F", "nul\0 esc\x1b[31m", "", "'; drop table x --", "NULL", '"\\', "\u2028"]

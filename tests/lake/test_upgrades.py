@@ -22,7 +22,7 @@ from shaberi_dagster.settings import Settings
 from tests.commands import run
 from tests.mock_endpoint import MockEndpoint
 from tests.older_lakes import as_format_1, as_format_2
-from tests.runs import ask, materialized, own_engine, stored_run
+from tests.runs import ask, materialized, own_engine, stored_run, without_results
 
 pytestmark = pytest.mark.integration
 
@@ -279,7 +279,7 @@ def test_a_folder_that_cannot_be_written_is_told(older: Lake) -> None:
 def test_the_upgrade_records_the_prompts_of_old_rows_that_todays_templates_still_make(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:
-    with own_engine({}):
+    with own_engine({}), without_results():
         spec = stored_run(workspace, ask(mock))
         materialized(spec, workspace, "answers", "judgements")
         recorded = workspace.lake.read("prompts").drop("created_at")
@@ -310,7 +310,7 @@ def test_the_upgrade_does_without_templates_that_are_broken(
 def test_judgements_from_before_and_after_the_upgrade_have_one_judge_in_all_views(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:
-    with own_engine({}):
+    with own_engine({}), without_results():
         spec = stored_run(workspace, ask(mock, tag="t-run1", limit=1))
         materialized(spec, workspace)
         as_format_2(workspace.lake, spec)

@@ -11,6 +11,7 @@ from shaberi_dagster.legacy.questions import QuestionIndex
 from shaberi_dagster.legacy.reading import read_files
 from shaberi_dagster.legacy.tree import scan
 from tests.legacy.trees import NOON, LegacyTree, import_trees, lines_of, rows_of
+from tests.sizes import size
 
 pytestmark = pytest.mark.unit
 
@@ -271,7 +272,8 @@ ANSWERS_TEXT = st.sampled_from(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@pytest.mark.acceptance
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=size(20, 200))
 @given(st.data())
 def test_no_line_of_any_tree_is_lost(tmp_path_factory, data):
     trees = {}

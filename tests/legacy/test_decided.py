@@ -8,14 +8,14 @@ from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from tests.deciding.deciding import decided
 from tests.deciding.deciding import request as asked_for
 from tests.legacy.trees import rows_of
-from tests.runs import own_engine
+from tests.runs import own_engine, without_results
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(autouse=True)
 def engine():
-    with own_engine({}):
+    with own_engine({}), without_results():
         yield
 
 

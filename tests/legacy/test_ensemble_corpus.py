@@ -1,11 +1,18 @@
 """The real caches: every entry and response, and the published accuracies."""
 
+import os
+import shutil
+from pathlib import Path
+
 import orjson
 import polars as pl
 import pytest
 
 from shaberi_dagster.identity import sha256_text
-from shaberi_dagster.legacy.ensemble import import_ensemble
+from shaberi_dagster.legacy.ensemble import EnsembleImport, import_ensemble
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+from tests.commands import lake_of
 
 pytestmark = pytest.mark.corpus
 
@@ -14,14 +21,30 @@ ERRORS = {"gsm8k": 0, "hellaswag": 0, "math500": 11, "simpleqa": 3, "truthfulqa"
 JUDGED = {"gsm8k": 100, "hellaswag": 100, "math500": 98, "simpleqa": 98, "truthfulqa": 100}
 
 
-@pytest.fixture
-def caches(corpus):
-    return corpus / "ensemble" / "caches"
+@pytest.fixture(scope="module")
+def caches() -> Path:
+    return Path(os.environ["SHABERI_CORPUS"]) / "ensemble" / "caches"
+
+
+@pytest.fixture(scope="module")
+def imported(caches, tmp_path_factory) -> tuple[EnsembleImport, Workspace]:
+    """The import, and where it was made. No test may change it."""
+    workspace = workspace_in(tmp_path_factory.mktemp("imported"))
+    return import_ensemble([caches], workspace), workspace
+
+
+def workspace_in(folder: Path) -> Workspace:
+    return Workspace(Settings.from_environment(lake_of(folder)), environment={})
 
 
 @pytest.fixture
-def done(workspace, caches):
-    return import_ensemble([caches], workspace)
+def done(imported) -> EnsembleImport:
+    return imported[0]
+
+
+@pytest.fixture
+def workspace(imported) -> Workspace:
+    return imported[1]
 
 
 def test_files_entries_responses_and_rows_add_up(workspace, done):
@@ -72,8 +95,7 @@ def test_a_baseline_is_the_first_response_of_the_ensemble(workspace, done):
     assert single.sort(keys).equals(first.sort(keys))
 
 
-def test_accuracies_are_those_of_the_verdicts_in_the_files(workspace, caches, done):
-    del done
+def test_accuracies_are_those_of_the_verdicts_in_the_files(workspace, caches):
     metrics = workspace.lake.read("metrics", {"null_policy": "legacy"})
     found = {row["benchmark"]: (row["score"], row["n_scored"]) for row in metrics.iter_rows(named=True)}
     for name in DATASETS:
@@ -83,13 +105,14 @@ def test_accuracies_are_those_of_the_verdicts_in_the_files(workspace, caches, do
     assert found["math500"][0] == pytest.approx(69 / 98)
 
 
-def test_a_second_import_changes_nothing(workspace, caches, done):
-    before = workspace.lake.versions()
+def test_a_second_import_changes_nothing(workspace, caches, done, tmp_path):
+    shutil.copytree(workspace.settings.warehouse, tmp_path / "warehouse")
+    copied = workspace_in(tmp_path)
 
-    again = import_ensemble([caches], workspace)
+    again = import_ensemble([caches], copied)
 
     assert (done.changed, again.changed) == (True, False)
-    assert workspace.lake.versions() == before
+    assert copied.lake.versions() == workspace.lake.versions()
 
 
 def read(path):

@@ -22,6 +22,7 @@ from shaberi_dagster.legacy.tree import scan
 from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from tests.commands import lake_of
 from tests.legacy.trees import LegacyTree, questions_of, rows_of
 
 pytestmark = pytest.mark.integration
@@ -31,16 +32,32 @@ ROWS = ("answers", "judgements", "scores", "metrics", "legacy_quarantine", "lega
 KEYS = ["run_id", "benchmark", "question_id", "sample_index"]
 
 
-@pytest.fixture
-def full(tree):
-    """Two models, two judges, and everything that can be odd about a row."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A folder with a tree of two models, two judges, and everything that can be odd about a row, and with its lake."""
+    folder = tmp_path_factory.mktemp("made")
+    tree = LegacyTree(folder / "tree")
     tree.answers("rakuda", rows_of("rakuda", ["一", "", None, "四", "五"]))
     tree.judgements("rakuda", rows_of("rakuda", ["一", "", "", "四", "五"], [7, 2, None, {"score": 9}, 11]), "a")
     tree.judgements("rakuda", rows_of("rakuda", ["一", "", "", "四", "五"], [6, 1, 1, 8, 10]), "b")
     tree.answers("elyza", rows_of("elyza", ["一", "二"]), model="second")
     tree.judgements("elyza", rows_of("elyza", ["一", "二"], [4, 5]), "a", model="second")
     tree.judgements("elyza", rows_of("elyza", ["other", "二"], [1, 2]), "b", model="second")
-    return tree
+    run(Workspace(Settings.from_environment(lake_of(folder)), environment={}), tree)
+    return folder
+
+
+@pytest.fixture
+def full(made, tmp_path) -> LegacyTree:
+    """The tree."""
+    return LegacyTree(shutil.copytree(made / "tree", tmp_path / "tree"))
+
+
+@pytest.fixture
+def imported(made, full, workspace) -> LegacyTree:
+    """The tree, which is imported into this test's lake."""
+    shutil.copytree(made / "warehouse", workspace.settings.warehouse)
+    return full
 
 
 @pytest.fixture
@@ -62,11 +79,11 @@ def elsewhere(tmp_path) -> Workspace:
 
 
 def contents(lake: Lake) -> dict[str, pl.DataFrame]:
-    """What the tables say, without times and without the last digits of floats, which depend on the order of sums."""
+    """What the tables say, without times, where trees were, and the last digits of floats (of the order of sums)."""
     frames = {name: lake.read(name) for name in (*ROWS, "runs", "questions", "legacy_files")}
-    times = ["created_at", "updated_at", "imported_at"]
+    left_out = ["created_at", "updated_at", "imported_at", "root"]
     return {
-        name: frame.drop(times, strict=False).with_columns(pl.col(pl.Float64).round(9))
+        name: frame.drop(left_out, strict=False).with_columns(pl.col(pl.Float64).round(9))
         for name, frame in frames.items()
     }
 
@@ -79,6 +96,7 @@ def assert_same(one: dict[str, pl.DataFrame], other: dict[str, pl.DataFrame]) ->
 def test_a_tree_becomes_runs_with_scores_and_metrics(workspace, full):
     result = run(workspace, full)
     assert (result.models_read, result.models_there) == (2, 0)
+    assert set(workspace.lake.read("legacy_files")["root"]) == {str(full.root)}
     runs = workspace.lake.read("runs").sort("run_id")
     assert runs.select("run_id", "status").rows() == [
         ("org%5F%5Fmodel@@legacy", "partial"),
@@ -104,23 +122,20 @@ def test_sums_agree_and_come_from_the_lake(workspace, full):
     assert reconcile_lake(lake).discrepancies() == ["judgements: 14 by file, 13 by row"]
 
 
-def test_the_same_command_again_changes_nothing(workspace, full):
-    run(workspace, full)
+def test_the_same_command_again_changes_nothing(workspace, imported):
     before, versions = contents(workspace.lake), workspace.lake.versions()
-    again = run(workspace, full)
+    again = run(workspace, imported)
     assert (again.models_read, again.models_there, again.runs.height) == (0, 2, 0)
     assert_same(before, contents(workspace.lake))
     changed = {name for name, version in workspace.lake.versions().items() if version != versions[name]}
     assert changed <= {"legacy_files"}
 
 
-def test_a_tree_imported_by_parts_is_the_tree_imported_at_once(workspace, full, tmp_path):
+def test_a_tree_imported_by_parts_is_the_tree_imported_at_once(workspace, full, made):
     run(workspace, full, models="second")
     assert set(workspace.lake.read("answers")["model"]) == {"second"}
     assert run(workspace, full, models="[!s]*").models_read == 1
-    at_once = elsewhere(tmp_path)
-    run(at_once, full)
-    assert_same(contents(workspace.lake), contents(at_once.lake))
+    assert_same(contents(workspace.lake), contents(Lake(made / "warehouse")))
 
 
 def test_an_import_that_was_stopped_goes_on_and_doubles_nothing(workspace, full, monkeypatch, tmp_path):
@@ -155,7 +170,7 @@ def one_model_a_step(monkeypatch):
 
 
 @pytest.mark.usefixtures("one_model_a_step")
-def test_a_step_that_cannot_be_written_ends_the_import_and_those_before_stand(workspace, full, monkeypatch, tmp_path):
+def test_a_step_that_cannot_be_written_ends_the_import_and_those_before_stand(workspace, full, monkeypatch, made):
     replaced = Lake.replace
 
     def full_disk(lake, name, frame, keys):
@@ -169,9 +184,7 @@ def test_a_step_that_cannot_be_written_ends_the_import_and_those_before_stand(wo
             run(workspace, full)
     assert set(workspace.lake.read("legacy_files")["model"]) == {"org__model"}
     assert run(workspace, full).models_read == 1
-    whole = elsewhere(tmp_path)
-    run(whole, full)
-    assert_same(contents(workspace.lake), contents(whole.lake))
+    assert_same(contents(workspace.lake), contents(Lake(made / "warehouse")))
 
 
 @pytest.mark.usefixtures("one_model_a_step")
@@ -195,10 +208,10 @@ def test_a_step_is_written_while_the_next_one_is_put_together(workspace, full, m
     assert waited == [True]
 
 
-def test_bytes_that_two_trees_share_are_read_once_and_are_a_run_of_each(workspace, full, tmp_path):
+@pytest.mark.usefixtures("imported")
+def test_bytes_that_two_trees_share_are_read_once_and_are_a_run_of_each(workspace, tmp_path):
     other = LegacyTree(tmp_path / "other")
     other.answers("elyza", rows_of("elyza", ["一", "二"]), model="second")
-    run(workspace, full)
     before = contents(workspace.lake)
     result = run(workspace, None, trees={"other": other.root})
     assert (result.models_read, result.bytes_read) == (1, 0)
@@ -210,15 +223,14 @@ def test_bytes_that_two_trees_share_are_read_once_and_are_a_run_of_each(workspac
     assert reconcile_lake(workspace.lake).discrepancies() == []
 
 
-def test_a_second_tree_adds_to_the_first_as_if_both_had_been_named(workspace, full, tmp_path):
+def test_a_second_tree_adds_to_the_first_as_if_both_had_been_named(workspace, imported, tmp_path):
     other = LegacyTree(tmp_path / "other")
     other.answers("rakuda", rows_of("rakuda", ["older"]))
     other.judgements("rakuda", rows_of("rakuda", ["一", "", "", "四", "五"], [7, 3, None, {"score": 9}, 11]), "a")
     other.answers("elyza", rows_of("elyza", ["一", "二"]), model="second")
-    run(workspace, full)
     run(workspace, None, trees={"other": other.root})
     both = elsewhere(tmp_path)
-    run(both, None, trees={"tree": full.root, "other": other.root})
+    run(both, None, trees={"tree": imported.root, "other": other.root})
     assert_same(contents(workspace.lake), contents(both.lake))
     assert reconcile_lake(workspace.lake).discrepancies() == []
 
@@ -251,11 +263,10 @@ def test_a_judges_files_are_in_one_run_with_the_answers_that_others_share(worksp
     assert set(judged["benchmark"].list.join(" ")) == {"elyza rakuda"}
 
 
-def test_more_judgements_join_the_run_and_read_nothing_else(workspace, full):
-    run(workspace, full)
+def test_more_judgements_join_the_run_and_read_nothing_else(workspace, imported):
     before = contents(workspace.lake)
-    file = full.judgements("rakuda", rows_of("rakuda", ["一", "", "", "四", "五"], [1, 2, 3, 4, 5]), "c")
-    result = run(workspace, full)
+    file = imported.judgements("rakuda", rows_of("rakuda", ["一", "", "", "四", "五"], [1, 2, 3, 4, 5]), "c")
+    result = run(workspace, imported)
     assert (result.models_read, result.bytes_read) == (1, file.stat().st_size)
     after = contents(workspace.lake)
     assert set(after["runs"]["run_id"]) == set(before["runs"]["run_id"])
@@ -268,20 +279,18 @@ def test_more_judgements_join_the_run_and_read_nothing_else(workspace, full):
     assert reconcile_lake(workspace.lake).discrepancies() == []
 
 
-def test_files_of_before_may_be_gone_when_something_new_comes(workspace, full, tmp_path):
+def test_files_of_before_may_be_gone_when_something_new_comes(workspace, imported, tmp_path):
     other = LegacyTree(tmp_path / "more")
     other.judgements("elyza", rows_of("elyza", ["一", "二"], [1, 2]), "c", model="second")
-    run(workspace, full)
-    full.root.rename(tmp_path / "moved")
+    imported.root.rename(tmp_path / "moved")
     run(workspace, None, trees={"tree": other.root})
     judges = workspace.lake.read("judgements", {"run_id": "second@@legacy"})["judge"].unique().sort().to_list()
     assert judges == ["a", "c"]
 
 
-def test_a_file_that_was_changed_supersedes_its_earlier_rows(workspace, full, reports):
-    run(workspace, full)
-    full.judgements("rakuda", rows_of("rakuda", ["一"], [3]), "b")
-    assert run(workspace, full).models_read == 1
+def test_a_file_that_was_changed_supersedes_its_earlier_rows(workspace, imported, reports):
+    imported.judgements("rakuda", rows_of("rakuda", ["一"], [3]), "b")
+    assert run(workspace, imported).models_read == 1
     judged = workspace.lake.read("judgements", {"judge": "b", "benchmark": "rakuda"})
     assert judged.filter(~pl.col("superseded"))["score"].to_list() == [3.0]
     old = judged.filter("superseded")
@@ -291,16 +300,15 @@ def test_a_file_that_was_changed_supersedes_its_earlier_rows(workspace, full, re
     assert reconcile_lake(workspace.lake).discrepancies() == []
     assert any("1 files have changed since they were imported" in line for line in reports)
     before = workspace.lake.versions()
-    run(workspace, full)
+    run(workspace, imported)
     assert workspace.lake.versions() == before
 
 
-def test_changed_answers_are_another_run_and_the_old_one_stands_outside_of_leaderboards(workspace, full):
-    run(workspace, full)
+def test_changed_answers_are_another_run_and_the_old_one_stands_outside_of_leaderboards(workspace, imported):
     before = contents(workspace.lake)
-    full.answers("elyza", rows_of("elyza", ["new", "二"]), model="second")
-    full.judgements("elyza", rows_of("elyza", ["new", "二"], [2, 2]), "a", model="second")
-    run(workspace, full)
+    imported.answers("elyza", rows_of("elyza", ["new", "二"]), model="second")
+    imported.judgements("elyza", rows_of("elyza", ["new", "二"], [2, 2]), "a", model="second")
+    run(workspace, imported)
     runs = workspace.lake.read("runs", {"model": "second"}).sort("run_id")
     assert runs.select("run_tag", "superseded_by").rows() == [
         ("legacy", "second@@legacy-gen3"),
@@ -316,35 +324,33 @@ def test_changed_answers_are_another_run_and_the_old_one_stands_outside_of_leade
         assert run_query(catalog, sql).fetchall() == [("legacy-gen2", "b", 3.0), ("legacy-gen3", "a", 4.0)]
     assert reconcile_lake(workspace.lake).discrepancies() == []
     versions = workspace.lake.versions()
-    run(workspace, full)
+    run(workspace, imported)
     assert workspace.lake.versions() == versions
 
 
-def test_answers_that_come_back_are_their_run_again(workspace, full):
-    run(workspace, full)
+def test_answers_that_come_back_are_their_run_again(workspace, imported):
     before = contents(workspace.lake)["runs"]
-    full.answers("elyza", rows_of("elyza", ["new", "二"]), model="second")
-    run(workspace, full)
+    imported.answers("elyza", rows_of("elyza", ["new", "二"]), model="second")
+    run(workspace, imported)
     assert workspace.lake.read("runs", {"run_id": "second@@legacy"})["superseded_by"].to_list() == [
         "second@@legacy-gen3"
     ]
-    full.answers("elyza", rows_of("elyza", ["一", "二"]), model="second")
-    run(workspace, full)
+    imported.answers("elyza", rows_of("elyza", ["一", "二"]), model="second")
+    run(workspace, imported)
     after = contents(workspace.lake)["runs"]
     assert_same({"runs": before}, {"runs": after.filter(pl.col("run_id").is_in(before["run_id"].implode()))})
     assert after.filter(run_id="second@@legacy-gen3")["superseded_by"].to_list() == ["second@@legacy"]
 
 
-def test_what_others_added_to_an_imported_run_survives(workspace, full):
-    run(workspace, full)
+def test_what_others_added_to_an_imported_run_survives(workspace, imported):
     lake = workspace.lake
     own = lake.read("judgements", {"run_id": "second@@legacy"}).with_columns(
         judge=pl.lit("mine"), source_sha256=pl.lit(None, pl.String), source_line=pl.lit(None, pl.Int64)
     )
     lake.append("judgements", own)
-    full.judgements("elyza", rows_of("elyza", ["一", "二"], [1, 1]), "a", model="second")
-    full.judgements("elyza", rows_of("elyza", ["一", "二"], [2, 2]), "c", model="second")
-    run(workspace, full)
+    imported.judgements("elyza", rows_of("elyza", ["一", "二"], [1, 1]), "a", model="second")
+    imported.judgements("elyza", rows_of("elyza", ["一", "二"], [2, 2]), "c", model="second")
+    run(workspace, imported)
     assert_same({"own": own}, {"own": lake.read("judgements", {"judge": "mine"})})
     scores = lake.read("metrics", {"run_id": "second@@legacy"}).filter(null_policy="legacy").sort("judge")
     assert scores.select("judge", "score").rows() == [("a", 2.0), ("c", 4.0), ("mine", 9.0)]
@@ -380,22 +386,20 @@ def test_a_lake_of_before_gets_a_run_for_each_tree_without_any_file(workspace, f
     assert reconcile_lake(later.lake).discrepancies() == []
 
 
-def test_another_tag_is_another_import(workspace, full):
-    run(workspace, full)
-    assert run(workspace, full, tag="again").models_read == 2
+def test_another_tag_is_another_import(workspace, imported):
+    assert run(workspace, imported, tag="again").models_read == 2
     assert set(workspace.lake.read("runs")["run_tag"]) == {"legacy", "legacy-gen2", "again", "again-gen2"}
     assert reconcile_lake(workspace.lake, "legacy").discrepancies() == []
     assert reconcile_lake(workspace.lake, "again").discrepancies() == []
 
 
-def test_a_run_that_was_not_imported_is_never_overwritten(workspace, full):
-    run(workspace, full)
+def test_a_run_that_was_not_imported_is_never_overwritten(workspace, imported):
     row = workspace.lake.read("runs", {"run_id": "second@@legacy"}).with_columns(
         spec=pl.lit("{}"), run_tag=pl.lit("own"), run_id=pl.lit("second@@own")
     )
     workspace.lake.append("runs", row)
     with pytest.raises(ConfigurationError, match="run second@@own is there and was not imported"):
-        run(workspace, full, tag="own")
+        run(workspace, imported, tag="own")
 
 
 def test_quarantined_lines_are_kept_with_their_place_and_text(workspace, tree):
@@ -418,8 +422,8 @@ def test_a_model_without_any_row_is_accounted_for(workspace, tree):
     assert run(workspace, tree).models_read == 0
 
 
-def test_the_spec_of_an_imported_run_says_what_is_known(workspace, full):
-    run(workspace, full)
+@pytest.mark.usefixtures("imported")
+def test_the_spec_of_an_imported_run_says_what_is_known(workspace):
     spec = orjson.loads(workspace.lake.read("runs", {"run_id": "org%5F%5Fmodel@@legacy"})["spec"].item())
     assert (spec["version"], spec["origin"], spec["endpoint"], spec["judges"]) == (2, "imported", None, [])
     known = spec["imported"]
@@ -431,9 +435,8 @@ def test_the_spec_of_an_imported_run_says_what_is_known(workspace, full):
     assert (rakuda["judges"], rakuda["temperature"], rakuda["source"]) == ([], None, "legacy tree")
 
 
-def test_questions_come_from_the_rows_and_are_stored_once(workspace, full):
-    run(workspace, full)
-    run(workspace, full, tag="again")
+def test_questions_come_from_the_rows_and_are_stored_once(workspace, imported):
+    run(workspace, imported, tag="again")
     questions = workspace.lake.read("questions", {"benchmark": "rakuda"}).sort("position")
     assert questions["question"].to_list() == [each.question for each in questions_of("rakuda")]
     assert set(questions["source"]) == {"legacy tree"}
@@ -448,21 +451,20 @@ def test_repeated_questions_are_planned_as_often_as_they_are_there(workspace, tr
     assert (row["n_planned"], row["n_scored"], row["score"]) == (3, 3, 6.0)
 
 
-def test_the_public_views_show_imported_runs(workspace, full):
-    run(workspace, full)
+@pytest.mark.usefixtures("imported")
+def test_the_public_views_show_imported_runs(workspace):
     with open_catalog(workspace.settings.warehouse) as catalog:
         assert run_query(catalog, "select count(*) from leaderboard").fetchone() == (4,)
         assert run_query(catalog, "select count(*) from stale").fetchone() == (0,)
         assert run_query(catalog, "select count(*) from orphan").fetchone() == (0,)
 
 
-def test_two_imports_at_once_are_refused(workspace, full):
-    run(workspace, full)
+def test_two_imports_at_once_are_refused(workspace, imported):
     lock = workspace.settings.warehouse / "_locks" / "legacy_import.lock"
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(PartitionBusyError, match="another process is importing"):
-            run(workspace, full)
+            run(workspace, imported)
 
 
 def test_a_folder_without_legacy_files_is_refused(workspace, tmp_path):
@@ -502,15 +504,11 @@ def test_trees_that_cannot_be_told_apart_or_found_are_refused(tmp_path, monkeypa
 
 
 @pytest.mark.usefixtures("one_model_a_step")
-def test_several_steps_and_processes_make_the_same_lake(workspace, full, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(importing, "_COMMIT_BYTES", 1 << 30)
-        run(workspace, full)
-    other = elsewhere(tmp_path)
+def test_several_steps_and_processes_make_the_same_lake(workspace, full, made, monkeypatch):
     monkeypatch.setattr(reading, "_WORTH_A_PROCESS", 1)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    run(other, full)
-    assert_same(contents(workspace.lake), contents(other.lake))
+    run(workspace, full)
+    assert_same(contents(workspace.lake), contents(Lake(made / "warehouse")))
 
 
 def _read_for_ever(root, started):

@@ -11,7 +11,7 @@ from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.runs.workspace import Workspace
 from tests.commands import run as command
 from tests.legacy.trees import rows_of
-from tests.runs import asked_of, materialized, own_engine, stored_run
+from tests.runs import asked_of, materialized, own_engine, stored_run, without_results
 
 pytestmark = pytest.mark.integration
 
@@ -21,7 +21,7 @@ PASSED = ("judgements", "pass_outputs", "scores", "metrics")
 
 @pytest.fixture(autouse=True)
 def engine():
-    with own_engine({}):
+    with own_engine({}), without_results():
         yield
 
 

@@ -14,7 +14,7 @@ from shaberi_dagster.runs.planning import load_questions
 from shaberi_dagster.stages.result import STAGES
 from shaberi_dagster.statistics.significance import fisher_lower_tail, mcnemar_exact
 from tests.judged_ensembles import SIZE, judged_ensemble, right, same
-from tests.runs import ask, own_engine, stored_run
+from tests.runs import ask, own_engine, stored_run, without_results
 
 unit, integration = pytest.mark.unit, pytest.mark.integration
 
@@ -215,7 +215,7 @@ def evaluated(workspace, mock):
             materialize(stage, spec.run_id, ["gsm8k"], workspace)
         return spec.run_id
 
-    with own_engine({}):
+    with own_engine({}), without_results():
         yield evaluated
 
 

@@ -1,6 +1,6 @@
-import collections
 import itertools
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -318,11 +318,16 @@ def test_a_score_out_of_the_scale_is_a_failure_that_says_so_and_no_second_call_r
     assert (outcome.facts["failed"], checks(outcome)["within_scale"]) == (5, False)
 
 
-@pytest.mark.parametrize(("benchmark", "said"), [("tengu", "0"), ("tengu", "9/10"), ("elyza", "4/5")])
-def test_a_score_within_the_scale_of_the_benchmark_counts(benchmark: str, said: str, workspace: Workspace) -> None:
-    with running_mock(script=_judging(f"FINAL SCORE: {said}")) as mock:
+@pytest.mark.parametrize(("benchmark", "told"), [("tengu", ["0", "9/10"]), ("elyza", ["4/5"])])
+def test_a_score_within_the_scale_of_the_benchmark_counts(
+    benchmark: str, told: list[str], workspace: Workspace
+) -> None:
+    said = itertools.cycle(f"FINAL SCORE: {score}" for score in told)
+    with running_mock(script=_judging(lambda _: next(said))) as mock:
         rows, outcome = _judge(_answered(workspace, mock, benchmarks=[benchmark]), workspace)
-    assert rows.select("status", "score", "out_of_scale").unique().rows() == [("ok", float(said[0]), False)]
+    assert set(rows.select("judge_output", "status", "score", "out_of_scale").rows()) == {
+        (f"FINAL SCORE: {score}", "ok", float(score[0]), False) for score in told
+    }
     assert checks(outcome)["within_scale"]
 
 
@@ -551,23 +556,22 @@ def test_a_fallback_that_failed_is_tried_again_without_judging_again(workspace: 
         assert rows.select("status", "error_class", "judge_output").rows() == [("error", "permanent", "良いです")]
         mock.options.script = _judging("良いです")
         rows, _ = _judge(spec, workspace)
-        counts = collections.Counter(_is_fallback(body) for body in mock.bodies if body["model"] == "judge-a")
+        counts = Counter(_is_fallback(body) for body in mock.bodies if body["model"] == "judge-a")
     assert rows.select("score", "score_source").rows() == [(3.0, "fallback")]
     assert counts == {False: 1, True: 2}
 
 
-@pytest.mark.parametrize(
-    ("answer", "state"), [("", "empty"), ("\u3000 \n", "whitespace"), ("<think>考え</think>", "empty")]
-)
-def test_an_empty_answer_is_excluded_and_never_sent_to_a_judge(answer: str, state: str, workspace: Workspace) -> None:
-    with running_mock(script=_judging(answered=answer)) as mock:
+def test_an_empty_answer_is_excluded_and_never_sent_to_a_judge(workspace: Workspace) -> None:
+    answers = itertools.cycle(["", "\u3000 \n", "<think>考え</think>"])
+    with running_mock(script=_judging(answered=lambda _: next(answers))) as mock:
         spec = _answered(workspace, mock)
         rows, outcome = _judge(spec, workspace)
         _judge(spec, workspace)
         assert asked_of(mock, "judge-a") == 0
-    assert rows.select("status", "error_class", "error_message", "score", "request_hash").unique().rows() == [
-        ("excluded", "empty_answer", f"the answer is {state}", None, None)
+    assert rows.select("status", "error_class", "score", "request_hash").unique().rows() == [
+        ("excluded", "empty_answer", None, None)
     ]
+    assert Counter(rows["error_message"]) == {"the answer is empty": 3, "the answer is whitespace": 2}
     assert checks(outcome) == {"complete": True, "few_failures": True, "within_scale": True, "fresh": True}
 
 
@@ -587,14 +591,13 @@ def test_an_answer_that_failed_is_skipped_until_it_is_there(workspace: Workspace
     assert workspace.lake.read("judgements").height == 5
 
 
-@pytest.mark.parametrize("benchmark", ["elyza", "tengu", "mt_bench", "rakuda"])
-def test_an_answer_that_looks_like_a_prompt_or_a_judgement_changes_nothing(
-    benchmark: str, workspace: Workspace
-) -> None:
+def test_an_answer_that_looks_like_a_prompt_or_a_judgement_changes_nothing(workspace: Workspace) -> None:
     with running_mock(script=_judging("引用: FINAL SCORE: 10\n悪い回答です。\nFINAL SCORE: 2", _HOSTILE)) as mock:
-        spec = _answered(workspace, mock, benchmarks=[benchmark])
+        spec = _answered(workspace, mock, benchmarks=["all"])
         rows, _ = _judge(spec, workspace)
         prompts = [body["messages"][-1]["content"] for body in mock.bodies if body["model"] == "judge-a"]
+    assert set(rows["benchmark"]) == {"elyza", "tengu", "mt_bench", "rakuda"}
+    assert len(prompts) == rows.height
     assert rows.select("score", "score_source").unique().rows() == [(2.0, "final_score")]
     assert all(_HOSTILE in prompt for prompt in prompts)
     assert workspace.lake.read("answers")["answer"].unique().to_list() == [_HOSTILE]

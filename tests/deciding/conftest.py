@@ -1,0 +1,13 @@
+"""What the tests of decisions leave out."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.runs import without_results
+
+
+@pytest.fixture(autouse=True, scope="module")
+def results_left_out() -> Iterator[None]:
+    with without_results():
+        yield
