@@ -11,6 +11,7 @@ from weakref import ReferenceType, ref
 import duckdb
 
 from shaberi_dagster.errors import StatementStoppedError
+from shaberi_dagster.memory import give_back
 
 # Not a WeakSet, whose callback would take an interrupt that comes while a connection is freed, and lose it.
 _connections: list[ReferenceType[duckdb.DuckDBPyConnection]] = []
@@ -49,6 +50,7 @@ def attached(database: str = ":memory:", storage_version: str = "latest") -> Ite
     finally:
         with duckdb.connect(instance) as other:  # nobody interrupts it, and it has no transaction
             other.execute(f"detach database if exists {name}")
+        give_back()  # as an instance does that ends
 
 
 def interrupt_statements() -> None:

@@ -150,6 +150,35 @@ def test_a_fork_has_an_instance_of_its_own_and_ends_as_usual() -> None:
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, b"", b"")
 
 
+_HOLDING = """
+import resource
+from pathlib import Path
+from shaberi_dagster.memory import keep_little
+keep_little()
+from shaberi_dagster.lake.connections import attached
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() >> 20
+
+def hold():
+    with attached() as connection:
+        connection.execute("create table texts as select hash(range)::varchar || repeat('x', 200) as t from range(500000)")
+        return resident()
+
+hold()
+before = resident()
+print(hold() - before, resident() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted by Linux")
+def test_memory_of_commands_goes_back_in_the_end() -> None:
+    finished = subprocess.run([sys.executable, "-c", _HOLDING], capture_output=True, text=True, timeout=50, check=True)
+    held, kept = map(int, finished.stdout.split())
+    assert held > 80
+    assert kept < 20
+
+
 def test_an_instance_of_its_own_is_locked_by_itself() -> None:
     with connected() as own, attached() as other:
         own.execute("set enable_external_access = false; set lock_configuration = true")
