@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError, SqlError
-from shaberi_dagster.lake.connections import connected
+from shaberi_dagster.lake.connections import attached, connected
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.upgrades import check_format
 from shaberi_dagster.plugins import Kind, PluginError, PluginFile
@@ -79,11 +79,11 @@ def open_catalog(folder: Path, former: duckdb.DuckDBPyConnection | None = None) 
         if _is_current(former, folder):
             return former
         former.close()
-    connection = _connect_current(folder)
-    if connection is None:
+    connection = connected()
+    if not _attach_current(connection, folder):
         from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
 
-        connection = _renewed(Lake(folder))
+        _attach_renewed(connection, Lake(folder))
     connection.execute("set TimeZone = 'UTC'")
     _define_added_views(connection)
     # Where large results are spilled to is readable as well; by default that is in the working directory.
@@ -103,25 +103,19 @@ def _spill_folder(folder: Path) -> Path:
     return folder / "_spill" if writable else Path(tempfile.gettempdir()) / f"shaberi-{uuid.uuid4()}"
 
 
-def _renewed(lake: "Lake") -> duckdb.DuckDBPyConnection:
-    """The public views as they are now: from the catalog made anew, or in memory where that cannot be written."""
+def _attach_renewed(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
+    """Have the public views as they are now: from the catalog made anew, or in memory where that cannot be written."""
     try:
         write_catalog(lake)
     except OSError as error:
         if error.errno not in _CANNOT_WRITE:
             raise
-        return _in_memory(lake)
     except duckdb.Error:  # it cannot be written either: DuckDB finds no place for its log below a folder with a `?`
-        return _in_memory(lake)
-    connection = _connect(lake.folder)
-    assert connection is not None  # noqa: S101  (just written)
-    return connection
-
-
-def _in_memory(lake: "Lake") -> duckdb.DuckDBPyConnection:
-    connection = connected()
+        pass
+    else:
+        _attach(connection, lake.folder)
+        return
     define_views(connection, lake)
-    return connection
 
 
 def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
@@ -146,7 +140,8 @@ def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
         raise ConfigurationError(
             f"what the lake had at {time.isoformat()} is not kept any more: compaction deletes old files after a week"
         )
-    connection = _in_memory(lake)
+    connection = connected()
+    define_views(connection, lake)
     connection.execute("set TimeZone = 'UTC'")
     _define_added_views(connection)
     return connection
@@ -203,9 +198,9 @@ def run_query(
 
 def refresh_catalog(lake: "Lake") -> None:
     """Write `catalog.duckdb` unless it stands for the current versions, or the lake can only be read."""
-    if connection := _connect_current(lake.folder):
-        connection.close()
-        return
+    with connected() as connection:
+        if _attach_current(connection, lake.folder):
+            return
     try:
         write_catalog(lake)
     except OSError as error:
@@ -248,8 +243,6 @@ def _bring_up_to_date(file: Path, former: bytes, lake: "Lake") -> None:
         described = _described(connection)
         if described is None or described["definitions"] != _definitions():
             raise _OtherViewsError
-        # The tables are beside the place where it will be.
-        connection.execute(f"set temp_directory = {_sql_string(f'{lake.folder / CATALOG_NAME}.tmp')}")
         logged, before, now = logged_versions(lake.folder), described["versions"], lake.versions()
         changed = [table for table in TABLES if before.get(table) != now.get(table)]
         versions = logged | now | define_tables(connection, lake, changed)
@@ -277,27 +270,28 @@ def _blank_catalog(definitions: str) -> bytes:
 @contextmanager
 def _writing(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection that writes a catalog at once: else each of hundreds of statements is synced to the disk."""
-    # Clients from 1.4 on can open it.
-    with connected(str(file), {"storage_compatibility_version": "v1.4.0"}) as connection:
+    with attached(str(file), "v1.4.0") as connection:
         connection.begin()
         yield connection
         connection.commit()
+        connection.execute("checkpoint")
 
 
-def connect(lake: "Lake", *tables: str) -> duckdb.DuckDBPyConnection:
+@contextmanager
+def connect(lake: "Lake", *tables: str) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection over the current versions, for SQL of our own.
 
     Args:
         lake: What to read, as it is now.
         tables: Only these tables of schema `lake`; none named means all of them and the public views, by the catalog.
     """
-    if tables:
-        connection = connected()
-        define_tables(connection, lake, tables)
-    else:
-        connection = _connect_current(lake.folder) or _renewed(lake)
-    connection.execute("set TimeZone = 'UTC'")
-    return connection
+    with attached() if tables else connected() as connection:
+        if tables:
+            define_tables(connection, lake, tables)
+        elif not _attach_current(connection, lake.folder):
+            _attach_renewed(connection, lake)
+        connection.execute("set TimeZone = 'UTC'")
+        yield connection
 
 
 def define_tables(connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: Iterable[str]) -> dict[str, int]:
@@ -357,7 +351,8 @@ def _describe_views(connection: duckdb.DuckDBPyConnection) -> None:
 
     documented = {(name, column.name): column.description for name, table in TABLES.items() for column in table.columns}
     columns = connection.execute(
-        "select table_name, column_name from duckdb_columns() where schema_name = 'main' and not internal"
+        "select table_name, column_name from duckdb_columns() "
+        "where (database_name, schema_name) = (current_database(), 'main')"
     ).fetchall()
     comments = {f"{_kind(path)} {view_name(path)}": describe_sql(path) for path in view_files()}
     comments |= {f"column {view}.{column}": documented.get((view, column), "") for view, column in columns}
@@ -461,32 +456,29 @@ def _kind(path: Path) -> str:
     return "macro table" if " macro " in path.read_text(encoding="utf-8").lower() else "view"
 
 
-def _connect_current(folder: Path) -> duckdb.DuckDBPyConnection | None:
-    """The catalog that stands for the current versions of all tables; None when there is none."""
-    connection = _connect(folder)
-    if connection is not None and not _is_current(connection, folder):
-        connection.close()
-        return None
-    return connection
+def _attach_current(connection: duckdb.DuckDBPyConnection, folder: Path) -> bool:
+    """Have the catalog, if there is one that stands for the current versions of all tables."""
+    if not (folder / CATALOG_NAME).is_file():
+        return False
+    try:
+        _attach(connection, folder)
+    except duckdb.IOException:
+        return False  # broken, or open for writing elsewhere: it can be made anew
+    if not _is_current(connection, folder):
+        connection.execute("use memory; detach catalog")
+        return False
+    return True
 
 
 def _is_current(connection: duckdb.DuckDBPyConnection, folder: Path) -> bool:
     return _described(connection) == _description(folder, logged_versions(folder))
 
 
-def _connect(folder: Path) -> duckdb.DuckDBPyConnection | None:
-    path = folder / CATALOG_NAME
-    if not path.is_file():
-        return None
-    # Attached to an instance of its own: DuckDB hands out an open file's instance again, with the old content and
-    # with its settings locked, even when another file stands in its place.
-    connection = connected()
-    try:
-        connection.execute(f"attach {_sql_string(str(path))} as catalog (read_only)")
-    except duckdb.IOException:
-        return None  # broken, or open for writing elsewhere: it can be made anew
+def _attach(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    # To an instance in memory: DuckDB hands out an open file's instance again, with the old content and with its
+    # settings locked, even when another file stands in its place.
+    connection.execute(f"attach {_sql_string(str(folder / CATALOG_NAME))} as catalog (read_only)")
     connection.execute("use catalog")
-    return connection
 
 
 def _describe(connection: duckdb.DuckDBPyConnection, description: dict[str, Any]) -> None:

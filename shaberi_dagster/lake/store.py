@@ -110,6 +110,7 @@ class Lake:
         self.folder, self._as_of, self._upgrade = folder, as_of, upgrade
         self._opened: dict[str, DeltaTable] = {}
         self._in_store: dict[str, DeltaTable] = {}
+        self._complete: set[str] = set()  # tables of whose files none lacks a column, and so no later one will
 
     def path(self, table: str) -> Path:
         """The folder of a table."""
@@ -139,6 +140,7 @@ class Lake:
 
     def _open(self, table: str) -> DeltaTable:
         path = self.path(table)
+        self._complete.discard(table)
         try:
             return _LocalTable(path)
         except TableNotFoundError:
@@ -154,6 +156,7 @@ class Lake:
                 description=TABLES[table].meaning,
                 storage_options=self._mirror.options if self._mirror else None,
             )
+            self._complete.add(table)
             if self._mirror is None:
                 return created
             self._mirror.pull(TABLES[table].name)
@@ -244,14 +247,16 @@ class Lake:
     def lacks_columns(self, table: str) -> bool:
         """Whether some file of the table is older than one of its columns; files only ever get more columns."""
         delta = self.delta(table)
-        files = pl.DataFrame(delta.get_add_actions()).sort("modification_time")
+        files = pl.DataFrame() if table in self._complete else pl.DataFrame(delta.get_add_actions())
         if files.is_empty():
             return False
         try:
-            oldest = pq.read_schema(self.path(table) / unquote(files["path"][0])).names
+            oldest = pq.read_schema(self.path(table) / unquote(files.sort("modification_time")["path"][0])).names
         except FileNotFoundError:
             return False  # whoever reads rows will say that it is missing
-        return not set(TABLES[table].schema) - set(TABLES[table].partition_by) <= set(oldest)
+        if set(TABLES[table].schema) - set(TABLES[table].partition_by) <= set(oldest):
+            self._complete.add(table)
+        return table not in self._complete
 
     def files(self, table: str) -> list[str]:
         """The paths of a table's active files, below the lake's folder."""
