@@ -153,8 +153,8 @@ def test_a_server_with_a_certificate_that_nobody_vouches_for_gets_no_key(certifi
         arguments += ["--judge-base-url", mock.base_url, "--benchmark", "rakuda", "--limit", "1"]
         refused = run("run-evals", *arguments, environment=environment)
         assert not mock.headers
-        environment["SSL_CERT_FILE"] = str(tmp_path / "own.pem")
-        trusted = run_without_dagster("run-evals", *arguments, environment=environment)
+        vouched_for = environment | {"SSL_CERT_FILE": str(tmp_path / "own.pem")}
+        trusted = run_without_dagster("run-evals", *arguments, environment=vouched_for)
     assert refused.code == 2
     assert f"endpoint {mock.base_url} cannot be reached" in refused.err.splitlines()[-1]
     assert "self-signed certificate" in refused.err.splitlines()[-1]
