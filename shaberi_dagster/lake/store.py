@@ -156,8 +156,8 @@ class Lake:
                 description=TABLES[table].meaning,
                 storage_options=self._mirror.options if self._mirror else None,
             )
-            self._complete.add(table)
             if self._mirror is None:
+                self._complete.add(table)
                 return created
             self._mirror.pull(TABLES[table].name)
             return _LocalTable(path)
