@@ -217,8 +217,12 @@ class _Letters:
         return np.where(only_digits & (ends - begins < _DIGITS_LEAST), 0.0, weights)
 
     def follows_itself(self, begin: int, end: int, distance: int) -> bool:
-        """Whether a stretch is written like what stands that distance before, with the same label or none between."""
+        """Whether a stretch is written like what stands that distance before, at its beginning or its end."""
         shared = min(distance, end - begin)
+        return any(self._is_alike(stop, distance, shared) for stop in {begin + shared, end})
+
+    def _is_alike(self, end: int, distance: int, shared: int) -> bool:
+        """Whether so many letters are written like those that distance before, the same label or none between."""
         first, start = self.at[end - distance - shared], self.at[end - shared]
         middle, stop = self.at[end - distance - 1] + 1, self.at[end - 1] + 1
         if self._written(first, middle) != self._written(start, stop):

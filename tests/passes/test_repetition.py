@@ -151,6 +151,12 @@ def test_what_follows_itself_is_a_loop_from_fewer_letters_on_within_a_line(unit,
     assert (finding.severity > 0, kinds(finding)) == (is_loop, {"loop"} if is_loop else set())
 
 
+def test_a_loop_may_begin_or_end_with_other_signs():
+    for signs in ("。。。.", "（。。。"):
+        text = "".join(f"港の船は白い帆を畳むのでした{sign}" for sign in signs) + "港の船"
+        assert "loop" in kinds(examined(varied(500) + text + varied(500, 5000))), signs
+
+
 def test_a_sentence_that_follows_itself_may_begin_otherwise():
     sentence = "灯台の明かりが岬の向こうを照らすと船は静かに港へ帰りました。"
     assert "loop" in kinds(examined(varied(500) + "そして" + sentence + "\n\nまた" + sentence + varied(500, 5000)))
