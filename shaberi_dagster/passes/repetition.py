@@ -14,7 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -65,12 +65,12 @@ _LINE_END = re.compile(r"[\n|{}]")
 _SENTENCE_END = re.compile(r"[。．！？!?\n;；]|\.\s")
 _NUMBER = re.compile(r"\d{1,9}")
 _TABLE_RULE = re.compile(r"[|:+*\s-]*+")
-_LABEL = re.compile(  # mark, number and label of a list's item, or a key of JSON; where a link leads; a gap of a form
+_LABEL = re.compile(  # the mark, number and label of a list's item, or a key of JSON
     r"^[ \t　>|*+#\"・•●-]*+(?:[(（]?[0-9０-９]{1,3}[.)．）、:：][ \t　*\"]*+)?"
-    r"(?:(?:[^\n:：。、,]{1,30}|[ -+\--9;-~]{1,60})[:：](?!//))?"
-    r"|(?<=\]\()https?://[^\s)]++|\[[^\[\]\n]{1,30}+\](?!\()",
+    r"(?:(?:[^\n:：。、,]{1,30}|[ -+\--9;-~]{1,60})[:：](?!//))?",
     re.MULTILINE,
 )
+_LINK_OR_GAP = re.compile(r"\]\(https?://[^\s)]++|\[[^\[\]\n]{1,30}+\](?!\()")  # where a link leads; a gap of a form
 _QUOTED = re.compile(r"(?s:```.*?```)|「[^「」\n]*+」|『[^『』\n]*+』|“[^“”\n]*+”|\"[^\"\n]*+\"|`[^`\n]*+`")
 _ASKED = re.compile(
     r"[0-9０-９一二三四五六七八九十百千]\s?回[^。\n]{0,6}(?:書|言|唱|出力|表示|繰り?返|くり返)"
@@ -186,7 +186,8 @@ class _Letters:
         table = _folding()
         folded = table[np.minimum(codes, len(table) - 1)]
         self.visible: _Ints = np.flatnonzero((folded != 0) & ~_are_digits(folded))
-        for mark in _LABEL.finditer(text):  # a list that comes again may be numbered on
+        marks = chain(_LABEL.finditer(text), _LINK_OR_GAP.finditer(text))
+        for mark in marks:  # a list that comes again may be numbered on
             folded[mark.start() : mark.end()] = 0
         self.at: _Ints = np.flatnonzero(folded)
         self.codes = folded[self.at]
