@@ -1,10 +1,10 @@
 """Answers that say the same again and again: loops, passages that come back, counting, and stretches of nothing.
 
-The text is reduced to its letters and digits (case and width folded) without the labels of its lines. A *shingle* is 12
-of them in a row, 24 where most are of a narrow script such as Latin. Stretches of shingles that stood there before are
-repetition from the length of a sentence on, if they are enough of the answer together, and shorter ones if they follow
-each other: labels, table rules, JSON keys, refrains and the rows of a table are shorter than that or differ. What is
-quoted, and what stands in the question, may come again once.
+The text is reduced to its letters and digits (case and width folded) without the labels of its lines. A *shingle* is 10
+of them in a row, 20 where most are of a narrow script such as Latin. Two things are faults: what follows itself, from a
+phrase on; and sentences that stood there before, if they are enough of the answer together. Beginnings and ends of
+sentences that go on otherwise do not count: items of a list are built alike. What is quoted, and what stands in the
+question, may come again once.
 All is array arithmetic and one sort, so the time grows as n log n with the length and not with the kind of text.
 """
 
@@ -13,9 +13,8 @@ import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -27,16 +26,21 @@ from shaberi_dagster.passes.base import Answer, Finding, Pass, PassConfig
 Kind = Literal["tail_loop", "loop", "repeat", "numbered", "filler"]
 Span = tuple[int, int, Kind]
 
-_SHINGLE = 12
-_AGAIN_LEAST = 30.0  # wide letters that came again make a finding, however short the answer: a sentence
-_SENTENCE_LEAST = 22.0  # wide letters of each; what is shorter is a phrase
-_NARROW_SENTENCE_LEAST = 36.0  # likewise where most are narrow, for phrases are longer there
-_HALF_NARROW = 0.75  # weight of a letter where half of them are narrow
-_STRETCH_LEAST = 12.0  # shortest stretch, in wide letters
-_DIGITS_LEAST = 200.0  # likewise of digits only; shorter ones are numbers such as a power of ten
-_LOOP_COPIES = 5  # of a unit in a row, besides the first
-_ROW_COPIES = 1.75  # likewise of a longer unit, which is said three times in a row; the last time may be cut
-_ROW_LEAST = 18.0  # their weight at least
+_SHINGLE = 10
+_STRETCH = 1.2  # shingles that a stretch is long at least
+_NARROW = 0.3  # weight of a narrow letter: a sentence has about 70 of them
+_SENTENCE_LEAST = 22.0  # weight; what is shorter is a phrase
+_AGAIN_LEAST = 26.0  # weight of sentences that come again, however short the answer
+_CHANGED_MOST = 3.0  # weight of what may be new in a sentence that comes again
+_DIGITS_LEAST = 400  # digits in a row that count; fewer are numbers such as a power of ten
+_WHOLE = 0.9  # of a unit that follows itself; the rest may be new
+_THIRD = 1.75  # copies besides the first of what is said three times in a row; the last may be cut
+_MANY = 5  # likewise of what counts however short it is
+_SAME_LINE_LEAST = 10.0  # weight of what follows itself within a line
+_NEXT_LINE_LEAST = 20.0  # likewise on the next line, or in the next cell or braces
+_THIRD_LEAST = 12.0  # likewise of the second and third time together
+_BETWEEN_MOST = 3  # signs between what follows itself
+_LABEL_MOST = 100  # characters of the label that may stand between if it is the same one
 _GAP_LEAST = 250  # visible characters in a row without a letter; the rules of wide tables are shorter
 _GAP_DIGITS_MOST = 0.05  # a gap with more digits than that is data or counting, not nothing
 _NUMBERED_LEAST = 20  # lines in all that differ in their numbers only, and steps of counting in a row
@@ -55,13 +59,18 @@ _INVISIBLE = re.compile(
     r"[\s\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800"
     r"\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U000e0000-\U000e0fff]++"
 )
+_NOT_WRITTEN = re.compile(rf"(?:{_INVISIBLE.pattern}|\d)+")
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
+_LINE_END = re.compile(r"[\n|{}]")
+_SENTENCE_END = re.compile(r"[。．！？!?\n;；]|\.\s")
 _NUMBER = re.compile(r"\d{1,9}")
 _TABLE_RULE = re.compile(r"[|:+*\s-]*+")
-_LINE_START = re.compile(  # the mark, number and label of a list's item, or a key of JSON
-    r"^[ \t　>|*+#\"・•●-]*+(?:[(（]?[0-9０-９]{1,3}[.)．）、:：][ \t　*\"]*+)?(?:[^\n:：。、,]{1,30}[:：](?!//))?",
+_LABEL = re.compile(  # the mark, number and label of a list's item, or a key of JSON
+    r"^[ \t　>|*+#\"・•●-]*+(?:[(（]?[0-9０-９]{1,3}[.)．）、:：][ \t　*\"]*+)?"
+    r"(?:(?:[^\n:：。、,]{1,30}|[ -+\--9;-~]{1,60})[:：](?!//))?",
     re.MULTILINE,
 )
+_LINK_OR_GAP = re.compile(r"\]\(https?://[^\s)]++|\[[^\[\]\n]{1,30}+\](?!\()")  # where a link leads; a gap of a form
 _QUOTED = re.compile(r"(?s:```.*?```)|「[^「」\n]*+」|『[^『』\n]*+』|“[^“”\n]*+”|\"[^\"\n]*+\"|`[^`\n]*+`")
 _ASKED = re.compile(
     r"[0-9０-９一二三四五六七八九十百千]\s?回[^。\n]{0,6}(?:書|言|唱|出力|表示|繰り?返|くり返)"
@@ -88,14 +97,15 @@ class RepetitionConfig(PassConfig):
     """Settings of the pass.
 
     Attributes:
-        least_letters: How many wide letters that stood there before make a finding (a narrow letter is half of one).
-        least_share: The share of the letters that does so too, for short answers.
+        least_letters: How many wide letters in sentences that stood there before make a finding, however long the
+            answer (a narrow letter is 0.3 of one).
+        least_share: The share of the letters that does so too, for shorter answers.
         curve: Severity by the repeated share of the text: points `(share, severity)`, straight lines between
             them, flat outside. By default a text that is all loop loses a quarter of the scale, a passing stutter 2 %.
     """
 
-    least_letters: float = Field(default=75.0, gt=0)
-    least_share: float = Field(default=0.12, gt=0, le=1)
+    least_letters: float = Field(default=50.0, gt=0)
+    least_share: float = Field(default=0.08, gt=0, le=1)
     curve: Annotated[tuple[tuple[float, float], ...], AfterValidator(_is_curve)] = (
         (0.0, 0.0),
         (0.05, 0.02),
@@ -113,9 +123,10 @@ class Repetition(Pass[RepetitionConfig]):
     earlier_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "1": {
             "curve": ((0.0, 0.0), (0.05, 0.02), (0.2, 0.15), (0.5, 0.3), (1.0, 0.5)),
+            "least_letters": 75.0,
             "least_share": 0.2,
         },
-        "2": {"least_share": 0.2},
+        "2": {"least_letters": 75.0, "least_share": 0.2},
         "3": {"least_letters": 65.0, "least_share": 0.15},
         "4": {"least_letters": 65.0, "least_share": 0.15},
     }
@@ -125,22 +136,21 @@ class Repetition(Pass[RepetitionConfig]):
         """How much of the answer was there before.
 
         Returns:
-            Details: `zlib_ratio` (bytes by compressed bytes), `letters` (wide letters, a narrow one is half),
+            Details: `zlib_ratio` (bytes by compressed bytes), `letters` (wide letters, a narrow one is 0.3),
             `repeated` (wide letters in sentences that stood there before), `share` (of the text that is
-            repetition), `spans` of the kinds `tail_loop` (a loop that is still going at the end), `loop`, `repeat` (a
-            sentence or passage that was there before), `numbered` (counting, or lines that differ in numbers only) and
-            `filler` (blanks and symbols). Severity is 0 where the question asks for repetition.
+            repetition), `spans` of the kinds `tail_loop` (a loop that is still going at the end), `loop` (what follows
+            itself), `repeat` (a sentence or passage that was there before), `numbered` (counting, or lines that differ
+            in numbers only) and `filler` (blanks and symbols). Severity is 0 where the question asks for repetition.
         """
         text = answer.text
         if not text:
             return Finding()
         letters = _Letters(text)
-        again, loops = _repeated(letters, answer.question)
+        again, repeated, loops = _repeated(letters, answer.question)
         # The other sort of gap and of lines stand alone: one is enough.
         spans = [*_gaps(letters), *_numbered_lines(text)]
-        least = max(_AGAIN_LEAST, min(self.config.least_letters, self.config.least_share * letters.weight))
-        repeated = sum(stretch.weight for stretch in again)
-        spans += [stretch.span(letters) for stretch in (*loops, *(again if repeated >= least else ()))]
+        least = min(self.config.least_letters, max(_AGAIN_LEAST, self.config.least_share * letters.weight))
+        spans += [*loops, *(again if repeated >= least else ())]
         share = _covered(spans) / len(text)
         details: dict[str, Any] = {
             "zlib_ratio": round(_zlib_ratio(text), 3),
@@ -166,8 +176,8 @@ class _Letters:
         at: Where each letter and digit stands that is of no label.
         codes: Them, folded.
         narrow: Whether each is of a narrow script.
-        is_digit: Whether each is a digit.
-        weights: Running sum of their weights: 1 for a wide one, 0.5 for a narrow one.
+        digits: Running count of digits.
+        weights: Running sum of their weights: 1 for a wide one, `_NARROW` for a narrow one.
     """
 
     def __init__(self, text: str) -> None:
@@ -176,18 +186,19 @@ class _Letters:
         table = _folding()
         folded = table[np.minimum(codes, len(table) - 1)]
         self.visible: _Ints = np.flatnonzero((folded != 0) & ~_are_digits(folded))
-        for mark in _LINE_START.finditer(text):  # a list that comes again may be numbered on
+        marks = chain(_LABEL.finditer(text), _LINK_OR_GAP.finditer(text))
+        for mark in marks:  # a list that comes again may be numbered on
             folded[mark.start() : mark.end()] = 0
         self.at: _Ints = np.flatnonzero(folded)
         self.codes = folded[self.at]
         self.narrow: _Mask = self.codes < _FIRST_NON_LATIN
-        self.is_digit = _are_digits(self.codes)
-        self.weights = np.concatenate(([0.0], np.cumsum(np.where(self.narrow, 0.5, 1.0))))
+        self.digits = np.concatenate(([0], np.cumsum(_are_digits(self.codes))))
+        self.weights = np.concatenate(([0.0], np.cumsum(np.where(self.narrow, _NARROW, 1.0))))
 
     @property
     def weight(self) -> float:
         """Weight of all."""
-        return float(self.weights[-1])
+        return round(float(self.weights[-1]), 1)
 
     def quoted(self) -> _Mask:
         """Whether each is in quotation marks or code."""
@@ -196,51 +207,35 @@ class _Letters:
             quoted[quote.start() : quote.end()] = True
         return quoted[self.at]
 
-    def written(self, start: int, end: int) -> str:
-        """Letters from one to another with the signs between them, as they stand in the text, blanks aside."""
-        return _INVISIBLE.sub("", self.text[self.at[max(start, 0)] : self.at[end - 1] + 1])
+    def parts(self, end: re.Pattern[str]) -> _Ints:
+        """In which part of the text each stands, counted from 0, if parts end so."""
+        return np.searchsorted([found.start() for found in end.finditer(self.text)], self.at)
 
+    def weigh(self, begins: _Ints, ends: _Ints) -> npt.NDArray[np.float64]:
+        """Weights of stretches; too few digits and nothing else weigh nothing."""
+        weights = self.weights[ends] - self.weights[begins]
+        only_digits = self.digits[ends] - self.digits[begins] == ends - begins
+        return np.where(only_digits & (ends - begins < _DIGITS_LEAST), 0.0, weights)
 
-@dataclass(frozen=True)
-class _Stretch:
-    """Letters in a row that stood there before.
+    def follows_itself(self, begin: int, end: int, distance: int) -> bool:
+        """Whether a stretch is written like what stands that distance before, at its beginning or its end."""
+        shared = min(distance, end - begin)
+        return any(self._is_alike(stop, distance, shared) for stop in {begin + shared, end})
 
-    Attributes:
-        start: Index of the first letter.
-        end: Index after the last one.
-        weight: In wide letters.
-        distance: How many letters before it the same stands.
-    """
+    def _is_alike(self, end: int, distance: int, shared: int) -> bool:
+        """Whether so many letters are written like those that distance before, the same label or none between."""
+        first, start = self.at[end - distance - shared], self.at[end - shared]
+        middle, stop = self.at[end - distance - 1] + 1, self.at[end - 1] + 1
+        if self._written(first, middle) != self._written(start, stop):
+            return False
+        between = self._written(middle, start)
+        if len(between) <= _BETWEEN_MOST + distance - shared:
+            return True
+        return self._written(max(0, first - _LABEL_MOST), first).endswith(between[1:])
 
-    start: int
-    end: int
-    weight: float
-    distance: int
-
-    @property
-    def copies(self) -> float:
-        """How many of what it repeats stand in a row."""
-        return (self.end - self.start) / self.distance
-
-    @property
-    def is_sentence(self) -> bool:
-        """Whether what it repeats is as long as one."""
-        is_narrow = self.weight < _HALF_NARROW * (self.end - self.start)
-        return self.weight / max(1.0, self.copies) >= (_NARROW_SENTENCE_LEAST if is_narrow else _SENTENCE_LEAST)
-
-    def loops(self, letters: _Letters) -> bool:
-        """Whether it is one unit again and again: a short one many times, or one written alike three times in a row."""
-        if self.copies >= _LOOP_COPIES or self.copies < _ROW_COPIES or self.weight < _ROW_LEAST:
-            return self.copies >= _LOOP_COPIES
-        middle = self.start + self.distance
-        return letters.written(self.start, middle) == letters.written(self.start - self.distance, self.start)
-
-    def span(self, letters: _Letters) -> Span:
-        start, end = int(letters.at[self.start]), int(letters.at[self.end - 1]) + 1
-        length = len(letters.text)
-        if self.copies < _ROW_COPIES:
-            return start, end, "repeat"
-        return start, end, "tail_loop" if length - end <= _TAIL_SHARE * length else "loop"
+    def _written(self, start: int, end: int) -> str:
+        """The text from one place to another, blanks and numbers aside."""
+        return _NOT_WRITTEN.sub("", self.text[start:end])
 
 
 def _are_digits(codes: npt.NDArray[np.uint32]) -> _Mask:
@@ -278,10 +273,13 @@ def _shingles(letters: _Letters) -> tuple[_Hashes, _Ints]:
     return hashes, lengths
 
 
-def _repeated(letters: _Letters, question: str) -> tuple[list[_Stretch], list[_Stretch]]:
-    """Sentences that stood there before, and loops. What is quoted, or stands in the question, may come again once."""
+def _repeated(letters: _Letters, question: str) -> tuple[list[Span], float, list[Span]]:
+    """Sentences that stood there before, their weight, and loops.
+
+    What is quoted, or stands in the question, may come again once; as a loop it counts all the same.
+    """
     if len(letters.codes) < 2 * _SHINGLE:
-        return [], []
+        return [], 0.0, []
     hashes, lengths = _shingles(letters)
     order = np.argsort(hashes, kind="stable")
     is_new = np.concatenate(([True], np.diff(hashes[order]) != 0))
@@ -289,39 +287,87 @@ def _repeated(letters: _Letters, question: str) -> tuple[list[_Stretch], list[_S
     occurrence = np.empty_like(index)  # counted from 0
     occurrence[order] = index - np.maximum.accumulate(np.where(is_new, index, 0))
     if not occurrence.any():
-        return [], []
+        return [], 0.0, []
     distance = np.zeros_like(index)
     distance[order[1:]] = np.where(is_new[1:], 0, np.diff(order))
-    stretches = _stretches(letters, occurrence > 0, lengths, distance)
-    loops = [stretch for stretch in stretches if stretch.loops(letters)]
-    if sum(stretch.weight for stretch in stretches) < _AGAIN_LEAST:
-        return [], loops
+    loops = _loops(letters, distance, lengths)
     allowed = letters.quoted()[: len(hashes)]
     asked = _Letters(question)
     if len(asked.codes) >= 2 * _SHINGLE:
         allowed = allowed | np.isin(hashes, _shingles(asked)[0])
-    again = _stretches(letters, occurrence > allowed, lengths, distance)
-    return [stretch for stretch in again if stretch.is_sentence], loops
+    again, weight = _sentences(letters, occurrence > allowed, distance, lengths)
+    return again, weight, loops
 
 
-def _stretches(letters: _Letters, starts: _Mask, lengths: _Ints, distance: _Ints) -> list[_Stretch]:
-    """What the shingles at `starts` cover."""
-    at = np.flatnonzero(starts)
-    edges = np.zeros(len(letters.codes) + 1, np.int64)
-    np.add.at(edges, at, 1)
-    np.add.at(edges, np.minimum(at + lengths[at], len(letters.codes)), -1)
-    covered = np.concatenate(([False], np.cumsum(edges[:-1]) > 0, [False]))
-    begins, ends = np.flatnonzero(~covered[:-1] & covered[1:]), np.flatnonzero(covered[:-1] & ~covered[1:])
-    weights = letters.weights[ends] - letters.weights[begins]
-    others = np.concatenate(([0], np.cumsum(~letters.is_digit)))
-    only_digits = others[ends] == others[begins]
-    long_enough = weights >= np.where(only_digits, _DIGITS_LEAST, _STRETCH_LEAST)
-    begins, ends, weights = begins[long_enough], ends[long_enough], weights[long_enough]
-    first, last = np.searchsorted(at, begins), np.searchsorted(at, ends)
+def _runs(values: npt.NDArray[Any], lengths: _Ints) -> tuple[_Ints, _Ints]:
+    """Begins and ends of the letters that shingles in a row cover whose values are the same and not 0."""
+    edges = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1], [True])))
+    begins, last = edges[:-1], edges[1:] - 1
+    begins, last = begins[values[begins] != 0], last[values[begins] != 0]
+    return begins, np.minimum(last + lengths[last], len(lengths) + _SHINGLE - 1)
+
+
+def _loops(letters: _Letters, distance: _Ints, lengths: _Ints) -> list[Span]:
+    """What follows itself: shingles in a row that stand equally far before, for as long as that is."""
+    begins, ends = _runs(distance, lengths)
+    distances = distance[begins]
+    near = ends - begins >= _WHOLE * distances
+    begins, ends, distances = begins[near], ends[near], distances[near]
+    if not len(begins):
+        return []
+    copies = (ends - begins) / distances
+    part = letters.parts(_LINE_END)
+    needed = np.where(part[ends - 1] > part[begins - distances], _NEXT_LINE_LEAST, _SAME_LINE_LEAST)
+    needed[copies >= _THIRD] = np.minimum(needed[copies >= _THIRD], _THIRD_LEAST)
+    needed[copies >= _MANY] = 1.0
+    heavy = letters.weigh(begins, ends) >= needed
     return [
-        _Stretch(int(begin), int(end), float(weight), int(np.sort(distance[at[low:high]])[(high - low) // 2]))
-        for begin, end, weight, low, high in zip(begins, ends, weights, first, last, strict=True)
+        _span(letters, begin, end, looping=True)
+        for begin, end, far in zip(begins[heavy], ends[heavy], distances[heavy], strict=True)
+        if letters.follows_itself(begin, end, far)
     ]
+
+
+def _sentences(letters: _Letters, again: _Mask, distance: _Ints, lengths: _Ints) -> tuple[list[Span], float]:
+    """Stretches from the length of a sentence on, without the beginnings and ends of sentences that go on otherwise."""
+    begins, ends = _runs(again, lengths)
+    enough = ends - begins >= _STRETCH * lengths[begins]
+    begins, ends = begins[enough], np.maximum.accumulate(ends[enough])
+    if not len(begins):
+        return [], 0.0
+    apart = begins[1:] > ends[:-1]
+    begins, ends = begins[np.concatenate(([True], apart))], ends[np.concatenate((apart, [True]))]
+    farthest = np.maximum.reduceat(distance, np.stack((begins, np.minimum(ends, len(distance) - 1)), 1).ravel())[::2]
+    copies = np.maximum(1.0, (ends - begins) / farthest)
+    long_enough = letters.weigh(begins, ends) / copies >= _SENTENCE_LEAST
+    begins, ends, copies = begins[long_enough], ends[long_enough], copies[long_enough]
+    if not len(begins):
+        return [], 0.0
+
+    sentence = letters.parts(_SENTENCE_END)  # and what a stretch has of each, from `cuts` to `stops`
+    starts = np.flatnonzero(np.diff(sentence)) + 1
+    owner = np.searchsorted(begins, starts, "right") - 1
+    cuts = np.union1d(begins, starts[(owner >= 0) & (starts < ends[owner])])
+    owner = np.searchsorted(begins, cuts, "right") - 1
+    stops = np.minimum(np.append(cuts[1:], len(sentence)), ends[owner])
+    weights = letters.weights[stops] - letters.weights[cuts]
+    first, last = (letters.weights[np.searchsorted(sentence, sentence[cuts], side)] for side in ("left", "right"))
+    counts = (weights >= _SENTENCE_LEAST) | (last - first - weights <= _CHANGED_MOST)
+    cuts, stops, owner = cuts[counts], stops[counts], owner[counts]
+    spans = [
+        _span(letters, cuts[pieces][0], stops[pieces][-1], looping=copies[one] >= _THIRD)
+        for one in np.unique(owner)
+        for pieces in [slice(*np.searchsorted(owner, [one, one + 1]))]
+    ]
+    return spans, round(float(weights[counts].sum()), 1)
+
+
+def _span(letters: _Letters, begin: int, end: int, *, looping: bool) -> Span:
+    start, stop = int(letters.at[begin]), int(letters.at[end - 1]) + 1
+    length = len(letters.text)
+    if not looping:
+        return start, stop, "repeat"
+    return start, stop, "tail_loop" if length - stop <= _TAIL_SHARE * length else "loop"
 
 
 def _gaps(letters: _Letters) -> list[Span]:
