@@ -4,7 +4,7 @@ import gc
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,6 +29,17 @@ IN_CI = os.environ.get("CI") == "true"
 BROWSER = os.environ.get("SHABERI_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while modules are imported and tests collected, nor ever among them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what needs the corpus or a browser where they are not; in CI they must be there.
 
@@ -51,7 +62,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_unconfigure() -> None:
     """Let all that was loaded be freed; DuckDB's bindings count what is not as leaked, at length.
 
-    An engine has frozen it, and the callback by which Hypothesis times the collector keeps what its module refers to.
+    It is frozen, and the callback by which Hypothesis times the collector keeps what its module refers to.
     """
     gc.unfreeze()
     gc.callbacks.clear()
