@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import EmptyWorkspaceTarget
-from dagster_graphql.schema import create_schema
 
 from perf.same_tables import differences, tables_of
 from shaberi_dagster.defs.execution import open_instance
@@ -141,6 +140,8 @@ _TERMINATE = 'mutation { terminateRun(runId: "%s") { __typename } }'
 
 def _terminate(dagster_run_id: str, instance: dg.DagsterInstance) -> None:
     """What the UI's Terminate asks the webserver for."""
+    from dagster_graphql.schema import create_schema  # noqa: PLC0415  (0.7 seconds that only this needs)
+
     with WorkspaceProcessContext(instance, EmptyWorkspaceTarget()) as process:
         answer = create_schema().execute(_TERMINATE % dagster_run_id, context=process.create_request_context())
     assert answer.data == {"terminateRun": {"__typename": "TerminateRunSuccess"}}, answer
