@@ -77,7 +77,7 @@ def main() -> None:
     """Serve until nobody asks any more."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     read_migrations_once()
-    open_databases_once()
+    open_databases_once(servers=True)
     modules = {name: importlib.import_module(f"shaberi_dagster.cli.{module}") for name, module in COMMANDS.items()}
     for module in _HEAVY:
         importlib.import_module(module)

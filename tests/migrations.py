@@ -1,5 +1,6 @@
 """Dagster's databases and jobs, made and opened without doing again what one process has done once."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +9,8 @@ import sqlalchemy
 from alembic.script import ScriptDirectory
 from sqlalchemy.pool import NullPool, QueuePool
 
-_engines: dict[str, sqlalchemy.Engine] = {}
+_engines: dict[tuple[int, str], sqlalchemy.Engine] = {}
+"""By the process, since one that was forked shares no connection with the other, and by the database."""
 
 
 def read_migrations_once() -> None:
@@ -25,10 +27,13 @@ def read_migrations_once() -> None:
     ScriptDirectory.from_config = staticmethod(kept)  # type: ignore[method-assign]
 
 
-def open_databases_once() -> None:
-    """In this process, each database is opened once and waits for no disk; Dagster opens one anew for each event.
+def open_databases_once(*, servers: bool = False) -> None:
+    """In this process, each file is opened once and waits for no disk; Dagster opens one anew for each event.
 
     To be called before Dagster is imported, which takes SQLAlchemy's function for its own.
+
+    Args:
+        servers: Whether databases of PostgreSQL are opened once as well.
     """
     assert "dagster" not in sys.modules
     create = sqlalchemy.create_engine
@@ -36,16 +41,19 @@ def open_databases_once() -> None:
     def kept(url: str, **options: Any) -> sqlalchemy.Engine:
         if options.get("poolclass") is NullPool and "mode=memory" in url:
             return create(url, **options | {"poolclass": QueuePool, "connect_args": {"check_same_thread": False}})
-        if options.get("poolclass") is not NullPool or not url.startswith("sqlite:////"):
+        is_file, is_server = url.startswith("sqlite:////"), servers and url.startswith("postgresql://")
+        if options.get("poolclass") is not NullPool or not (is_file or is_server):
             return create(url, **options)
-        if url not in _engines:
-            engine = create(url, **options | {"poolclass": QueuePool})
-            sqlalchemy.event.listen(
-                engine, "connect", lambda connection, _: connection.execute("pragma synchronous = off")
-            )
+        key = os.getpid(), url
+        if key not in _engines:
+            engine = create(url, **options | {"poolclass": QueuePool, "max_overflow": -1})
+            if is_file:
+                sqlalchemy.event.listen(
+                    engine, "connect", lambda connection, _: connection.execute("pragma synchronous = off")
+                )
             engine.dispose = lambda *_: None  # type: ignore[assignment, method-assign]
-            _engines[url] = engine
-        return _engines[url]
+            _engines[key] = engine
+        return _engines[key]
 
     sqlalchemy.create_engine = kept
 

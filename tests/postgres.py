@@ -65,7 +65,7 @@ def running_postgres() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     data = folder / "data"
-    made = [f"--pgdata={data}", "--username=shaberi", f"--pwfile={password}", "--auth=scram-sha-256", "--no-sync"]
+    made = [f"--pgdata={data}", "--username=shaberi", f"--pwfile={password}", "--auth=md5", "--no-sync"]
     settings = [f"port={port}", "listen_addresses=127.0.0.1", f"unix_socket_directories={folder}", "fsync=off"]
     try:
         subprocess.run(

@@ -15,7 +15,7 @@ from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.result import STAGES
 from tests.ensembles import DECIDER, GRADER, ask_ensemble, prompt_of
 from tests.mock_endpoint import MockEndpoint, Scripted, content_for, running_mock
-from tests.runs import ask, own_engine, stages_made
+from tests.runs import ask, own_engine, stages_made, without_results
 
 pytestmark = pytest.mark.integration
 
@@ -25,7 +25,7 @@ _ALL = ["standard", "majority", "elo", "council", "plurality"]
 
 @pytest.fixture(autouse=True)
 def engine() -> Iterator[None]:
-    with own_engine({}):
+    with own_engine({}), without_results():
         yield
 
 

@@ -27,7 +27,7 @@ from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.result import STAGES
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.results_tree import assert_valid_tree
-from tests.runs import own_engine
+from tests.runs import own_engine, without_results
 
 pytestmark = pytest.mark.integration
 
@@ -78,7 +78,7 @@ def planned(tag: str) -> tuple[RunSpec, Workspace]:
 def evaluated(tag: str) -> tuple[RunSpec, Workspace]:
     """Such a run with all that its stages make."""
     spec, workspace = planned(tag)
-    with own_engine({}):
+    with own_engine({}), without_results():
         for stage in STAGES:
             materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
     write_catalog(workspace.lake)

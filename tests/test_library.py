@@ -14,6 +14,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.settings import Settings
 from tests.mock_endpoint import running_mock
 from tests.runs import own_engine
+from tests.stages_alone import stages_alone
 
 pytestmark = pytest.mark.integration
 
@@ -27,7 +28,7 @@ def _reply(body: dict[str, Any], _: int) -> str:
 
 @pytest.mark.e2e
 def test_the_page_says_what_is_true(settings: Settings) -> None:
-    with running_mock(script=_reply) as mock, own_engine({}):
+    with running_mock(script=_reply) as mock, own_engine({}), stages_alone():
         found = doctest.testfile(str(_PAGE), module_relative=False, globs={"URL": mock.base_url})
 
         assert found.attempted > 10

@@ -22,7 +22,7 @@ from shaberi_dagster.stages.base import Stage
 from tests.ensembles import DECIDER, GRADER, ask_ensemble, scripted
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 from tests.random_runs import half_made, on_frames, random_request
-from tests.runs import ask, materialized, own_engine, stored_run
+from tests.runs import ask, materialized, own_engine, stored_run, without_results
 from tests.sizes import size
 
 pytestmark = pytest.mark.integration
@@ -79,7 +79,7 @@ def test_of_any_run_the_same_rows_stand_and_the_same_calls_are_missing_at_any_ad
 @pytest.fixture
 def elsewhere() -> Iterator[MockEndpoint]:
     """Where the server of `mock` is after it moved."""
-    with own_engine({}), running_mock() as running:
+    with own_engine({}), without_results(), running_mock() as running:
         yield running
 
 

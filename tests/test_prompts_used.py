@@ -25,7 +25,7 @@ from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.result import STAGES
 from tests.ensembles import GRADER, ask_ensemble, ensemble_stages
 from tests.mock_endpoint import MockEndpoint, running_mock
-from tests.runs import ask, items_of, materialized, own_engine, stored_run
+from tests.runs import ask, items_of, materialized, own_engine, stored_run, without_results
 
 pytestmark = pytest.mark.integration
 
@@ -34,7 +34,7 @@ _ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(autouse=True)
 def engine() -> Iterator[None]:
-    with own_engine({}):
+    with own_engine({}), without_results():
         yield
 
 

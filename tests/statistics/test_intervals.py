@@ -4,10 +4,10 @@ import sys
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
+from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.proportion import proportion_confint
 
 from shaberi_dagster.statistics.intervals import (
@@ -70,7 +70,7 @@ def test_the_clustered_standard_error_is_that_of_statsmodels():
     questions = np.sort(generator.integers(0, 20, 90))
     values = generator.normal(size=20)[questions] + generator.normal(size=90)
     groups = len(set(questions.tolist()))
-    fit = sm.OLS(values, np.ones(90)).fit(cov_type="cluster", cov_kwds={"groups": questions, "use_correction": False})
+    fit = OLS(values, np.ones(90)).fit(cov_type="cluster", cov_kwds={"groups": questions, "use_correction": False})
 
     estimate = clustered_mean_interval(values.tolist(), questions.tolist())
 
