@@ -33,7 +33,7 @@ MODEL = "org/model"
 SCHEMA = jsonschema.Draft202012Validator(
     json.loads((Path(__file__).resolve().parents[2] / "docs" / "schemas" / "quick-eval.schema.json").read_text("utf-8"))
 )
-N_QUESTIONS, SIZE = 4, 3
+N_QUESTIONS, SIZE = 3, 3
 CALLS = {"standard": 1, "majority": 2, "elo": 7, "council": 19, "plurality": 0}
 
 
@@ -334,7 +334,7 @@ def test_a_cache_with_failures_ends_with_3(mock: MockEndpoint, sums: Path) -> No
     made = cache(mock, sums)
 
     assert made.code == 3
-    assert "0 of 16 samples of 4 questions, 16 failed" in made.out
+    assert "0 of 12 samples of 3 questions, 12 failed" in made.out
 
 
 def test_another_temperature_is_another_sample(mock: MockEndpoint, sums: Path) -> None:
@@ -350,7 +350,7 @@ def test_another_temperature_is_another_sample(mock: MockEndpoint, sums: Path) -
 def test_the_gate_passes_an_equal_run_fails_a_worse_one_and_says_where_nothing_is_new(
     mock: MockEndpoint, tmp_path: Path
 ) -> None:
-    sums = write_sums(tmp_path / "many", 12)
+    sums = write_sums(tmp_path / "many", 6)
     mock.options.script = replies(lambda *_: True)
     common = ("--json", "--judge-model", "none", "--strategy", "plurality")
     good = document_of(quick(mock, sums, *common, "--tag", "good"))
@@ -511,7 +511,7 @@ def test_the_installed_command_writes_its_document_and_refuses_nonsense_in_one_l
     finished = run("quick-eval", *arguments, "--output", written, environment=lake_of(tmp_path)).succeeded()
     document = json.loads(written.read_text(encoding="utf-8"))
     assert document["status"] == "complete"
-    assert "answers gsm8k 16/16, 0 failed" in finished.err
+    assert "answers gsm8k 12/12, 0 failed" in finished.err
     assert "plurality" in finished.out
     refused = run_anew("quick-eval", *arguments, "--strategy", "guess", environment=lake_of(tmp_path))
     assert "unknown strategy 'guess'; known: standard" in refused.complaint
