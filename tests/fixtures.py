@@ -17,6 +17,7 @@ from tests.migrations import close_databases, make_jobs_once, open_databases_onc
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.postgres import database, postgres  # noqa: F401  (fixtures)
 from tests.tables import make_tables_once
+from tests.views import views, views_of_all_tests  # noqa: F401  (fixtures)
 
 read_migrations_once()
 open_databases_once()

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import polars as pl
 import pytest
@@ -7,6 +8,10 @@ from typer.testing import CliRunner
 from shaberi_dagster.baselines import promote
 from shaberi_dagster.cli.baseline import baseline_app
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+from tests.commands import lake_of
 from tests.judged_ensembles import judged_ensemble
 
 pytestmark = pytest.mark.integration
@@ -19,9 +24,28 @@ def invoke(*arguments):
     return CliRunner(env={"COLUMNS": "200"}).invoke(baseline_app, list(arguments), catch_exceptions=False).stdout
 
 
+def judged(folder, *runs):
+    """The runs with these models and tags, and the lake that has them."""
+    own = Workspace(Settings.from_environment(lake_of(folder)), environment={})
+    return [judged_ensemble(own, VERDICTS, model=model, tag=tag) for model, tag in runs], own.settings.warehouse
+
+
+@pytest.fixture(scope="module")
+def one_run(tmp_path_factory):
+    return judged(tmp_path_factory.mktemp("one"), ("org/モデル", "july"))
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory):
+    return judged(tmp_path_factory.mktemp("two"), ("m", "july"), ("m", "june"))
+
+
 @pytest.fixture
-def run(workspace):
-    return judged_ensemble(workspace, VERDICTS, model="org/モデル", tag="july")
+def run(one_run, workspace):
+    """A run, which this test's lake has."""
+    (spec,), lake = one_run
+    shutil.copytree(lake, workspace.settings.warehouse)
+    return spec
 
 
 @pytest.mark.parametrize(
@@ -54,13 +78,13 @@ def test_a_run_is_promoted_by_any_of_its_names(workspace, run, named):
         (["--model", "m"], "m has several runs: give --tag, one of july, june"),
     ],
 )
-def test_a_run_that_is_not_clear_is_refused_in_one_line(workspace, arguments, complaint):
-    for tag in ("july", "june"):
-        judged_ensemble(workspace, VERDICTS, tag=tag)
+def test_a_run_that_is_not_clear_is_refused_in_one_line(two_runs, monkeypatch, arguments, complaint):
+    _, lake = two_runs
+    monkeypatch.setenv("SHABERI_WAREHOUSE", str(lake))
     with pytest.raises(ConfigurationError, match=f"^{complaint}") as refused:
         invoke("promote", "main", *arguments)
     assert "\n" not in str(refused.value)
-    assert workspace.lake.read("baselines").is_empty()
+    assert Lake(lake).read("baselines").is_empty()
 
 
 def test_a_partial_run_needs_its_option(workspace, run):

@@ -130,9 +130,11 @@ def test_an_interrupt_is_exit_code_130_and_tells_how_to_go_on(ended):
 
 
 def test_an_interrupt_within_duckdb_is_one_too(ended):
+    connection = connected()
+
     def body(_):
         threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
-        connected().execute(_ENDLESS).fetchall()
+        connection.execute(_ENDLESS).fetchall()
 
     started = time.monotonic()
     assert ended(body) == (130, _GO_ON)

@@ -15,8 +15,6 @@ from typer.testing import CliRunner
 from shaberi_dagster.cli import shaberi
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import run_id_of
-from shaberi_dagster.lake.catalog import open_catalog, write_catalog
-from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.rendering.comparison import ComparisonDocument
 from shaberi_dagster.rendering.document import write
 from shaberi_dagster.reports.comparison import compare as read_comparison
@@ -37,11 +35,14 @@ def scores(seed, n=20, shift=0):
 
 
 class Evaluations:
-    """What runs scored, which is written into a lake in one commit of each table."""
+    """What runs scored.
 
-    def __init__(self, lake):
-        self._lake = lake
-        self._rows = defaultdict(list)
+    Attributes:
+        rows: Of each table, those that `write` has not written yet.
+    """
+
+    def __init__(self):
+        self.rows = defaultdict(list)
 
     def add(
         self, model, values, *, tag="t", judge="a", benchmark="tengu", first=0, run_number=None, pipeline="baseline",
@@ -90,26 +91,25 @@ class Evaluations:
         return self
 
     def _append(self, table, rows):
-        self._rows[table] += rows
+        self.rows[table] += rows
 
-    def write(self):
-        for table, rows in self._rows.items():
-            self._lake.append(table, pl.DataFrame(rows, infer_schema_length=None))
-        self._rows.clear()
-        write_catalog(self._lake)
-
-
-@pytest.fixture
-def lake(settings):
-    return Evaluations(Lake(settings.warehouse))
+    def write(self, append):
+        """Give each table's rows to `append`."""
+        for table, rows in self.rows.items():
+            append(table, rows)
+        self.rows.clear()
 
 
 @pytest.fixture
-def compared(lake, settings, capsys):
+def lake():
+    return Evaluations()
+
+
+@pytest.fixture
+def compared(lake, views, capsys):
     def run(a="m", b="n", output_format="json", **choices):
-        lake.write()
-        with open_catalog(settings.warehouse) as catalog:
-            report = read_comparison(catalog, ComparisonRequest(a, b, **choices))
+        lake.write(views.add)
+        report = read_comparison(views.catalog, ComparisonRequest(a, b, **choices))
         write(ComparisonDocument(report), output_format, Console())
         out = capsys.readouterr().out
         return json.loads(out) if output_format == "json" else out
@@ -453,8 +453,9 @@ def test_markdown_is_a_table_with_what_it_means(lake, compared):
     assert any(line.startswith("- A is better on tengu@99, by ") for line in lines)
 
 
-def test_the_command_takes_the_documented_options(lake):
-    lake.add("m", [5.0, 6.0]).add("n", [5.0, 6.0]).write()
+def test_the_command_takes_the_documented_options(lake, workspace):
+    lake.add("m", [5.0, 6.0]).add("n", [5.0, 6.0])
+    lake.write(lambda table, rows: workspace.lake.append(table, pl.DataFrame(rows, infer_schema_length=None)))
 
     result = CliRunner().invoke(
         shaberi.app, ["compare", "m", "n", "--tag", "t", "--judge", "a", "--benchmark", "tengu", "--format", "json"]

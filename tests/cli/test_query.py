@@ -19,6 +19,7 @@ from shaberi_dagster.cli.query import list_queries, run_sql
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import describe_sql, open_catalog, run_query, view_files, view_name, write_catalog
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.rendering import rows as rendered_rows
 from shaberi_dagster.reports.named_queries import QUERIES
 from shaberi_dagster.settings import Settings
 
@@ -141,19 +142,27 @@ def test_columns_that_do_not_fit_are_counted_and_named(on_terminal):
     assert "3 columns not shown (--vertical): c9, c10, c11." in lines
 
 
+@pytest.fixture
+def few_rows_at_once(monkeypatch):
+    """A result of thousands of rows is read in portions."""
+    monkeypatch.setattr(rendered_rows, "_AT_ONCE", 500)
+
+
+@pytest.mark.usefixtures("few_rows_at_once")
 def test_a_terminal_gets_the_first_hundred_rows_and_the_count_of_the_others(on_terminal):
-    query = "select range as n from range(20_250)"
+    query = "select range as n from range(1_250)"
     lines = on_terminal(query)
-    assert (len(lines), lines[-1]) == (102, "20,150 rows not shown (--rows).")
-    assert on_terminal(query, most_rows=3)[-2:] == ["2", "20,247 rows not shown (--rows)."]
+    assert (len(lines), lines[-1]) == (102, "1,150 rows not shown (--rows).")
+    assert on_terminal(query, most_rows=3)[-2:] == ["2", "1,247 rows not shown (--rows)."]
 
 
+@pytest.mark.usefixtures("few_rows_at_once")
 def test_a_pipe_gets_all_rows_unless_fewer_are_asked_for(settings, ask, capsys):
-    query = "select range as n from range(20_250)"
-    assert len(ask(query, output_format="table").splitlines()) == 20_251
-    assert len(ask(query)) == 20_250
+    query = "select range as n from range(1_250)"
+    assert len(ask(query, output_format="table").splitlines()) == 1_251
+    assert len(ask(query)) == 1_250
     run_sql(settings, query, [], "csv", None, most_rows=2)
-    assert capsys.readouterr() == ("n\r\n0\r\n1\r\n", "20,248 rows not shown (--rows)\n")
+    assert capsys.readouterr() == ("n\r\n0\r\n1\r\n", "1,248 rows not shown (--rows)\n")
 
 
 def test_vertical_shows_each_row_as_lines_with_whole_texts(on_terminal):

@@ -15,6 +15,8 @@ from shaberi_dagster.settings import Settings
 from tests.mock_endpoint import running_mock
 from tests.runs import write_questions
 
+N_QUESTIONS = 32
+"""Where a test does not say otherwise."""
 _ANSWER = re.compile(r"answer of (\S+) to (\d+)")
 _QUESTION = re.compile(r"質問(\d+)は")
 
@@ -43,7 +45,7 @@ def judging(strengths, seed=0):
     return script
 
 
-def request(mock, tmp_path, *candidates, n=60, **values):
+def request(mock, tmp_path, *candidates, n=N_QUESTIONS, **values):
     """A decision by judge-a on n questions."""
     folder = write_questions(tmp_path / f"questions{n}", n)
     own = {"judge_models": ["judge-a"], "benchmarks": ["rakuda"], "base_url": mock.base_url}
@@ -60,7 +62,7 @@ def decided(asked, workspace, told=lambda _: None):
     return row, workspace.lake.read("decision_looks", keys).sort("n_asked")
 
 
-def remember(workspace, judge="judge-a", models=80, n=60, seed=1):
+def remember(workspace, judge="judge-a", models=80, n=N_QUESTIONS, seed=1):
     """Scores of past models by a judge, some of which are alike."""
     rng = np.random.default_rng(seed)
     loads = np.random.default_rng(3).normal(0.6, 0.5, (3, n))

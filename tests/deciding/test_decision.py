@@ -21,7 +21,7 @@ from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.commands import lake_of
-from tests.deciding.deciding import decided, judging, one_try, remember, request
+from tests.deciding.deciding import N_QUESTIONS, decided, judging, one_try, remember, request
 from tests.ensembles import prompt_of, truth
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.runs import asked_of, own_engine, stored_run
@@ -65,7 +65,7 @@ def clear_pair(tmp_path_factory):
     """A decision between `weak` and `strong`, and its endpoint, which still answers."""
     folder = tmp_path_factory.mktemp("clear_pair")
     own = Workspace(Settings.from_environment(lake_of(folder)), environment={})
-    with own_engine({}), running_mock(script=judging({"strong": 2.0})) as mock:
+    with own_engine({}), running_mock(script=judging({"strong": 3.0})) as mock:
         asked = request(mock, folder, "weak", "strong")
         row, curve = decided(asked, own)
         yield Decided(asked, row, curve, Counter(body["model"] for body in mock.bodies), own.settings.warehouse, mock)
@@ -82,19 +82,19 @@ def pair(clear_pair, workspace):
 def test_a_clear_pair_is_decided_with_a_part_of_the_questions(pair):
     row, curve = pair.row, pair.curve
     assert (row["state"], row["best"]) == ("decided", ["strong@@default"])
-    assert row["n_asked"] < 60
+    assert row["n_asked"] < N_QUESTIONS
     assert pair.calls["weak"] == pair.calls["strong"] == row["n_asked"]
     assert pair.calls.total() == row["calls"] == 4 * row["n_asked"]
     last = curve.row(-1, named=True)
     assert last["verdict"] == "B"
     assert last["upper"] < 0
-    assert last["lower"] < -2 < last["upper"] + 2
+    assert last["lower"] < -3 < last["upper"] + 2
 
 
 def test_equal_models_are_called_equal(mock, workspace, tmp_path):
     mock.options.script = lambda body, _: "FINAL SCORE: 7" if "FINAL SCORE" in str(body) else "text"
 
-    row, curve = decided(request(mock, tmp_path, "one", "other", margin=2.0), workspace)
+    row, curve = decided(request(mock, tmp_path, "one", "other", margin=4.0), workspace)
 
     assert row["state"] == "decided"
     assert row["best"] == ["one@@default", "other@@default"]
@@ -119,14 +119,14 @@ def test_what_was_asked_is_in_no_leaderboard_and_its_run_says_that_it_is_a_part(
 def test_a_full_evaluation_pays_only_for_the_rest(pair, workspace):
     evaluate(pair.asked, "weak", workspace)
 
-    assert asked_of(pair.mock, "weak") == asked_of(pair.mock, "judge-a") == 60 - pair.row["n_asked"]
+    assert asked_of(pair.mock, "weak") == asked_of(pair.mock, "judge-a") == N_QUESTIONS - pair.row["n_asked"]
     assert workspace.lake.read("metrics", {"run_id": "weak@@default", "null_policy": "legacy"})[
         "n_scored"
-    ].to_list() == [60]
+    ].to_list() == [N_QUESTIONS]
 
 
 def test_a_model_whose_scores_are_there_is_neither_asked_nor_to_be_evaluated_in_full(mock, workspace, tmp_path):
-    mock.options.script = judging({"strong": 2.0})
+    mock.options.script = judging({"strong": 3.0})
     asked = request(mock, tmp_path, "weak", "strong")
     evaluate(asked, "weak", workspace)
     before = asked_of(mock, "judge-a")
@@ -134,8 +134,8 @@ def test_a_model_whose_scores_are_there_is_neither_asked_nor_to_be_evaluated_in_
     row, _ = decided(asked, workspace)
 
     assert row["best"] == ["strong@@default"]
-    assert asked_of(mock, "weak") == 60
-    assert asked_of(mock, "judge-a") - before == asked_of(mock, "strong") == row["n_asked"] < 60
+    assert asked_of(mock, "weak") == N_QUESTIONS
+    assert asked_of(mock, "judge-a") - before == asked_of(mock, "strong") == row["n_asked"] < N_QUESTIONS
     decision = prepare(asked, workspace)
     rest = Scores(decision.candidates, decision.pool, workspace).unevaluated()
     assert [one.name for one in rest] == ["strong@@default"]
@@ -155,11 +155,11 @@ def test_between_models_that_are_evaluated_nobody_is_asked(mock, workspace, tmp_
 
 
 def test_a_decision_that_was_killed_goes_on_and_pays_nothing_twice(mock, workspace, tmp_path):
-    mock.options.script = judging({"strong": 1.0})
+    mock.options.script = judging({"strong": 2.0})
     asked = request(mock, tmp_path, "weak", "strong")
 
     def killed(found):
-        if found[0].n_asked == 32:
+        if found[0].n_asked == 16:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -167,14 +167,14 @@ def test_a_decision_that_was_killed_goes_on_and_pays_nothing_twice(mock, workspa
     row, curve = decided(asked, workspace)
 
     assert row["state"] == "decided"
-    assert row["n_asked"] > 32
+    assert row["n_asked"] > 16
     assert asked_of(mock, "weak") == row["n_asked"]
     assert mock.stats()["repeated"] == 0
     assert curve["n_asked"].to_list() == sorted(set(curve["n_asked"].to_list()))
 
 
 def test_the_best_of_several_is_found_by_elimination(mock, workspace, tmp_path):
-    mock.options.script = judging({"best": 2.5, "bad": -5.0, "good": 1.0})
+    mock.options.script = judging({"best": 3.0, "bad": -4.0, "good": 0.0})
 
     row, curve = decided(request(mock, tmp_path, "bad", "best", "good"), workspace)
 
@@ -203,7 +203,7 @@ def test_where_most_questions_fail_it_is_undecided_at_the_first_look(mock, works
 
 
 def test_the_history_of_the_judge_is_used_where_it_suffices(mock, workspace, tmp_path):
-    mock.options.script = judging({"strong": 2.0})
+    mock.options.script = judging({"strong": 3.0})
     remember(workspace)
 
     row, _ = decided(request(mock, tmp_path, "weak", "strong"), workspace)
@@ -260,7 +260,7 @@ def test_a_plan_asks_nobody_and_changes_nothing(mock, workspace, tmp_path):
 
     assert [one.pair for one in found][-1] == "at most"
     assert [one.n_questions for one in found] == sorted(one.n_questions for one in found)
-    assert found[0].n_questions < 60
+    assert found[0].n_questions < N_QUESTIONS
     assert all(one.calls == 4 * one.n_questions for one in found)
     assert len(mock.bodies) == 0
     assert workspace.lake.read("runs").is_empty()

@@ -1,5 +1,6 @@
 """Trees that are imported and exported again, and runs of our own as the old suite would have written them."""
 
+import shutil
 from datetime import UTC, datetime
 
 import orjson
@@ -13,10 +14,13 @@ from shaberi_dagster.export.shaberi_v1 import RECORD_NAME, export
 from shaberi_dagster.legacy.ensemble import import_ensemble
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.planning import store_run
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+from tests.commands import lake_of
 from tests.export.comparing import assert_same_trees, exact, files_in, rows_in
 from tests.legacy.caches import ensemble, response, write
 from tests.legacy.trees import FOLDERS, LegacyTree, columns_of, lines_of, questions_of, rows_of
-from tests.runs import ask, materialized, own_engine, stored_run
+from tests.runs import ask, materialized, own_engine, stored_run, without_results
 
 pytestmark = pytest.mark.integration
 
@@ -32,6 +36,24 @@ def tree(tmp_path):
 @pytest.fixture
 def output(tmp_path):
     return tmp_path / "export"
+
+
+@pytest.fixture(scope="module")
+def one_answer(tmp_path_factory):
+    """A tree of one answer, and the lake that has it."""
+    folder = tmp_path_factory.mktemp("one_answer")
+    tree, own = LegacyTree(folder / "tree"), Workspace(Settings.from_environment(lake_of(folder)), environment={})
+    tree.answers("elyza", rows_of("elyza", ["a"]))
+    imported(own, tree=tree)
+    return tree, own.settings.warehouse
+
+
+@pytest.fixture
+def imported_tree(one_answer, workspace):
+    """A tree of one answer, which this test's lake has."""
+    tree, warehouse = one_answer
+    shutil.copytree(warehouse, workspace.settings.warehouse)
+    return tree
 
 
 def imported(workspace, **trees):
@@ -205,10 +227,8 @@ def test_only_what_is_asked_for_is_exported(workspace, tree, output):
     [ExportSelection(models=["nobody"]), ExportSelection(tags=["never"]), ExportSelection(sources=["nowhere"])],
     ids=["model", "tag", "source"],
 )
-def test_nothing_to_export_is_an_error(workspace, tree, output, selection):
-    tree.answers("elyza", rows_of("elyza", ["a"]))
-    imported(workspace, tree=tree)
-
+@pytest.mark.usefixtures("imported_tree")
+def test_nothing_to_export_is_an_error(workspace, output, selection):
     with pytest.raises(ConfigurationError, match="nothing to export"):
         export(workspace.lake, output, selection)
     assert not output.exists()
@@ -219,33 +239,29 @@ def test_without_a_lake_there_is_nothing_to_export(workspace, output):
         export(workspace.lake, output)
 
 
-def test_an_original_tree_is_never_overwritten(workspace, tree):
-    file = tree.answers("elyza", rows_of("elyza", ["a"]))
+def test_an_original_tree_is_never_overwritten(workspace, imported_tree):
+    file = imported_tree.root / path_of("elyza")
     before = file.read_bytes()
-    imported(workspace, tree=tree)
 
     with pytest.raises(ConfigurationError, match="neither empty nor an earlier export"):
-        export(workspace.lake, tree.root)
+        export(workspace.lake, imported_tree.root)
     assert file.read_bytes() == before
 
 
-def test_a_second_export_replaces_the_files_of_the_first(workspace, tree, output):
-    tree.answers("elyza", rows_of("elyza", ["a"]))
-    imported(workspace, tree=tree)
+def test_a_second_export_replaces_the_files_of_the_first(workspace, imported_tree, output):
     export(workspace.lake, output)
     (output / path_of("elyza")).write_bytes(b"half a file")
 
     export(workspace.lake, output)
 
-    assert_same_trees(tree.root, output)
+    assert_same_trees(imported_tree.root, output)
     record = orjson.loads((output / RECORD_NAME).read_bytes())
     assert (record["status"], record["format"], record["files"]["answers"]) == ("complete", "shaberi-v1", 1)
     assert not [path for path in output.rglob("*") if path.name.startswith(".")]
 
 
-def test_a_folder_that_cannot_be_made_is_one_clear_line(workspace, tree, tmp_path):
-    tree.answers("elyza", rows_of("elyza", ["a"]))
-    imported(workspace, tree=tree)
+@pytest.mark.usefixtures("imported_tree")
+def test_a_folder_that_cannot_be_made_is_one_clear_line(workspace, tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
 
     with pytest.raises(ShaberiError, match=r"file.* cannot be written: Not a directory"):
@@ -253,9 +269,8 @@ def test_a_folder_that_cannot_be_made_is_one_clear_line(workspace, tree, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["..", "a/../../b", "a\\b", "", "x" * 300])
-def test_no_name_in_the_lake_leads_out_of_the_folder(workspace, tree, output, name):
-    tree.answers("elyza", rows_of("elyza", ["a"]))
-    imported(workspace, tree=tree)
+@pytest.mark.usefixtures("imported_tree")
+def test_no_name_in_the_lake_leads_out_of_the_folder(workspace, output, name):
     files = workspace.lake.read("legacy_files").with_columns(dataset=pl.lit(name))
     workspace.lake.replace("legacy_files", files, {"import_tag": "legacy"})
 
@@ -285,9 +300,9 @@ def test_a_half_written_import_is_exported_as_far_as_it_goes(workspace, tree, ou
 
 
 def test_a_run_of_our_own_can_be_read_as_a_legacy_tree(workspace, mock, output):
-    with own_engine({}):
+    with own_engine({}), without_results():
         spec = stored_run(workspace, ask(mock, model="org/own", benchmarks=["all"], tag="july"))
-        materialized(spec, workspace)
+        materialized(spec, workspace, "answers", "judgements")
     done = export(workspace.lake, output)
 
     other = type(workspace)(workspace.settings.__class__.from_environment({"SHABERI_WAREHOUSE": str(output / "lake")}))
@@ -372,7 +387,7 @@ def test_runs_of_one_model_are_kept_apart(workspace, output):
 
 def test_what_a_decision_asked_is_no_file_of_a_tree(workspace, mock, output):
     mock.options.script = lambda body, _: "FINAL SCORE: 7" if "FINAL SCORE" in str(body) else "答え"
-    with own_engine({}):
+    with own_engine({}), without_results():
         spec = stored_run(workspace, ask(mock, model="org/own", benchmarks=["elyza"]))
         question = questions_of("elyza")[0]
         part = partial_spec(spec, [("elyza", question.question_id)], workspace.lake)

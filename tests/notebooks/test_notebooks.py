@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import runpy
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.browser import running_browser
 from tests.inspected import made
+from tests.sizes import FULL
 
 pytestmark = pytest.mark.e2e
 
@@ -63,14 +65,11 @@ def test_every_notebook_is_tested() -> None:
     assert {path.stem for path in _FOLDER.glob("*.py")} == set(_SHOWN)
 
 
-def test_each_runs_as_a_script(small: Path) -> None:
-    environment = os.environ | {"SHABERI_WAREHOUSE": str(small), "PYTHONPATH": str(_ROOT)}
-    program = "import runpy, sys\nfor path in sys.argv[1:]:\n    runpy.run_path(path, run_name='__main__')"
-    scripts = [_FOLDER / f"{name}.py" for name in _SHOWN]
-    finished = subprocess.run(
-        [sys.executable, "-c", program, *scripts], env=environment, capture_output=True, text=True, check=False
-    )
-    assert (finished.returncode, finished.stderr) == (0, "")
+def test_each_runs_as_a_script(small: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("SHABERI_WAREHOUSE", str(small))
+    for name in _SHOWN:
+        runpy.run_path(str(_FOLDER / f"{name}.py"), run_name="__main__")
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.corpus
@@ -116,8 +115,9 @@ def page() -> Iterator[Page]:
         yield browser.new_page(viewport={"width": 1300, "height": 2400})
 
 
+@pytest.mark.acceptance
 @pytest.mark.browser
-@pytest.mark.parametrize("name", _SHOWN)
+@pytest.mark.parametrize("name", _SHOWN if FULL else ["leaderboard"])
 def test_it_is_an_app_in_a_browser(name: str, apps: str, page: Page) -> None:
     title, words = _SHOWN[name]
     page.goto(f"{apps}/?file={name}.py")

@@ -29,9 +29,11 @@ def warehouse(tmp_path_factory):
     return folder / "warehouse"
 
 
-def progress(warehouse, run_id=RUN, now=NOW):
+@pytest.fixture(scope="module")
+def progress(warehouse):
+    """Reads a run, as its journals say it now; nothing in its lake changes."""
     with open_catalog(warehouse) as catalog:
-        return read_run(catalog, warehouse, run_id, now)
+        yield lambda run_id=RUN, now=NOW, *more: read_run(catalog, warehouse, run_id, now, *more)
 
 
 def call(number, at=NOW, **values):
@@ -43,8 +45,8 @@ def call(number, at=NOW, **values):
 LABELS = {"stage": "judgements", "benchmark": "rakuda", "question_id": "q", "purpose": "judge"}
 
 
-def test_a_finished_run_has_its_parts_scores_and_failures(warehouse):
-    done, failing = progress(warehouse), progress(warehouse, "kept-failing@@default")
+def test_a_finished_run_has_its_parts_scores_and_failures(progress):
+    done, failing = progress(), progress("kept-failing@@default")
 
     (part,) = done.parts
     assert (part.benchmark, part.state, part.n_answers, part.n_planned_answers) == ("rakuda", "complete", 3, 3)
@@ -59,37 +61,36 @@ def test_a_finished_run_has_its_parts_scores_and_failures(warehouse):
     assert failing.parts[0].n_failed_answers == 1
 
 
-def test_calls_are_counted_while_another_process_holds_the_journal(warehouse):
+def test_calls_are_counted_while_another_process_holds_the_journal(warehouse, progress):
     path = warehouse / JOURNAL_FOLDER / f"{RUN}.judgements.jsonl"
     try:
         with FileJournal.open(path, RUN, "judgements") as journal:
             for number in range(4):
                 journal.append(call(number, NOW - timedelta(seconds=10)), LABELS)
             journal.append_limit_change("http://127.0.0.1/v1", LimitChange(NOW, 8, 16, "success"))
-            first = progress(warehouse)
+            first = progress()
             journal.append(call(9), LABELS)
             journal.append(call(10, status="error", error_class="transient", content=None), LABELS)
             with path.open("ab") as file:
                 file.write(b'{"request_hash": "half')
-            second = progress(warehouse)
+            second = progress()
     finally:
         path.unlink()
 
     assert (first.live, first.stages, first.tokens, first.calls_per_minute) == (True, {"judgements": 4}, 48, 2.0)
     assert first.limits["http://127.0.0.1/v1"][-1] == 16
     assert (second.stages, second.failed_calls, second.calls_per_minute) == ({"judgements": 5}, {"transient": 1}, 2.5)
-    assert not progress(warehouse).live
+    assert not progress().live
 
 
-def test_scores_and_cost_of_calls_that_are_on_their_way_count(warehouse):
+def test_scores_and_cost_of_calls_that_are_on_their_way_count(warehouse, progress):
     path = warehouse / JOURNAL_FOLDER / f"{RUN}.judgements.jsonl"
 
     def costing(one):
         return 0.25 if one["prompt_tokens"] == 10 else None
 
     def seen():
-        with open_catalog(warehouse) as catalog:
-            return read_run(catalog, warehouse, RUN, NOW, costing)
+        return progress(RUN, NOW, costing)
 
     before = seen()
     try:
@@ -111,7 +112,7 @@ def test_scores_and_cost_of_calls_that_are_on_their_way_count(warehouse):
     assert first.calls_without_price - before.calls_without_price == 1
 
 
-def test_settings_of_judges_are_read_once_however_many_calls_there_are(warehouse, monkeypatch):
+def test_settings_of_judges_are_read_once_however_many_calls_there_are(warehouse, progress, monkeypatch):
     path = warehouse / JOURNAL_FOLDER / f"{RUN}.judgements.jsonl"
     read = []
     monkeypatch.setattr(
@@ -121,7 +122,7 @@ def test_settings_of_judges_are_read_once_however_many_calls_there_are(warehouse
         with FileJournal.open(path, RUN, "judgements") as journal:
             for number in range(9):
                 journal.append(call(number, model="judge-a", content="FINAL SCORE: 9"), LABELS)
-            scores = progress(warehouse).scores
+            scores = progress().scores
     finally:
         path.unlink()
 
@@ -129,38 +130,38 @@ def test_settings_of_judges_are_read_once_however_many_calls_there_are(warehouse
     assert [one["model"] for one in read] == ["judge-a"]
 
 
-def test_calls_of_another_host_are_counted(warehouse, database, monkeypatch):
+def test_calls_of_another_host_are_counted(warehouse, progress, database, monkeypatch):
     monkeypatch.setenv("SHABERI_DATABASE_URL", database)
     with journals_of(warehouse).open(RUN, "judgements") as journal:
         for number in range(4):
             journal.append(call(number, NOW - timedelta(seconds=10)), LABELS)
         journal.check()
-        first = progress(warehouse)
+        first = progress()
         journal.append(call(9), LABELS)
         journal.check()
-        second = progress(warehouse)
+        second = progress()
         journal.remove()
     assert (first.live, first.stages, second.stages) == (True, {"judgements": 4}, {"judgements": 5})
-    assert not progress(warehouse).live
+    assert not progress().live
 
 
-def test_a_journal_in_the_place_of_another_is_counted_from_its_beginning(warehouse):
+def test_a_journal_in_the_place_of_another_is_counted_from_its_beginning(warehouse, progress):
     path = warehouse / JOURNAL_FOLDER / f"{RUN}.answers.jsonl"
     try:
         with FileJournal.open(path, RUN, "answers") as journal:
             for number in range(5):
                 journal.append(call(number), LABELS | {"purpose": "answer"})
-            progress(warehouse)
+            progress()
         path.unlink()
         with FileJournal.open(path, RUN, "answers") as journal:
             journal.append(call(7), LABELS | {"purpose": "answer"})
-            assert progress(warehouse).stages == {"answers": 1}
+            assert progress().stages == {"answers": 1}
     finally:
         path.unlink()
 
 
-def test_what_a_killed_run_had_paid_for_counts_and_the_rest_takes_as_long_as_calls_took_lately(warehouse):
-    left = progress(warehouse, "kept-killed-answers@@default", datetime(2026, 11, 22, 0, 53, tzinfo=UTC))
+def test_what_a_killed_run_had_paid_for_counts_and_the_rest_takes_as_long_as_calls_took_lately(progress):
+    left = progress("kept-killed-answers@@default", datetime(2026, 11, 22, 0, 53, tzinfo=UTC))
 
     assert [(part.benchmark, part.n_answers, part.n_planned_answers) for part in left.parts] == [
         ("elyza", 2, 2),
@@ -168,10 +169,10 @@ def test_what_a_killed_run_had_paid_for_counts_and_the_rest_takes_as_long_as_cal
     ]
     assert left.calls_per_minute == 1.5
     assert left.minutes_left == pytest.approx(2 / 1.5)
-    judged_twice = progress(warehouse, "kept-killed-rejudging@@default").parts[0]
+    judged_twice = progress("kept-killed-rejudging@@default").parts[0]
     assert judged_twice.n_judgements == judged_twice.n_planned_judgements
 
 
-def test_a_run_that_is_not_there_is_said(warehouse):
+def test_a_run_that_is_not_there_is_said(progress):
     with pytest.raises(ConfigurationError, match="no run 'none'"):
-        progress(warehouse, "none")
+        progress("none")

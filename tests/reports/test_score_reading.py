@@ -11,7 +11,7 @@ from scipy import stats
 
 from shaberi_dagster.cli.view_scores import show_scores
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
+from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.rendering.document import write
@@ -20,8 +20,11 @@ from shaberi_dagster.reports.requests import POLICIES as POLICY_MEANINGS
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.reports.scores import ScoreReport
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
 from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval
 from shaberi_dagster.statistics.ties import tied_groups
+from tests.commands import lake_of
 from tests.legacy.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
@@ -95,22 +98,16 @@ def stored(model="m", run_tag="t", base_tag=None, run_number=None, spec=None, **
 
 
 @pytest.fixture
-def read(settings):
-    """Reads a selection from a lake with these metrics and calls, and rows of other tables."""
+def read(views):
+    """Reads a selection from the views over these metrics and calls, rows of other tables, and what was there before."""
 
     def made(metrics, calls=(), tables=None, **selection) -> ScoreReport:
-        lake = Lake(settings.warehouse)
-        if metrics:
-            lake.append("metrics", pl.DataFrame(metrics, infer_schema_length=None))
-        for table, rows in (tables or {}).items():
-            lake.append(table, pl.DataFrame(rows, infer_schema_length=None))
-        if calls:
-            lake.append("calls", pl.DataFrame(calls, infer_schema_length=None))
-            runs = {row["run_id"]: row for row in metrics}
-            lake.append("runs", pl.DataFrame([stored(row["model"], row["run_tag"]) for row in runs.values()]))
-        write_catalog(lake)
-        with open_catalog(settings.warehouse) as catalog:
-            return read_scores(catalog, ScoreSelection(**selection))
+        runs = {row["run_id"]: stored(row["model"], row["run_tag"]) for row in metrics} if calls else {}
+        rows = {"metrics": metrics, "calls": calls, "runs": list(runs.values())} | (tables or {})
+        for table, own in rows.items():
+            if own:
+                views.add(table, own)
+        return read_scores(views.catalog, ScoreSelection(**selection))
 
     return made
 
@@ -253,69 +250,80 @@ def test_a_name_that_is_not_there_is_refused_also_beside_others_that_are(read, s
         read([metric()], **selected)
 
 
-@pytest.fixture
-def imported(workspace, tmp_path):
-    """The names of two question sets, of which `long` has what `short` has; one of the scores is an object."""
-    tree = LegacyTree(tmp_path / "tree")
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    """Two models' question sets, of which `long` has what `short` has; one of the scores is an object."""
+    folder = tmp_path_factory.mktemp("imported")
+    tree = LegacyTree(folder / "tree")
     tree.judgements("tengu", rows_of("tengu", ["a", "b", "c"], [9, {"score": 3}, 1]), "a", model="long")
     tree.judgements("tengu", rows_of("tengu", ["a", "b"], [8, 6]), "a", model="short")
     tree.judgements("rakuda", rows_of("rakuda", ["a"], [5]), "a", model="long")
-    import_trees(ImportRequest({"tree": tree.root}), workspace)
-    sets = workspace.lake.read("metrics", {"benchmark": "tengu"})
-    return dict(sets.select("model", "question_set").unique().iter_rows())
+    own = Workspace(Settings.from_environment(lake_of(folder)), environment={})
+    import_trees(ImportRequest({"tree": tree.root}), own)
+    with open_catalog(own.settings.warehouse) as catalog:
+        yield catalog
 
 
-def shown(settings, **selection):
-    with open_catalog(settings.warehouse) as catalog:
-        report = read_scores(catalog, ScoreSelection(**selection))
-    return report, {(row.model, row.benchmark): row for row in report.rows}
+@pytest.fixture
+def shown(imported):
+    """Reads a selection of what was imported; of each model and benchmark there is one row."""
+
+    def read(**selection):
+        report = read_scores(imported, ScoreSelection(**selection))
+        return report, {(row.model, row.benchmark): row for row in report.rows}
+
+    return read
 
 
-def test_scores_over_a_question_set_are_of_its_questions_and_of_runs_that_were_asked_all(settings, imported):
-    report, rows = shown(settings, question_sets=[imported["short"]])
+@pytest.fixture
+def sets(imported):
+    """Of each model the name of its question set of tengu."""
+    rows = imported.execute("select distinct model, question_set from metrics where benchmark = 'tengu'").fetchall()
+    return dict(rows)
+
+
+def test_scores_over_a_question_set_are_of_its_questions_and_of_runs_that_were_asked_all(shown, sets):
+    report, rows = shown(question_sets=[sets["short"]])
     long = rows["long", "tengu"]
-    assert (long.score, long.n_planned, long.n_scored, long.question_set) == (9.0, 2, 1, imported["short"])
+    assert (long.score, long.n_planned, long.n_scored, long.question_set) == (9.0, 2, 1, sets["short"])
     assert rows["short", "tengu"].score == 7.0
     assert rows["long", "rakuda"].score == 5.0
     assert "only runs that were asked all of these questions" in report.remarks[0]
 
-    _, rows = shown(settings, question_sets=[imported["long"]])
+    _, rows = shown(question_sets=[sets["long"]])
     assert set(rows) == {("long", "tengu"), ("long", "rakuda")}
 
 
-@pytest.mark.usefixtures("imported")
-def test_objects_in_place_of_scores_can_count_as_the_number_inside(settings):
-    assert shown(settings)[1]["long", "tengu"].score == 5.0
-    report, rows = shown(settings, object_scores="recovered")
+def test_objects_in_place_of_scores_can_count_as_the_number_inside(shown):
+    assert shown()[1]["long", "tengu"].score == 5.0
+    report, rows = shown(object_scores="recovered")
     assert (rows["long", "tengu"].score, rows["long", "tengu"].n_failed) == (pytest.approx(13 / 3), 0)
     assert report.remarks == ["Objects in place of scores count as the number inside of them."]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_null_policies_hold_over_other_question_sets(settings, imported, policy):
-    _, rows = shown(settings, question_sets=[imported["short"]], null_policy=policy)
+def test_the_null_policies_hold_over_other_question_sets(shown, sets, policy):
+    _, rows = shown(question_sets=[sets["short"]], null_policy=policy)
     assert rows["long", "tengu"].score == {"legacy": 9.0, "zero": 4.5, "strict": None}[policy]
     assert rows["short", "tengu"].score == 7.0
 
 
-@pytest.mark.usefixtures("imported")
-def test_a_question_set_that_the_lake_has_not_is_refused_with_those_that_are_alike(settings):
+def test_a_question_set_that_the_lake_has_not_is_refused_with_those_that_are_alike(shown):
     with pytest.raises(ConfigurationError, match=r"^--question-set: no question set 'tengu@7'; did you mean tengu@"):
-        shown(settings, question_sets=["tengu@7"])
+        shown(question_sets=["tengu@7"])
 
 
-@pytest.mark.usefixtures("imported")
-def test_imported_runs_have_no_tokens_and_are_shown(settings):
+def test_imported_runs_have_no_tokens_and_are_shown(shown):
     console = Console(file=io.StringIO(), width=100, color_system=None)
-    report, _ = shown(settings)
+    report, _ = shown()
     assert report.tokens == []
     write(ScoreDocument(report), "table", console)
     assert "unknown" not in console.file.getvalue()
 
 
-def test_statistics_over_runs_are_refused_with_other_question_sets(settings, imported):
+def test_statistics_over_runs_are_refused_with_other_question_sets(shown, sets):
     with pytest.raises(ConfigurationError, match="--runs is over the runs' own question sets"):
-        shown(settings, question_sets=[imported["short"]], runs=2)
+        shown(question_sets=[sets["short"]], runs=2)
 
 
 def test_scores_as_of_a_time_are_those_that_were_shown_then(settings, capsys):
@@ -402,8 +410,8 @@ def test_a_refused_score_has_no_interval(read):
     assert report.rows[0].over_questions is None
 
 
-def test_over_a_question_set_the_interval_is_of_its_questions(settings, imported):
-    _, rows = shown(settings, question_sets=[imported["short"]])
+def test_over_a_question_set_the_interval_is_of_its_questions(shown, sets):
+    _, rows = shown(question_sets=[sets["short"]])
 
     assert rows["short", "tengu"].over_questions == mean_interval([8.0, 6.0], (0, 10))
     assert rows["long", "tengu"].over_questions is None  # one score
@@ -549,15 +557,14 @@ def test_other_settings_of_a_judge_with_the_same_prompt_are_named(read):
     assert report.remarks == ["Judge a judged with different settings: tengu: one of m t, another of n t."]
 
 
-def test_means_over_judges_are_those_of_sql_with_leniency_and_agreement(read, settings):
+def test_means_over_judges_are_those_of_sql_with_leniency_and_agreement(read, views):
     metrics, rows = models_judged({"m": [1.0, 2.0, 3.0], "n": [7.0, 8.0, 8.0]}, "ab")
     alone = metric("n", judge="c", score=4.0)
     report = read([*metrics, alone], tables={"scores": rows})
 
-    with open_catalog(settings.warehouse) as catalog:
-        expected = run_query(
-            catalog, "select model, benchmark, score, judges from multi_judge_leaderboard_of(['m', 'n'])"
-        ).fetchall()
+    expected = views.catalog.execute(
+        "select model, benchmark, score, judges from multi_judge_leaderboard_of(['m', 'n'])"
+    ).fetchall()
     assert [(one.model, one.benchmark, one.score, one.judges) for one in report.judge_means] == expected
     leniency = {row.judge: row.leniency for row in report.rows}
     assert leniency == {"a": pytest.approx(-0.5), "b": pytest.approx(0.5), "c": None}

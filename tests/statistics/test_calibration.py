@@ -15,12 +15,14 @@ from shaberi_dagster.statistics.calibration import (
     paired_p_values,
 )
 from shaberi_dagster.statistics.sequential import question_weights
+from tests.sizes import size
 from tests.statistics.test_sequential import BENCHMARKS, models
 
 pytestmark = pytest.mark.unit
 
 WEIGHTS = question_weights(BENCHMARKS)
-FAMILIES = [f"family{number % 10}" for number in range(80)]
+N_MODELS = size(60, 80)
+FAMILIES = [f"family{number % 10}" for number in range(N_MODELS)]
 
 
 def calibrated(scores, families, error=0.01):
@@ -70,8 +72,9 @@ def test_results_are_by_class():
     assert results[1].mean_questions is None
 
 
+@pytest.mark.acceptance
 def test_a_history_is_calibrated_within_the_limits():
-    calibration = calibrated(models(80), FAMILIES)
+    calibration = calibrated(models(N_MODELS), FAMILIES)
 
     assert calibration.holds
     clear, middle, undecided = (one.share_wrong or 0 for one in calibration.classes)
@@ -79,19 +82,21 @@ def test_a_history_is_calibrated_within_the_limits():
     assert middle <= 0.005
     assert undecided <= 0.025
     assert calibration.mean_questions < 100
-    assert (calibration.n_models, calibration.n_families) == (80, 10)
+    assert (calibration.n_models, calibration.n_families) == (N_MODELS, 10)
 
 
+@pytest.mark.acceptance
 def test_less_error_takes_more_questions():
-    strict, loose = (calibrated(models(80, noise=2.0), FAMILIES, error=error) for error in (0.005, 0.1))
+    strict, loose = (calibrated(models(N_MODELS, noise=2.0), FAMILIES, error=error) for error in (0.005, 0.1))
 
     assert strict.mean_questions > loose.mean_questions
 
 
+@pytest.mark.acceptance
 def test_where_the_limits_cannot_be_kept_there_is_no_constant():
     rng = np.random.default_rng(1)
-    scores = np.repeat(rng.uniform(5, 7, (80, 1)), 100, axis=1) + rng.normal(0, 0.001, (80, 100))
-    disasters = rng.random((80, 100)) < 0.02 * (np.arange(80) % 3)[:, None]
+    scores = np.repeat(rng.uniform(5, 7, (N_MODELS, 1)), 100, axis=1) + rng.normal(0, 0.001, (N_MODELS, 100))
+    disasters = rng.random((N_MODELS, 100)) < 0.02 * (np.arange(N_MODELS) % 3)[:, None]
     scores[disasters] -= 50  # of which the questions before say nothing
 
     calibration = calibrated(scores, FAMILIES)

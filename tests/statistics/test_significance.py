@@ -121,7 +121,7 @@ def test_equal_scores_show_nothing():
 
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
 def test_differences_without_common_steps_are_tested_by_the_same_random_signs_each_time(alternative):
-    differences = np.random.default_rng(1).normal(0.15, 1, 200).tolist()
+    differences = np.random.default_rng(1).normal(0.15, 1, 50).tolist()
 
     test = sign_flip_test(differences, None, alternative)
 

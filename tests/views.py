@@ -1,0 +1,56 @@
+"""The public views over rows that a test gives, for what reads nothing but views: no lake is written."""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+
+from shaberi_dagster.lake.catalog import define_views
+from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.lake.store import Lake, conform
+
+
+class Views:
+    """The views of a lake in memory.
+
+    Attributes:
+        catalog: A connection to them.
+    """
+
+    def __init__(self) -> None:
+        self.catalog = duckdb.connect(config={"threads": 1})
+        self._filled: set[str] = set()
+        with tempfile.TemporaryDirectory() as folder:
+            define_views(self.catalog, Lake(Path(folder)))
+        self.catalog.execute("set TimeZone = 'UTC'")
+
+    def add(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Rows of a table; columns that are not there are null."""
+        frame = conform(TABLES[table], pl.DataFrame(rows, infer_schema_length=None))
+        self.catalog.register("added", frame.to_arrow())
+        self.catalog.execute(f"insert into lake._{table} by name from added")
+        self._filled.add(table)
+
+    def clear(self) -> None:
+        """Have no rows any more."""
+        for table in self._filled:
+            self.catalog.execute(f"truncate lake._{table}")
+        self._filled.clear()
+
+
+@pytest.fixture(scope="session")
+def views_of_all_tests() -> Iterator[Views]:
+    views = Views()
+    yield views
+    views.catalog.close()
+
+
+@pytest.fixture
+def views(views_of_all_tests: Views) -> Iterator[Views]:
+    """The public views without rows."""
+    yield views_of_all_tests
+    views_of_all_tests.clear()
