@@ -29,7 +29,7 @@ _LAMPS = "How many lamps do they carry?"
 
 @pytest.mark.acceptance
 @pytest.mark.parametrize(
-    ("number", "form"), enumerate([*forms.SEEN.values(), *forms.KEPT.values()]), ids=[*forms.SEEN, *forms.KEPT]
+    ("number", "form"), list(enumerate([*forms.SEEN.values(), *forms.KEPT.values()])), ids=[*forms.SEEN, *forms.KEPT]
 )
 def test_a_mathematical_answer_is_right_in_every_form_and_another_one_never(number, form):
     grader, step = MathGrader(), size(4, 1)  # a quarter of the answers for each form, others for the next
