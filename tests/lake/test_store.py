@@ -92,8 +92,9 @@ def test_an_update_writes_only_rows_that_are_others_than_before(name: str, lake:
     others = [column for column in table.columns if column.name not in {"run_id", "created_at"}]
     if not FULL:  # one of each type
         others = list({str(column.type): column for column in others}.values())
+    changed = rows
     for column in others:
-        changed = rows.with_columns(pl.lit(_value(column.type, 10), dtype=column.type).alias(column.name))
+        changed = changed.with_columns(pl.lit(_value(column.type, 10), dtype=column.type).alias(column.name))
         assert lake.update(name, changed, keys), column.name
     assert lake.update(name, changed.head(5), keys)
     assert lake.versions()[name] == version + len(others) + 1
