@@ -9,6 +9,7 @@ from shaberi_dagster.defs.jobs import register
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint
+from tests.runs import without_results
 
 
 @pytest.fixture
@@ -16,6 +17,13 @@ def instance() -> Iterator[dg.DagsterInstance]:
     """An instance in memory."""
     with dg.DagsterInstance.ephemeral() as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def results_left_out() -> Iterator[None]:
+    """What is written to `results/` is looked at elsewhere."""
+    with without_results():
+        yield
 
 
 @pytest.fixture

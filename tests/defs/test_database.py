@@ -24,7 +24,7 @@ from shaberi_dagster.settings import Settings
 from tests.mock_endpoint import MockEndpoint
 from tests.postgres import PASSWORD
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("results_left_out")]
 
 _PATIENCE = 90.0
 

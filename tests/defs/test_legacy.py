@@ -15,7 +15,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.workspace import Workspace
 from tests.legacy.trees import LegacyTree, rows_of
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("results_left_out")]
 
 Import = Callable[..., dg.ExecuteInProcessResult]
 

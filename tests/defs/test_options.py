@@ -11,7 +11,7 @@ from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("results_left_out")]
 
 _CALLING = ("answers", "judgements")
 

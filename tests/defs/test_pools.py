@@ -21,7 +21,7 @@ from shaberi_dagster.settings import Settings
 from tests.commands import Started, started
 from tests.mock_endpoint import MockEndpoint, running_mock
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("results_left_out")]
 
 _PATIENCE = 90.0
 
@@ -99,7 +99,7 @@ def test_a_stage_has_a_slot_of_the_default_limit_while_it_works_however_it_ends(
     instance: dg.DagsterInstance,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    spec = registered(benchmarks=["elyza"])
+    spec = registered(benchmarks=["elyza"], limit=1)
     pool, storage = pool_name(mock.base_url), instance.event_log_storage
     seen: dict[str, list[str]] = {}
 

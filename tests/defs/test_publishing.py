@@ -102,7 +102,7 @@ def test_runs_of_one_command_are_published_by_it(
 
     with published_at_the_end(workspace):
         for spec in specs:
-            run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
+            run_in_process(Materialization(spec.run_id, ["elyza"], ["answers"]), instance)
         assert written == {}
 
     assert written == {"catalog": 1, "summary of model july": 1, **dict.fromkeys((one.run_id for one in specs), 1)}
@@ -113,7 +113,7 @@ def test_runs_of_one_reprocess_job_are_published_by_it(
 ) -> None:
     specs = [registered(benchmarks=["elyza"], tag=tag, limit=1) for tag in ("one", "two")]
     for spec in specs:
-        materialized(spec, workspace)
+        materialized(spec, workspace, "answers")
     assert written == {}
 
     config = {"ops": {"reprocess_runs": {"config": {"passes": ["repetition"]}}}}

@@ -23,7 +23,7 @@ from tests.legacy.trees import LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.runs import ask, materialized, own_engine, stored_run
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("results_left_out")]
 
 _LEAK = "日本の首都は東京です。东京には大学や博物館も多くあります。"
 _IMPORTED = "org%5F%5Fmodel@@legacy"
@@ -104,12 +104,14 @@ def test_only_runs_with_this_model_and_tag_are_made_anew(
     instance: dg.DagsterInstance,
     workspace: Workspace,
 ) -> None:
-    materialized(registered(benchmarks=["rakuda"], tag="b", limit=1), workspace)
+    other = registered(benchmarks=["rakuda"], tag="b", limit=1)
+    materialized(other, workspace, "answers", "judgements")
 
     assert _reprocess(instance, tags=["a"], **_LOWER) == {"runs": 1, "imported": 0}
     assert _reprocess(instance, tags=["legacy"], models=["org__model"], **_LOWER) == {"runs": 1, "imported": 1}
-    changed = set(workspace.lake.read("scores", {"pipeline": "lang_mixing"})["run_id"])
+    changed = set(workspace.lake.read("scores")["run_id"])
     assert changed == {own.run_id, _IMPORTED}
+    assert set(workspace.lake.read("scores", {"pipeline": "lang_mixing"})["run_id"]) == changed
     with pytest.raises(ConfigurationError, match="no model 'nobody'"):
         _reprocess(instance, tags=["a"], models=["nobody"])
 
@@ -128,7 +130,7 @@ def test_samples_and_their_consensus_are_graded_again_and_take_passes(
     asked = {"samples": 2, "strategies": ["plurality"], "judge_models": None, "limit": None}
     asked |= {"single": "own", "sample": 2}
     spec = registered(benchmarks=["gsm8k"], **asked)
-    materialized(spec, workspace)
+    materialized(spec, workspace, "answers", "consensus", "judgements")
     judgements = workspace.lake.read("judgements")
     workspace.lake.replace("judgements", judgements.clear(), {"run_id": spec.run_id})
     requests = mock.stats()["requests"]
@@ -147,7 +149,7 @@ def test_what_failed_stays_a_failure_though_the_endpoint_is_gone(
 ) -> None:
     guard = {"passes": ["safety_check"], "pass_options": ["safety_check.model=guard"]}
     spec = registered(benchmarks=["rakuda"], **guard)
-    materialized(spec, workspace)
+    materialized(spec, workspace, "answers", "judgements", "pass_outputs")
     assert set(workspace.lake.read("pass_outputs")["error_class"]) == {"no_verdict"}
     requests = leaking.stats()["requests"]
     leaking.options.key = "changed"

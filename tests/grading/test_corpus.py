@@ -3,7 +3,8 @@
 import csv
 import json
 import re
-from collections import defaultdict
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,12 @@ from shaberi_dagster.grading.numeric import NumericGrader
 from shaberi_dagster.grading.plurality import plurality
 from shaberi_dagster.grading.registry import GRADERS
 from tests.grading import original
+from tests.sizes import size
 
-pytestmark = pytest.mark.corpus
+pytestmark = [pytest.mark.corpus, pytest.mark.acceptance]
+
+STEP = size(4, 1)
+"""Of what is graded at length, every so many."""
 
 RULES = {"gsm8k": "rule:numeric", "math500": "rule:math", "truthfulqa": "rule:mcq", "hellaswag": "rule:mcq"}
 DISAGREEMENTS = {
@@ -27,6 +32,7 @@ DISAGREEMENTS = {
 PLURALITY_CORRECT = {"gsm8k": 97, "math500": 98, "truthfulqa": 94, "hellaswag": 93}
 
 
+@cache
 def cases(corpus: Path) -> list[dict]:
     names = ("evaluator_cases.jsonl", "ensemble_responses_unjudged.jsonl")
     return [json.loads(line) for name in names for line in (corpus / "ensemble" / name).open(encoding="utf-8")]
@@ -37,6 +43,10 @@ def asked(case: dict) -> GradedQuestion:
     return GradedQuestion(case["prompt"], case["ground_truth"], tuple(options))
 
 
+def place(case: dict) -> tuple[str, int]:
+    return case["question_id"], case["response_index"]
+
+
 def graded(case: dict) -> Verdict:
     return GRADERS[RULES[case["dataset"]]].grade(case["response_text"], asked(case))
 
@@ -44,14 +54,15 @@ def graded(case: dict) -> Verdict:
 @pytest.mark.parametrize("dataset", list(RULES))
 def test_verdicts_agree_with_the_reviewed_ones(corpus, dataset):
     reviewed = [case for case in cases(corpus) if case["dataset"] == dataset and case["reviewed_correct"] is not None]
+    known = DISAGREEMENTS[dataset]
     wrong = {
-        (case["question_id"], case["response_index"])
-        for case in reviewed
-        if graded(case).correct is not case["reviewed_correct"]
+        place(case)
+        for number, case in enumerate(reviewed)
+        if (number % STEP == 0 or place(case) in known) and graded(case).correct is not case["reviewed_correct"]
     }
-    assert wrong == DISAGREEMENTS[dataset]
+    assert wrong == known
     assert len(reviewed) >= 489
-    assert len(wrong) / len(reviewed) < 0.01
+    assert len(known) / len(reviewed) < 0.01
 
 
 def test_the_original_s_wrong_math_verdicts_are_put_right(corpus):
@@ -86,13 +97,13 @@ def test_published_worked_solutions_are_right(corpus):
 
 def test_published_worked_solutions_are_read_without_their_last_line_too(corpus):
     grader, verdicts = NumericGrader(), []
-    for line in (corpus / "ensemble" / "public" / "gsm8k_test.jsonl").open(encoding="utf-8"):
+    for line in (corpus / "ensemble" / "public" / "gsm8k_test.jsonl").read_text(encoding="utf-8").splitlines()[::STEP]:
         row = json.loads(line)
         work, _, reference = row["answer"].rpartition("#### ")
         question = GradedQuestion(row["question"], reference.replace(",", ""))
         verdicts.append(grader.grade(work.strip(), question).correct)
-    assert verdicts.count(True) >= 1285
-    assert verdicts.count(False) <= 20
+    assert verdicts.count(True) / len(verdicts) >= 0.974
+    assert verdicts.count(False) / len(verdicts) <= 0.0153
 
 
 def test_each_published_math_answer_equals_itself_in_a_box(corpus):
@@ -139,8 +150,8 @@ def _plain(number: str | None) -> str | None:
 
 def test_plurality_with_our_graders_finds_the_checked_majorities(corpus, golden, responses):
     items = {case["question_id"]: asked(case) for case in cases(corpus)}
-    correct: dict[str, int] = defaultdict(int)
-    for row in golden:
+    assert Counter(row["dataset"] for row in golden if row["checked_majority_correct"] == "1") == PLURALITY_CORRECT
+    for row in golden[::STEP]:
         texts = [response["content"] for response in responses[row["question_id"]] if "error" not in response]
         if not texts:
             continue
@@ -150,5 +161,3 @@ def test_plurality_with_our_graders_finds_the_checked_majorities(corpus, golden,
         vote = plurality([None if text is None else grader.canonical(text) for text in said])
         verdict = grader.grade(texts[vote.winner], item)
         assert str(int(verdict.correct is True)) == row["checked_majority_correct"], row["question_id"]
-        correct[row["dataset"]] += verdict.correct is True
-    assert correct == PLURALITY_CORRECT

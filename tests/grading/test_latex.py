@@ -6,6 +6,7 @@ import pytest
 
 from shaberi_dagster.grading.latex import canonical
 from shaberi_dagster.grading.maths import MathGrader
+from tests.sizes import FULL
 
 pytestmark = pytest.mark.unit
 
@@ -133,6 +134,7 @@ def test_these_mean_different_things(first, second):
     assert not GRADER.same(second, first)
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     "latex",
     [
@@ -145,7 +147,8 @@ def test_these_mean_different_things(first, second):
         "(9^9)!",
         "9!!!!",
         r"\sum_{n=1}^{10000000} n^2",
-        r"\int_0^1 \frac{\sin x}{x^5+3x+1} dx",
+        r"\int_0^1 \sin(\sin x) dx",
+        *([r"\int_0^1 \frac{\sin x}{x^5+3x+1} dx"] if FULL else []),
         r"\prod_{k=1}^{100000} k",
         "(x+1)^{50000}-(x-2)^{30000}",
         r"\binom{100000}{50000}",

@@ -15,7 +15,7 @@ from shaberi_dagster.lake import store
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.schemas import ANSWERS, RUNS, TABLES, Table
 from shaberi_dagster.lake.store import Lake, conform
-from tests.sizes import size
+from tests.sizes import FULL, size
 
 pytestmark = pytest.mark.integration
 
@@ -77,6 +77,7 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "warehouse")
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize("name", ["scores", "metrics"])
 def test_an_update_writes_only_rows_that_are_others_than_before(name: str, lake: Lake) -> None:
     table = TABLES[name]
@@ -89,8 +90,11 @@ def test_an_update_writes_only_rows_that_are_others_than_before(name: str, lake:
     assert lake.versions()[name] == version
 
     others = [column for column in table.columns if column.name not in {"run_id", "created_at"}]
+    if not FULL:  # one of each type
+        others = list({str(column.type): column for column in others}.values())
+    changed = rows
     for column in others:
-        changed = rows.with_columns(pl.lit(_value(column.type, 10), dtype=column.type).alias(column.name))
+        changed = changed.with_columns(pl.lit(_value(column.type, 10), dtype=column.type).alias(column.name))
         assert lake.update(name, changed, keys), column.name
     assert lake.update(name, changed.head(5), keys)
     assert lake.versions()[name] == version + len(others) + 1

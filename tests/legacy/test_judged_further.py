@@ -1,5 +1,7 @@
 """Runs that were imported, judged further here: new judges, judges of the tree again, and later imports."""
 
+import shutil
+
 import polars as pl
 import pytest
 
@@ -9,8 +11,10 @@ from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.planning import judged_anew, plan_run, store_run
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+from tests.commands import lake_of
 from tests.commands import run as command
-from tests.legacy.trees import rows_of
+from tests.legacy.trees import LegacyTree, rows_of
 from tests.runs import asked_of, materialized, own_engine, stored_run, without_results
 
 pytestmark = pytest.mark.integration
@@ -25,12 +29,26 @@ def engine():
         yield
 
 
-@pytest.fixture
-def imported(workspace, tree) -> Workspace:
-    """Two answers with an imported judge `a`, whose second score is missing."""
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A tree of two answers with a judge `a`, whose second score is missing, and a lake into which it is imported."""
+    folder = tmp_path_factory.mktemp("kept")
+    tree = LegacyTree(folder / "tree")
     tree.answers("elyza", rows_of("elyza", ["一", "二"]))
     tree.judgements("elyza", rows_of("elyza", ["一", "二"], [3, None]), "a")
+    workspace = Workspace(Settings.from_environment(lake_of(folder)), environment={})
     import_trees(ImportRequest({"tree": tree.root}), workspace)
+    return folder
+
+
+@pytest.fixture
+def tree(kept, tmp_path) -> LegacyTree:
+    return LegacyTree(shutil.copytree(kept / "tree", tmp_path / "tree"))
+
+
+@pytest.fixture
+def imported(kept, workspace) -> Workspace:
+    shutil.copytree(kept / "warehouse", workspace.settings.warehouse)
     return workspace
 
 

@@ -52,11 +52,15 @@ def imported(kept: Path, workspace: Workspace) -> list[str]:
 
 
 def _reprocess(
-    workspace: Workspace, run_ids: list[str], *passes: str, options: tuple[str, ...] = ()
+    workspace: Workspace,
+    run_ids: list[str],
+    *passes: str,
+    options: tuple[str, ...] = (),
+    stages: tuple[str, ...] = STAGES,
 ) -> list[StageResult]:
     if passes:
         add_to_imported(run_ids, passes, options, workspace)
-    made = [reprocess_imported(stage, run_ids, list(BENCHMARKS), workspace) for stage in STAGES]
+    made = [reprocess_imported(stage, run_ids, list(BENCHMARKS), workspace) for stage in stages]
     return [outcome for outcomes in made for outcome in outcomes]
 
 
@@ -103,12 +107,12 @@ def test_many_runs_are_examined_in_portions(
     workspace: Workspace, imported: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pass_outputs, "_RUNS_AT_ONCE", 1)
-    _reprocess(workspace, imported, "lang_mixing")
+    _reprocess(workspace, imported, "lang_mixing", stages=("pass_outputs",))
     in_portions = workspace.lake.read("pass_outputs").drop("created_at").sort("run_id", "question_id")
     assert in_portions["run_id"].unique().sort().to_list() == sorted([FIRST, SECOND])
     versions = workspace.lake.versions()
     monkeypatch.setattr(pass_outputs, "_RUNS_AT_ONCE", 25)
-    _reprocess(workspace, imported)
+    _reprocess(workspace, imported, stages=("pass_outputs",))
     assert workspace.lake.versions() == versions
     assert workspace.lake.read("pass_outputs").drop("created_at").sort("run_id", "question_id").equals(in_portions)
 
@@ -116,7 +120,7 @@ def test_many_runs_are_examined_in_portions(
 def test_without_passes_the_runs_keep_those_that_they_have_with_their_settings(
     workspace: Workspace, imported: list[str]
 ) -> None:
-    _reprocess(workspace, imported, "repetition")
+    _reprocess(workspace, imported, "repetition", stages=("pass_outputs",))
     _reprocess(workspace, imported, "lang_mixing", "repetition", options=("lang_mixing.minimum_severity=0.5",))
     names = {"baseline", "repetition", "lang_mixing", "lang_mixing,repetition"}
     assert _pipelines(workspace.lake) == names
@@ -127,8 +131,10 @@ def test_without_passes_the_runs_keep_those_that_they_have_with_their_settings(
 
 
 def test_new_settings_replace_those_of_the_same_pipeline(workspace: Workspace, imported: list[str]) -> None:
-    _reprocess(workspace, imported, "lang_mixing", options=("lang_mixing.minimum_severity=0.5",))
-    _reprocess(workspace, imported, "lang_mixing", options=("lang_mixing.minimum_severity=0.2",))
+    stages = ("pass_outputs", "scores")
+    for severity in (0.5, 0.2):
+        lower = (f"lang_mixing.minimum_severity={severity}",)
+        _reprocess(workspace, imported, "lang_mixing", options=lower, stages=stages)
     assert ("a", 7.0, pytest.approx(7 - 0.2 * 9)) in _scores(workspace.lake, "lang_mixing")
     assert workspace.lake.read("pass_outputs")["pass_config_hash"].n_unique() == 1
 
@@ -143,7 +149,7 @@ def test_findings_of_an_earlier_version_stand_until_the_runs_are_made_anew(
     monkeypatch.setattr(LangMixing, "earlier_defaults", {**LangMixing.earlier_defaults, earlier: {}})
     _reprocess(workspace, imported, "lang_mixing", options=("lang_mixing.minimum_severity=0.5",))
     assert workspace.lake.versions() == versions
-    for stage in STAGES:
+    for stage in ("pass_outputs", "scores"):
         reprocess_imported(stage, imported, list(BENCHMARKS), workspace, anew=True)
     assert set(workspace.lake.read("pass_outputs")["pass_version"]) == {"9"}
     assert _scores(workspace.lake, "lang_mixing") == before
@@ -174,7 +180,7 @@ def test_an_error_message_that_was_judged_is_examined_like_any_text(workspace: W
     tree.answers("rakuda", rows_of("rakuda", [message]))
     tree.judgements("rakuda", rows_of("rakuda", [message], [3]), "a")
     import_trees(ImportRequest({"tree": tree.root}), workspace)
-    _reprocess(workspace, [FIRST], "repetition")
+    _reprocess(workspace, [FIRST], "repetition", stages=("pass_outputs", "scores"))
     assert workspace.lake.read("answers")["status"].to_list() == ["error"]
     assert _scores(workspace.lake, "repetition") == [("a", 3.0, 3.0)]
 
@@ -196,7 +202,7 @@ def test_pipelines_that_only_scores_remember_stay_as_they_are(workspace: Workspa
     versions = workspace.lake.versions()
     _reprocess(workspace, [FIRST], "lang_mixing", options=("lang_mixing.minimum_severity=0.5",))
     assert workspace.lake.versions() == versions
-    _reprocess(workspace, imported, "repetition")
+    _reprocess(workspace, imported, "repetition", stages=("pass_outputs", "scores"))
     assert _scores(workspace.lake, "lang_mixing") == before
     assert set(workspace.lake.read("scores", {"run_id": FIRST})["pipeline"]) == {
         "baseline",

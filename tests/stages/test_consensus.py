@@ -165,21 +165,20 @@ def test_failed_samples_leave_fewer_candidates_and_a_strategy_that_then_has_too_
 ) -> None:
     mock.options.script = scripted(bad=_refusal)
     members = ["good", "bad", "bad", "bad", "good"]
-    spec = stored_run(workspace, ask_ensemble(mock, sample_models=members))
+    strategies = ["standard", "majority", "elo", "plurality"]
+    spec = stored_run(workspace, ask_ensemble(mock, sample_models=members, strategies=strategies))
     outcomes = ensemble_stages(spec, workspace)
     found = _statuses(workspace)
-    skipped = {("skipped", "too_few_samples")}
     assert found == {
         "single": {("ok", None)},
         "standard": {("ok", None)},
         "majority": {("ok", None)},
         "plurality": {("ok", None)},
-        "elo": skipped,
-        "council": skipped,
+        "elo": {("skipped", "too_few_samples")},
     }
     assert workspace.lake.read("consensus").filter(strategy="standard")["n_candidates"].to_list() == [2] * _QUESTIONS
     assert _calls(workspace) == {"standard": 3, "majority": 6}
-    assert outcomes["consensus"].facts["failures_by_class"] == {"too_few_samples": 6}
+    assert outcomes["consensus"].facts["failures_by_class"] == {"too_few_samples": 3}
     assert checks(outcomes["consensus"]) == {"complete": True, "few_failures": False}
     assert workspace.lake.read("runs")["status"].to_list() == ["partial"]
 
@@ -207,7 +206,7 @@ def test_a_strategy_whose_calls_fail_harms_no_other_and_is_tried_again_alone(
         return _refusal(body) if "named A and B" in prompt_of(body) else truth(body)
 
     mock.options.script = scripted(decider=fails_in_elo)
-    spec = stored_run(workspace, ask_ensemble(mock))
+    spec = stored_run(workspace, ask_ensemble(mock, strategies=["standard", "elo", "plurality"]))
     ensemble_stages(spec, workspace)
     found = _statuses(workspace)
     assert found.pop("elo") == {("error", "permanent")}

@@ -18,7 +18,7 @@ from shaberi_dagster.runs.planning import add_pipeline, store_run
 from shaberi_dagster.runs.spec import CallOptions, EndpointSpec, PassSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.result import CHECKS
+from shaberi_dagster.stages.result import CHECKS, STAGES
 from tests.commands import lake_of
 from tests.mock_endpoint import MockEndpoint, Scripted, running_mock, web
 from tests.runs import ask, asked_of, checks, materialized, own_engine, stored_run
@@ -27,6 +27,7 @@ pytestmark = pytest.mark.integration
 
 _CLEAN = "日本の首都は東京で、政治と経済の中心です。人口は千四百万人ほどで、世界有数の都市です。"
 _LEAK = f"{_CLEAN}东京には大学や博物館も多くあります。"
+_PASSED = ("pass_outputs", "scores", "metrics")
 _GUARD = ["safety_check.model=guard", "safety_check.severity=0.3"]
 
 
@@ -56,7 +57,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MockEndpo
     """An endpoint, and a lake with a run of it that is judged, without passes."""
     own = Workspace(Settings.from_environment(lake_of(tmp_path_factory.mktemp("judged"))), environment={})
     with own_engine({}), running_mock(script=_scripted()) as running:
-        _run(own, running)
+        _run(own, running, *STAGES)
         yield running, own.settings.warehouse
 
 
@@ -84,9 +85,10 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return counts
 
 
-def _run(workspace: Workspace, mock: MockEndpoint, **values: Any) -> RunSpec:
+def _run(workspace: Workspace, mock: MockEndpoint, *stages: str, **values: Any) -> RunSpec:
+    """These stages of a run; if none is named, those that its passes change."""
     spec = stored_run(workspace, ask(mock, **values))
-    materialized(spec, workspace)
+    materialized(spec, workspace, *(stages or _PASSED))
     return spec
 
 
@@ -143,7 +145,7 @@ def test_a_second_time_nothing_is_examined_and_nothing_is_written(
     spec = _run(workspace, mock, passes=["lang_mixing", "repetition"])
     before, versions, requests = dict(examined), workspace.lake.versions(), mock.stats()["requests"]
     assert before == {"lang_mixing": 5, "repetition": 5}
-    outcome = materialized(stored_run(workspace, ask(mock)), workspace)["pass_outputs"]
+    outcome = materialized(stored_run(workspace, ask(mock)), workspace, *STAGES)["pass_outputs"]
     assert (examined, workspace.lake.versions(), mock.stats()["requests"]) == (before, versions, requests)
     assert outcome.facts["already_there"] == outcome.facts["rows"] == 10
     assert spec.passes[0][0].name == "lang_mixing"
@@ -154,7 +156,7 @@ def test_findings_are_used_by_every_pipeline_and_order(
 ) -> None:
     _run(workspace, mock, passes=["lang_mixing", "repetition"])
     _run(workspace, mock, passes=["repetition", "lang_mixing"])
-    _run(workspace, mock, passes=["repetition"], judge_models=["judge-b"])
+    _run(workspace, mock, "judgements", *_PASSED, passes=["repetition"], judge_models=["judge-b"])
     assert examined == {"lang_mixing": 5, "repetition": 5}
     names = ["baseline", "lang_mixing", "lang_mixing,repetition", "repetition", "repetition,lang_mixing"]
     assert _named(workspace) == _named(workspace, "metrics") == names
@@ -165,7 +167,6 @@ def test_findings_are_used_by_every_pipeline_and_order(
 def test_baseline_rows_are_the_same_to_the_last_bit_with_passes_beside_them(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:
-    _run(workspace, mock)
     before = _baseline(workspace)
     assert [len(frame) for frame in before] == [5, 3]
     _run(workspace, mock, passes=["lang_mixing", "repetition"])
@@ -177,9 +178,11 @@ def test_baseline_rows_are_the_same_to_the_last_bit_with_passes_beside_them(
 def test_other_settings_make_only_that_pass_work_again(
     workspace: Workspace, mock: MockEndpoint, examined: dict[str, int]
 ) -> None:
-    _run(workspace, mock, passes=["lang_mixing", "repetition"])
+    both = {"passes": ["lang_mixing", "repetition"]}
+    _run(workspace, mock, "pass_outputs", **both)
     before = workspace.lake.read("pass_outputs").filter(pl.col("pass") == "repetition").sort("question_id")
-    _run(workspace, mock, passes=["lang_mixing", "repetition"], pass_options=["lang_mixing.minimum_severity=0.9"])
+    stages = ("pass_outputs", "scores")
+    _run(workspace, mock, *stages, **both, pass_options=["lang_mixing.minimum_severity=0.9"])
     assert examined == {"lang_mixing": 10, "repetition": 5}
     outputs = workspace.lake.read("pass_outputs")
     assert outputs.height == 10
@@ -191,8 +194,8 @@ def test_other_settings_make_only_that_pass_work_again(
 def test_the_settings_that_were_asked_for_last_count_where_two_pipelines_have_one_name(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:
-    _run(workspace, mock, passes=["lang_mixing"])
-    _run(workspace, mock, passes=["lang_mixing", "repetition"])
+    _run(workspace, mock, "pass_outputs", passes=["lang_mixing"])
+    _run(workspace, mock, "pass_outputs", passes=["lang_mixing", "repetition"])
     lower = {"passes": ["lang_mixing"], "pass_options": ["lang_mixing.minimum_severity=0.9"]}
     _run(workspace, mock, **lower)
     assert _scores(workspace, "lang_mixing") == {("ok", None, 7.0, 0.0)}
@@ -205,7 +208,7 @@ def test_the_settings_that_were_asked_for_last_count_where_two_pipelines_have_on
 def test_another_answer_text_is_examined_again(
     workspace: Workspace, mock: MockEndpoint, examined: dict[str, int]
 ) -> None:
-    spec = _run(workspace, mock, passes=["lang_mixing"])
+    spec = _run(workspace, mock, "pass_outputs", passes=["lang_mixing"])
     answers = workspace.lake.read("answers").sort("question_id")
     first = pl.int_range(pl.len()) == 0
     answers = answers.with_columns(
@@ -227,7 +230,8 @@ def test_only_answers_with_a_text_are_examined(workspace: Workspace, examined: d
         return [web.json_response({"error": {"message": "no"}}, status=400), " \n", _LEAK][min(number, 2)]
 
     with running_mock(script=script) as mock:
-        spec = _run(workspace, mock, passes=["lang_mixing", "safety_check"], pass_options=_GUARD)
+        asked = {"passes": ["lang_mixing", "safety_check"], "pass_options": _GUARD}
+        spec = _run(workspace, mock, "answers", "judgements", "pass_outputs", "scores", **asked)
         assert (examined["lang_mixing"], asked_of(mock, "guard")) == (3, 3)
     found = workspace.lake.read("pass_outputs").filter(pl.col("pass") == "lang_mixing")
     assert min(found.select("status", "severity").rows()) == ("ok", 0.0), "an empty answer has no fault"
@@ -277,39 +281,39 @@ def test_a_failed_call_makes_the_score_a_failure_and_is_tried_again(workspace: W
 
     mock.options.script = _scripted()
     before = asked_of(mock, "guard")
-    materialized(spec, workspace)
+    materialized(spec, workspace, "pass_outputs", "scores")
     assert asked_of(mock, "guard") == before + 5
     assert {status for status, *_ in _scores(workspace, "lang_mixing,safety_check")} == {"ok"}
 
 
 def test_a_reply_that_says_nothing_usable_is_asked_for_again(workspace: Workspace, mock: MockEndpoint) -> None:
     mock.options.script = _scripted(guard="It seems fine.")
-    spec = _run(workspace, mock, passes=["safety_check"], pass_options=_GUARD)
+    spec = _run(workspace, mock, "pass_outputs", passes=["safety_check"], pass_options=_GUARD)
     failed = workspace.lake.read("pass_outputs")
     assert failed.select("status", "error_class", "pass_output").unique().rows() == [
         ("error", "no_verdict", "It seems fine.")
     ]
     mock.options.script = _scripted()
-    materialized(spec, workspace)
+    materialized(spec, workspace, "pass_outputs")
     assert asked_of(mock, "guard") == 10
     assert set(workspace.lake.read("pass_outputs")["status"]) == {"ok"}
 
 
 def test_without_a_budget_nobody_is_asked_and_the_class_says_so(workspace: Workspace, mock: MockEndpoint) -> None:
-    spec = _run(workspace, mock)
+    spec = stored_run(workspace, ask(mock))
     add_pipeline(spec.run_id, ["safety_check"], _GUARD, workspace)
     frugal = Workspace(workspace.settings, environment={}, options=CallOptions(max_tokens_total=0))
-    materialized(spec, frugal, "pass_outputs", "scores", "metrics")
+    materialized(spec, frugal, "pass_outputs", "scores")
     assert asked_of(mock, "guard") == 0
     assert set(workspace.lake.read("pass_outputs")["error_class"]) == {"budget"}
     assert _scores(workspace, "safety_check") == {("error", "pass_failed", 7.0, None)}
-    materialized(spec, workspace, "pass_outputs", "scores", "metrics")
+    materialized(spec, workspace, "pass_outputs", "scores")
     assert asked_of(mock, "guard") == 5
     assert _scores(workspace, "safety_check") == {("ok", None, 7.0, 7.0)}
 
 
 def test_one_pass_in_two_pipelines_asks_each_model_where_it_is(workspace: Workspace, mock: MockEndpoint) -> None:
-    spec = _run(workspace, mock)
+    spec = stored_run(workspace, ask(mock))
     with running_mock(script=_scripted()) as other:
 
         def asking(model: str, at: MockEndpoint) -> PassSpec:
@@ -327,11 +331,10 @@ def test_one_pass_in_two_pipelines_asks_each_model_where_it_is(workspace: Worksp
 
 
 def test_a_pipeline_can_be_added_to_a_stored_run_beside_its_own(workspace: Workspace, mock: MockEndpoint) -> None:
-    spec = _run(workspace, mock, passes=["repetition"])
+    spec = stored_run(workspace, ask(mock, passes=["repetition"]))
     add_pipeline(spec.run_id, ["lang_mixing"], ["lang_mixing.minimum_severity=0.9"], workspace)
     requests = mock.stats()["requests"]
-    for stage in ("pass_outputs", "scores", "metrics"):
-        materialize(stage, spec.run_id, ["tengu"], workspace)
+    materialized(spec, workspace, *_PASSED)
     assert mock.stats()["requests"] == requests
     assert _named(workspace, "metrics") == ["baseline", "lang_mixing", "repetition"]
     assert _scores(workspace, "lang_mixing") == {("ok", None, 7.0, 0.0)}
@@ -339,7 +342,8 @@ def test_a_pipeline_can_be_added_to_a_stored_run_beside_its_own(workspace: Works
 
 def test_the_floor_of_the_scale_is_told_in_the_reason(workspace: Workspace) -> None:
     with running_mock(script=_scripted(score=1)) as mock:
-        _run(workspace, mock, passes=["lang_mixing"], pass_options=["lang_mixing.minimum_severity=0.5"])
+        halved = {"passes": ["lang_mixing"], "pass_options": ["lang_mixing.minimum_severity=0.5"]}
+        _run(workspace, mock, "answers", "judgements", "pass_outputs", "scores", **halved)
     rows = workspace.lake.read("scores").filter(pipeline="lang_mixing")
     assert set(rows["score"]) == {0.0}
     assert all("floored" in deltas[0]["reason"] for deltas in rows["deltas"])
@@ -392,7 +396,7 @@ def test_a_new_version_leaves_a_complete_run_as_it_is_and_looks_at_new_answers(
         answer_hash=pl.when(first).then(pl.lit(sha256_text(changed))).otherwise("answer_hash"),
     )
     workspace.lake.replace("answers", answers, {"run_id": spec.run_id})
-    materialized(spec, workspace)
+    materialized(spec, workspace, *STAGES)
     (old, four_tenths), (new, less) = _versions(workspace)
     assert (old, four_tenths, new) == ("0", 0.4, LangMixing.version)
     assert less < 0.4
@@ -413,10 +417,10 @@ def test_reprocessing_looks_again_with_todays_version_and_its_defaults(
     first_version: pytest.MonkeyPatch,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    spec = _run(workspace, mock, passes=["lang_mixing"])
+    spec = _run(workspace, mock, "pass_outputs", "scores", passes=["lang_mixing"])
     requests = mock.stats()["requests"]
     _raise_version(first_version, monkeypatch)
-    for stage in ("pass_outputs", "scores", "metrics"):
+    for stage in ("pass_outputs", "scores"):
         materialize(stage, spec.run_id, ["tengu"], workspace, reprocess=True)
     ((version, severity),) = _versions(workspace)
     assert (version, mock.stats()["requests"]) == (LangMixing.version, requests)
@@ -431,7 +435,8 @@ def test_what_a_model_was_asked_about_stands_also_when_a_run_is_reprocessed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mock.options.script = _scripted(guard="LEAKS: 1")
-    spec = _run(workspace, mock, passes=["lang_mixing"], pass_options=["lang_mixing.confirm_with=guard"])
+    confirmed = {"passes": ["lang_mixing"], "pass_options": ["lang_mixing.confirm_with=guard"]}
+    spec = _run(workspace, mock, "pass_outputs", **confirmed)
     before = workspace.lake.read("pass_outputs")
     _raise_version(first_version, monkeypatch)
     frugal = Workspace(workspace.settings, environment={}, options=CallOptions(max_tokens_total=0))
