@@ -259,6 +259,24 @@ def test_a_table_that_is_open_shows_what_others_wrote_also_where_the_beginning_o
     assert set(lake.read("answers")["run_id"]) == {"a", "b", "c"}
 
 
+@pytest.mark.parametrize("first", [{}, store._CONFIGURATION])
+def test_a_log_is_read_from_its_last_ten_versions_on_also_that_of_a_table_of_an_older_program(
+    first: dict[str, str], lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_CONFIGURATION", first)
+        lake.append("answers", _answers("first"))
+    while lake.delta("answers").version() < 21:
+        lake.append("answers", _answers(f"{lake.delta('answers').version()}"))
+    log, kept = lake.path("answers") / "_delta_log", lake.read("answers")
+    assert sorted(path.name for path in log.glob("*.checkpoint.parquet")) == [
+        f"{version:020}.checkpoint.parquet" for version in (9, 19)
+    ]
+    for version in range(19):
+        (log / f"{version:020}.json").unlink()
+    assert Lake(lake.folder).read("answers").sort("run_id").equals(kept.sort("run_id"))
+
+
 def test_a_table_that_is_open_is_read_anew_only_when_something_was_written(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
