@@ -388,12 +388,13 @@ def store_run(spec: RunSpec, workspace: Workspace) -> None:
     now = datetime.now(UTC)
     stored = workspace.lake.read("runs", {"run_id": spec.run_id})
     max_cost = workspace.options.max_cost
-    if len(stored) and RunSpec.read(stored["spec"][0]) == spec:
+    before = RunSpec.read(stored["spec"][0]) if len(stored) else None
+    if before == spec:
         if stored["max_cost_usd"][0] != max_cost:
             of_now = stored.with_columns(max_cost_usd=pl.lit(max_cost, pl.Float64))
             workspace.lake.replace("runs", of_now, {"run_id": spec.run_id})
         return
-    if before := load_run(workspace.lake, spec.run_id):
+    if before:
         if differences(before, spec) and not _has_begun(before, workspace):
             for table in _OF_BENCHMARKS:  # failures of what is not asked any more
                 workspace.lake.update(table, TABLES[table].schema.to_frame(), {"run_id": spec.run_id})
