@@ -40,9 +40,8 @@ class LakeReader:
             ConfigurationError: It cannot be run, only changes something, or takes too long.
         """
         from shaberi_dagster.lake.catalog import run_query  # noqa: PLC0415
-        from shaberi_dagster.lake.connections import within  # noqa: PLC0415
+        from shaberi_dagster.lake.connections import frame_of, within  # noqa: PLC0415
         from shaberi_dagster.reports.named_queries import find_query  # noqa: PLC0415
-        from shaberi_dagster.reports.reading import frame_of  # noqa: PLC0415
 
         named = find_query(query)
         with self._catalog() as catalog, within(timeout, catalog):

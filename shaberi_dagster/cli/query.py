@@ -10,12 +10,11 @@ from rich.console import Console
 from shaberi_dagster.cli.output import opened, tell
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import errors_of_sql, open_catalog, run_query
-from shaberi_dagster.lake.connections import within
+from shaberi_dagster.lake.connections import arrow_of, within
 from shaberi_dagster.rendering.query_list import query_table
 from shaberi_dagster.rendering.rows import QueryRows, write_parquet, write_plan, write_rows
 from shaberi_dagster.rendering.terminal import draw
 from shaberi_dagster.reports.named_queries import explained, find_query, parameters_of
-from shaberi_dagster.reports.reading import arrow_of
 from shaberi_dagster.settings import Settings
 
 FORMATS = ("table", "csv", "json", "parquet")

@@ -1,17 +1,22 @@
 """Connections to DuckDB whose statements can be stopped: by Ctrl-C, which it may not notice, or by a limit."""
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from threading import Event, Timer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
 
 import duckdb
 
 from shaberi_dagster.errors import StatementStoppedError
 from shaberi_dagster.memory import give_back
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
 
 # Not a WeakSet, whose callback would take an interrupt that comes while a connection is freed, and lose it.
 _connections: list[ReferenceType[duckdb.DuckDBPyConnection]] = []
@@ -59,6 +64,20 @@ def interrupt_statements() -> None:
         if (connection := one()) is not None:
             with suppress(duckdb.Error):  # it is closed
                 connection.interrupt()
+
+
+def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
+    """The result of a statement as a frame."""
+    import polars as pl  # noqa: PLC0415  (only for those who want it)
+
+    return pl.DataFrame(arrow_of(result))
+
+
+def arrow_of(result: duckdb.DuckDBPyConnection) -> "pa.Table":
+    """The result of a statement as an Arrow table."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that the rows are copied once more
+        return result.to_arrow_table()
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """The SQL of reports: statements of `sql/reports/`, run on the public views."""
 
-import warnings
 from collections.abc import Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -8,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import duckdb
 
 from shaberi_dagster.lake.catalog import errors_of_sql
+from shaberi_dagster.lake.connections import frame_of
 from shaberi_dagster.lake.statements import statement
 from shaberi_dagster.reports.requests import BASELINE
 
 if TYPE_CHECKING:
     import polars as pl
-    import pyarrow as pa
 
     from shaberi_dagster.benchmarks.registry import Benchmark
 
@@ -55,24 +54,10 @@ def fetch_frame(catalog: duckdb.DuckDBPyConnection, name: str, **values: object)
     return frame_of(_run(catalog, name, values))
 
 
-def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
-    """The result of a statement as a frame."""
-    import polars as pl  # noqa: PLC0415  (only for those who want it)
-
-    return pl.DataFrame(arrow_of(result))
-
-
 def _run(catalog: duckdb.DuckDBPyConnection, name: str, values: Mapping[str, object]) -> duckdb.DuckDBPyConnection:
     # Without `run_query`, which finds out of anybody's statement that it only reads: a quarter of the time of ours.
     with errors_of_sql():
         return catalog.execute(statement(name), values)
-
-
-def arrow_of(result: duckdb.DuckDBPyConnection) -> "pa.Table":
-    """The result of a statement as an Arrow table."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that the rows are copied once more
-        return result.to_arrow_table()
 
 
 def benchmarks_in(catalog: duckdb.DuckDBPyConnection) -> "Mapping[str, Benchmark]":
