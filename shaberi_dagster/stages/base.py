@@ -269,10 +269,11 @@ class Stage(ABC, Generic[ItemT]):
             EndpointError: No endpoint that is needed can be reached, or each refuses us.
             PartitionBusyError: Another process works on this stage of the run.
         """
+        versions = self.workspace.lake.versions()
         survey = self.survey()
         self._begin(survey)
         if not survey.is_done or self._has_journal():
-            self._make(survey)
+            self._make(survey, versions)
         return self.results()
 
     def results(self) -> list[StageResult]:
@@ -322,11 +323,11 @@ class Stage(ABC, Generic[ItemT]):
     def _has_journal(self) -> bool:
         return self.asks and self.name in self.workspace.journals.stages(self.run_ids[0])
 
-    def _make(self, survey: Survey) -> None:
+    def _make(self, survey: Survey, versions: Mapping[str, int]) -> None:
         with ExitStack() as stack:
             calls = stack.enter_context(self.journaled()) if self.asks else None
-            if calls:
-                survey = self.survey()  # another process may have been at work until now
+            if calls and self.workspace.lake.versions() != versions:
+                survey = self.survey()  # another process was at work until now
             writer = stack.enter_context(RowWriter(self.workspace.lake, self.name))
             if calls is None:
                 asyncio.run(self._make_alone(survey, writer))

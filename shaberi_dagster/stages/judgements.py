@@ -88,7 +88,8 @@ class Judgements(Stage[JudgementItem]):
             },
             orient="row",
         )
-        every = self._slim().join(judges, on="benchmark", maintain_order="left").select(*self.key, *self.identity)
+        answers = self._slim(self.benchmarks)
+        every = answers.join(judges, on="benchmark", maintain_order="left").select(*self.key, *self.identity)
         return every.join(self._imported(), on=[*self.key, "answer_hash", "judge_round"], how="anti", nulls_equal=True)
 
     def formerly(self) -> Mapping[str, Mapping[str, str]]:
@@ -137,7 +138,7 @@ class Judgements(Stage[JudgementItem]):
         scored = standing.filter(pl.col("score").is_not_null())
         failed = standing.filter(pl.col("status").is_in(["error", "skipped"])).height
         outside = int(standing["out_of_scale"].sum())
-        answers = self._slim().filter(benchmark=benchmark)
+        answers = self._slim([benchmark])
         unlike = standing.join(answers, on=[*texts.KEY, "answer_hash"], how="anti", nulls_equal=True).height
         planned = self.plan.spec.n_answers(benchmark) * len(judges)
         return StageResult(
@@ -301,10 +302,11 @@ class Judgements(Stage[JudgementItem]):
         )
         return {(row["request_hash"], row["content"]): Call.from_record(row) for row in rows.iter_rows(named=True)}
 
-    def _slim(self) -> pl.DataFrame:
-        """All answers without their texts; only those to questions of the run's sets."""
+    def _slim(self, benchmarks: Sequence[str]) -> pl.DataFrame:
+        """All answers of some benchmarks without their texts; only those to questions of the run's sets."""
         known = [question for one in self.plan.benchmarks.values() for question in one.questions]
-        return texts.read(self.rows, self.keys, _SLIM).filter(pl.col("question_id").is_in(known))
+        keys = {**self.keys, "benchmark": benchmarks}
+        return texts.read(self.rows, keys, _SLIM).filter(pl.col("question_id").is_in(known))
 
     def _imported(self) -> pl.DataFrame:
         """Key, answer and round of the scores that were imported: they stand for the first round of their judge."""
