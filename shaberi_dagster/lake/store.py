@@ -226,7 +226,7 @@ class Lake:
         there = {column.name for column in delta.schema().fields}
         if new := [column for column in _delta_schema(TABLES[table]).fields if column.name not in there]:
             delta.alter.add_columns(new)
-        if delta.metadata().configuration != _CONFIGURATION:  # an older program made the table
+        if not _CONFIGURATION.items() <= delta.metadata().configuration.items():  # an older program made the table
             delta.alter.set_table_properties(_CONFIGURATION)
         yield delta
         if self._mirror:
