@@ -259,7 +259,7 @@ def _values(text: str) -> list[Any] | None:
             at = {symbol: _at(symbol.name, point) for symbol in expression.free_symbols}
             value = expression.subs(at).doit()
             value = value if value.is_Rational and not at else value.evalf(30)
-            if not value.is_number or value.has(sympy.nan, sympy.zoo):
+            if value.has(sympy.nan, sympy.zoo) or not all(part.is_Number for part in value.as_real_imag()):
                 return None
             values.append(value)
             if not at:

@@ -134,6 +134,11 @@ def test_these_mean_different_things(first, second):
     assert not GRADER.same(second, first)
 
 
+def test_an_integral_without_a_value_is_read_as_it_is_written():
+    assert GRADER.same(r"\int_0^1 x^x dx", r"\int_0^1 x^xdx")
+    assert not GRADER.same(r"\int_0^1 x^x dx", "0.78")
+
+
 @pytest.mark.acceptance
 @pytest.mark.parametrize(
     "latex",
