@@ -7,7 +7,7 @@ import pytest
 from perf.cluster import commit_concurrently, evaluate_on_cluster
 from tests.sizes import FULL, size
 
-pytestmark = [pytest.mark.integration, pytest.mark.acceptance]
+pytestmark = [pytest.mark.integration, pytest.mark.acceptance, pytest.mark.long]
 
 
 @pytest.mark.skipif(not FULL, reason="a minute and more: its parts have quicker tests")

@@ -5,7 +5,7 @@ import pytest
 from perf.crash import crash
 from tests.sizes import size
 
-pytestmark = [pytest.mark.integration, pytest.mark.acceptance]
+pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.acceptance]
 
 _KILLS, _QUESTIONS = size(4, 200), size(120, 500)
 

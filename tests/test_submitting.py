@@ -25,6 +25,7 @@ from tests.runs import write_questions
 
 pytestmark = [
     pytest.mark.e2e,
+    pytest.mark.long,
     pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server"),
 ]
 _N = 12

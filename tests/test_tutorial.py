@@ -10,7 +10,7 @@ import pytest
 from tests.commands import run_without_dagster
 from tests.mock_endpoint import running_mock
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 _PAGE = (Path(__file__).resolve().parent.parent / "docs" / "tutorial.md").read_text(encoding="utf-8")
 _ADDRESS = "http://localhost:8000/v1"

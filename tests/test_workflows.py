@@ -22,7 +22,7 @@ from tests.commands import SCRIPTS, make_programs, run, run_anew
 from tests.ensembles import prompt_of, starter_questions
 from tests.mock_endpoint import MockEndpoint, running_mock
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 WORKFLOW = Path(__file__).resolve().parents[1] / ".github" / "workflows" / "eval.yml"
 ENVIRONMENT = SCRIPTS.parent

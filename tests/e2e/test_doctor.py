@@ -9,7 +9,7 @@ from shaberi_dagster.lake.upgrades import FORMAT
 from tests.commands import lake_of, run, run_anew
 from tests.e2e.conftest import Evaluated
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 
 def test_a_new_installation_is_fine_and_its_lake_empty() -> None:

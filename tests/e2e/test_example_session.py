@@ -15,7 +15,7 @@ from tests.e2e.conftest import MODEL, Evaluated, target
 from tests.mock_endpoint import content_for, running_mock
 from tests.runs import ask, materialized, own_engine, stored_run
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 _FIRST, _OTHER, _PASS = "judge-a", "judge-b", "lang_mixing"
 _BENCHMARKS, _LIMIT, _RUNS = {"elyza": 2.0, "tengu": 1.0}, 3, 2

@@ -8,7 +8,7 @@ import pytest
 from tests.commands import Finished, lake_of, run, run_without_dagster
 from tests.legacy.caches import baseline, ensemble, failed, response, result, write
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 
 def test_caches_are_imported_shown_and_not_imported_again(tmp_path: Path) -> None:

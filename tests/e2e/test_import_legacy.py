@@ -12,7 +12,7 @@ from shaberi_dagster.lake.writer import RowWriter
 from tests.commands import Finished, lake_of, run, run_anew
 from tests.legacy.trees import LegacyTree, lines_of, rows_of
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from shaberi_dagster.settings import Settings
 from tests.commands import run
 from tests.inspected import N_QUESTIONS, made
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 _PATIENCE_SECONDS = 60
 _HISTORY_JUDGE = "gpt-4-turbo-preview"

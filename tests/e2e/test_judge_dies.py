@@ -18,7 +18,7 @@ from tests.commands import run_without_dagster, started
 from tests.mock_endpoint import MockEndpoint
 from tests.results_tree import assert_valid_tree
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PATIENCE_SECONDS = 120

@@ -10,7 +10,7 @@ import pytest
 from shaberi_dagster.settings import project_folder
 from tests.e2e.conftest import Evaluated
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 _N_QUESTIONS = 21
 _STRICT = ("--judge-prompt", "strict")

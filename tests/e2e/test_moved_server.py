@@ -11,7 +11,7 @@ from tests.commands import lake_of, run, run_without_dagster, started
 from tests.e2e.conftest import target
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 
-pytestmark = [pytest.mark.e2e]
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 _FEW = ("--benchmark", "elyza", "--limit", "3")
 
 

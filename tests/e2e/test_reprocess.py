@@ -10,7 +10,7 @@ from tests.e2e.conftest import MODEL, Evaluated, target
 from tests.legacy.trees import LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, running_mock
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 _LOWER = ("--passes", "lang_mixing,repetition", "--pass-option", "lang_mixing.minimum_severity=0.5")
 _BASELINE = "select * exclude (created_at) from lake.scores where pipeline = 'baseline' order by all"

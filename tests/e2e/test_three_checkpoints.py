@@ -21,7 +21,7 @@ from tests.mock_endpoint import MockEndpoint
 from tests.runs import ask, own_engine, stored_run, write_questions
 from tests.viewer.site import make_lake
 
-pytestmark = [pytest.mark.e2e, pytest.mark.browser]
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

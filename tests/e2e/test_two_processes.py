@@ -12,7 +12,7 @@ from tests.commands import Started, run, run_without_dagster, started
 from tests.e2e.conftest import target
 from tests.mock_endpoint import MockEndpoint, content_for
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 
 def test_the_second_is_told_at_once_who_is_at_work_and_the_first_goes_on(mock: MockEndpoint, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from tests.commands import run
 from tests.legacy.trees import FOLDERS, LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 
-pytestmark = [pytest.mark.e2e, pytest.mark.browser]
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.long]
 
 _TESTS = Path(__file__).resolve().parents[1]
 _LOCATION = "shaberi_dagster.definitions"

@@ -25,7 +25,7 @@ from tests.kept_lake.contents import ARCHIVE, workspace_of
 from tests.viewer.site import make_lake, served
 from tests.viewer.test_pages_of_decisions import OWN, look, write
 
-pytestmark = [pytest.mark.e2e, pytest.mark.browser]
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.long]
 
 _PAGES = (
     "/",

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from tests.commands import Terminal, lake_of, run, run_without_dagster, started
 from tests.mock_endpoint import running_mock
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 _WIDTH = 80
 _MODELS = ("瑞穂研/大規模言語モデル-13B-chat", "瑞穂-7B-指示学習済み")

@@ -22,7 +22,7 @@ from shaberi_dagster.settings import Settings
 from tests.legacy.trees import Imported, assert_every_line_is_somewhere
 from tests.sizes import size
 
-pytestmark = [pytest.mark.corpus, pytest.mark.acceptance]
+pytestmark = [pytest.mark.corpus, pytest.mark.acceptance, pytest.mark.long]
 
 INTACT = ("unsloth__phi-4", "meta-llama__Llama-2-7b-chat-hf")
 """Models of the real tree, small enough to be imported often."""

@@ -116,6 +116,7 @@ def page() -> Iterator[Page]:
 
 
 @pytest.mark.acceptance
+@pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.parametrize("name", _SHOWN if FULL else ["leaderboard"])
 def test_it_is_an_app_in_a_browser(name: str, apps: str, page: Page) -> None:

@@ -22,7 +22,7 @@ from tests.object_storage import running_store
 from tests.postgres import end_other_connections
 from tests.runs import ask, stored_run
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 _ROOT = Path(__file__).resolve().parents[2]
 _QUESTIONS = 40
 _WORK = """
