@@ -60,7 +60,7 @@ imports: setup ## the direction of imports
 pytest: setup ## the tests but those of make long (ARGS="-m unit" for some)
 	TMPDIR=$(SCRATCH) POLARS_MAX_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not long" $(ARGS)
 
-long: setup ## the tests that take a browser, a cluster, kills or a long session of commands; CI runs them, too
+long: setup ## the tests of browsers, clusters, processes that meet or are killed, long sessions; CI runs them, too
 	TMPDIR=$(SCRATCH) $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m long $(ARGS)
 
 acceptance: setup ## kills, faults, hostile texts and simulations in full size, before work is called done

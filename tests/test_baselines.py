@@ -62,6 +62,7 @@ def test_a_name_is_given_once(workspace):
     assert workspace.lake.read("baselines", {"name": "main"}).equals(before)
 
 
+@pytest.mark.long
 def test_of_two_processes_one_takes_the_name(workspace):
     runs = [judged_ensemble(workspace, {"gsm8k": same(count)}, tag=f"t{count}") for count in (3, 12)]
     for attempt in range(3):

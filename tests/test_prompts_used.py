@@ -277,6 +277,7 @@ for number in range(4):
 """
 
 
+@pytest.mark.long
 def test_two_processes_that_record_at_once_never_give_a_number_twice(settings: Settings) -> None:
     recorders = [
         subprocess.Popen(

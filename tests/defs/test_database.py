@@ -85,6 +85,7 @@ def test_a_broker_without_a_database_is_refused(settings: Settings, monkeypatch:
         open_instance(settings.dagster_home)
 
 
+@pytest.mark.long
 def test_runs_that_are_registered_at_the_same_moment_make_their_pools_without_an_error(
     settings: Settings, instance: dg.DagsterInstance, workspace: Workspace
 ) -> None:
@@ -108,6 +109,7 @@ def test_runs_that_are_registered_at_the_same_moment_make_their_pools_without_an
     assert instance.event_log_storage.get_concurrency_info("endpoint_one_v1").slot_count == 4
 
 
+@pytest.mark.long
 def test_of_several_that_claim_the_last_slot_at_the_same_moment_one_gets_it(
     settings: Settings, instance: dg.DagsterInstance
 ) -> None:

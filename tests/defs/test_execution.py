@@ -114,6 +114,7 @@ def test_only_runs_of_dead_processes_of_this_host_are_closed(
     assert instance.get_run_by_id(run.run_id).status == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_command_is_canceled_keeps_finished_calls_and_goes_on(
     stop: signal.Signals, settings: Settings, instance: dg.DagsterInstance
@@ -134,6 +135,7 @@ def test_an_interrupted_command_is_canceled_keeps_finished_calls_and_goes_on(
         _go_on(mock, instance)
 
 
+@pytest.mark.long
 def test_the_run_of_a_killed_command_is_closed_with_its_slots_by_the_next_one(
     settings: Settings, instance: dg.DagsterInstance
 ) -> None:

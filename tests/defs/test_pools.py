@@ -152,6 +152,7 @@ def test_a_slot_that_was_given_to_nobody_is_taken(instance: dg.DagsterInstance) 
     assert [try_claim("pool", "run", "step", instance) for _ in range(2)] == [False, True]
 
 
+@pytest.mark.long
 def test_runs_of_two_processes_never_overlap_at_an_endpoint_with_one_slot(
     mock: MockEndpoint, instance: dg.DagsterInstance
 ) -> None:
@@ -171,6 +172,7 @@ def test_runs_of_two_processes_never_overlap_at_an_endpoint_with_one_slot(
     _assert_free(instance, pool_name(mock.base_url))
 
 
+@pytest.mark.long
 def test_a_raised_limit_lets_a_waiting_run_work_beside_the_other(
     mock: MockEndpoint, instance: dg.DagsterInstance
 ) -> None:
@@ -189,6 +191,7 @@ def test_a_raised_limit_lets_a_waiting_run_work_beside_the_other(
             assert {body["model"] for body in mock.bodies} == {"one", "two"}
 
 
+@pytest.mark.long
 def test_a_run_on_another_endpoint_does_not_wait(mock: MockEndpoint, instance: dg.DagsterInstance) -> None:
     holder = _hold(instance, mock, limit=1)
     with running_mock() as elsewhere, _run_evals(elsewhere, "free") as command:
@@ -196,6 +199,7 @@ def test_a_run_on_another_endpoint_does_not_wait(mock: MockEndpoint, instance: d
     assert instance.event_log_storage.get_concurrency_info(pool_name(mock.base_url)).active_run_ids == {holder}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("waits_already", [False, True], ids=["the next command", "a command that waits already"])
 def test_the_slot_of_a_killed_process_goes_to(
     waits_already: bool, mock: MockEndpoint, instance: dg.DagsterInstance

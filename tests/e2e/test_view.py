@@ -6,6 +6,7 @@ With SHABERI_SCREENSHOTS=docs/images the pictures of the documentation are taken
 import os
 import re
 import tarfile
+import time
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -119,6 +120,14 @@ def test_an_address_holds_all_that_a_page_shows(browser, site):
     shown = page.locator("main").inner_text()
 
     assert opened(browser, page.url).locator("main").inner_text() == shown
+
+
+def test_what_is_chosen_while_the_script_is_on_its_way_is_not_lost(browser, site):
+    page = opened(browser, site.url)
+    page.route("**/viewer.js", lambda route: (time.sleep(1), route.continue_()))
+    page.goto(site.url + "/questions?m=best&m=hostile", wait_until="commit")
+    page.get_by_label("out of scale").check()
+    expect(page).to_have_url(re.compile("flag=out-of-scale"))
 
 
 def press(page, key):

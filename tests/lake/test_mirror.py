@@ -117,6 +117,7 @@ def test_compaction_in_the_store_reaches_every_mirror_and_old_files_leave_them_a
     assert counted(machine(bucket, tmp_path / "new")) == 12  # from the checkpoint
 
 
+@pytest.mark.long
 @pytest.mark.acceptance
 def test_commits_of_several_processes_at_once_are_all_kept(bucket: Bucket, tmp_path: Path) -> None:
     Lake(machine(bucket, tmp_path / "first")).widen("answers")

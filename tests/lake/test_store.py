@@ -196,6 +196,7 @@ def test_a_folder_that_delta_lake_cannot_use_is_refused_with_the_variable_to_set
         Lake(tmp_path / folder)
 
 
+@pytest.mark.long
 @pytest.mark.acceptance
 def test_no_write_of_several_processes_is_lost(lake: Lake) -> None:
     """Each process makes its tables with the others and replaces its own runs over and over."""

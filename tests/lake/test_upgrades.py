@@ -207,6 +207,7 @@ lake.append("judgements", rows.with_columns(run_id=pl.lit(sys.argv[1])))
 """
 
 
+@pytest.mark.long
 def test_two_processes_that_write_an_older_lake_at_once_both_succeed(older: Lake) -> None:
     writers = [
         subprocess.Popen(

@@ -138,6 +138,7 @@ def test_a_tree_imported_by_parts_is_the_tree_imported_at_once(workspace, full, 
     assert_same(contents(workspace.lake), contents(Lake(made / "warehouse")))
 
 
+@pytest.mark.long
 def test_an_import_that_was_stopped_goes_on_and_doubles_nothing(workspace, full, monkeypatch, tmp_path):
     """Stopped just before each of the commits of a step."""
     full.answers("tengu", b"{\n", model="second")
@@ -522,6 +523,7 @@ def _read_for_ever(root, started):
     signal.pause()
 
 
+@pytest.mark.long
 def test_helpers_end_with_a_process_that_is_killed(full):
     context = multiprocessing.get_context("spawn")
     started = context.Queue()

@@ -329,6 +329,7 @@ def _wait_until(condition: Any, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.long
 def test_a_killed_process_loses_no_finished_call(workspace: Workspace, tmp_path: Path) -> None:
     with running_mock(latency=0.2) as mock:
         folder = write_questions(tmp_path / "own", 120)

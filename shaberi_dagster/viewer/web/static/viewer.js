@@ -87,4 +87,4 @@ async function refresh() {
   }
   setTimeout(refresh, 2000);
 }
-setTimeout(refresh, 2000);
+window.addEventListener("load", () => setTimeout(refresh, 2000));
