@@ -82,10 +82,18 @@ def test_lists_are_separated_by_commas_or_repeated_as_the_field_says() -> None:
     ],
 )
 def test_ranges_choices_and_what_is_required_are_those_of_the_fields(arguments: list[str], complaint: str) -> None:
-    with pytest.raises(Exception) as raised:  # noqa: PT011  (typer's own, or ours)
+    assert complaint in _refusal_of(*arguments)
+
+
+def _refusal_of(*arguments: str) -> str:
+    """Why they are refused; no frame keeps the error, which pydantic's would keep for ever, and DuckDB with it."""
+    try:
         given(*arguments)
-    error: Any = raised.value
-    assert complaint in (str(error) if isinstance(error, ConfigurationError) else error.format_message())
+    except ConfigurationError as error:
+        return str(error)
+    except Exception as error:  # noqa: BLE001  (typer's own classes are private)
+        return error.format_message()
+    return ""
 
 
 @pytest.mark.parametrize("name", _COMMANDS)
