@@ -91,7 +91,7 @@ def _refusal_of(*arguments: str) -> str:
         given(*arguments)
     except ConfigurationError as error:
         return str(error)
-    except Exception as error:  # noqa: BLE001  (typer's own classes are private)
+    except typer.BadParameter as error:
         return error.format_message()
     return ""
 
