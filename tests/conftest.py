@@ -6,8 +6,9 @@ import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
@@ -66,10 +67,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_unconfigure() -> None:
     """Let all that was loaded be freed; DuckDB's bindings count what is not as leaked, at length.
 
-    It is frozen, and the callback by which Hypothesis times the collector keeps what its module refers to.
+    It is frozen, the callback by which Hypothesis times the collector keeps what its module refers to, and frames that
+    have ended are kept by errors of pydantic, through which the collector does not see.
     """
     gc.unfreeze()
     gc.callbacks.clear()
+    for one in gc.get_objects():
+        if isinstance(one, FrameType):
+            with suppress(RuntimeError):  # it is at work
+                one.clear()
 
 
 @pytest.fixture(autouse=True)
