@@ -1,5 +1,6 @@
 """The server beside its pages: what it makes before it is asked, and which connections to the lake it keeps."""
 
+import gc
 import threading
 import time
 import weakref
@@ -42,6 +43,7 @@ def test_of_pages_that_were_made_at_once_two_connections_stay_and_none_of_the_la
         one.start()
     for one in made:
         one.join()
+    gc.collect()
     assert (len(seen), sum(one() is not None for one in seen)) == (4, 2)
 
     lake.append("runs", lake.read("runs").head(1).with_columns(run_id=pl.lit("m@@new")))
