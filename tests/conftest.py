@@ -67,8 +67,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_unconfigure() -> None:
     """Let all that was loaded be freed; DuckDB's bindings count what is not as leaked, at length.
 
-    It is frozen, the callback by which Hypothesis times the collector keeps what its module refers to, and frames that
-    have ended are kept by errors of pydantic, through which the collector does not see.
+    It is frozen, the callback by which Hypothesis times the collector keeps what its module refers to, and what
+    the collector does not see through (it seems, errors of pydantic) keeps frames that have ended.
     """
     gc.unfreeze()
     gc.callbacks.clear()
