@@ -21,6 +21,7 @@ from shaberi_dagster.settings import Settings
 from shaberi_dagster.viewer.html import about_lake, write_html
 from shaberi_dagster.viewer.requests import FileRequest
 from shaberi_dagster.viewer.web.pages import Source
+from tests.archives import extract
 from tests.browser import running_browser
 from tests.kept_lake.contents import ARCHIVE, workspace_of
 from tests.viewer.site import make_lake, served
@@ -57,7 +58,7 @@ def kept(tmp_path_factory):
     """Runs with passes, calls and prompts, some of which were killed, and a decision that is being made."""
     folder = tmp_path_factory.mktemp("kept")
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+        extract(archive, folder)
     write(workspace_of(folder).lake, OWN, look(24, 0.8, -0.4, 2.0))
     with served(folder / "warehouse") as running:
         yield running

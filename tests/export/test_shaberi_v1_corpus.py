@@ -10,6 +10,7 @@ import pytest
 from shaberi_dagster.export.selection import ExportSelection
 from shaberi_dagster.export.shaberi_v1 import export
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
+from tests.archives import extract
 from tests.export.comparing import assert_same_trees
 from tests.sizes import FULL
 
@@ -50,7 +51,7 @@ def test_real_trees_come_out_as_they_were(workspace, corpus, output):
 def test_the_larger_sample_comes_out_as_it_was(workspace, corpus, output):
     archive = pa.CompressedInputStream(pa.OSFile(str(corpus / "legacy" / "subset.tar.zst")), "zstd")
     with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=archive, mode="r|") as tar:
-        tar.extractall(folder, filter="data")
+        extract(tar, folder)
         oddities = assert_comes_out_as_it_was(workspace, Path(folder), output)
 
     assert total_of(oddities) == {"object in place of a score, written as recorded": 10, "blank line not written": 1}

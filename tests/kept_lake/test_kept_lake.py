@@ -22,6 +22,7 @@ from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from tests.archives import extract
 from tests.kept_lake import endpoint
 from tests.kept_lake.commands import RUNS, Command, KeptRun, run
 from tests.kept_lake.contents import (
@@ -50,7 +51,7 @@ golden = cache(read_golden)
 
 def _unpacked(folder: Path) -> Path:
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+        extract(archive, folder)
     return folder
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from shaberi_dagster.legacy.tree import scan
+from tests.archives import extract
 from tests.legacy.trees import Imported, import_trees
 
 pytestmark = pytest.mark.corpus
@@ -40,7 +41,7 @@ def subset(corpus):
     """The rows of the larger sample, which is unpacked only as long as it is read."""
     archive = pa.CompressedInputStream(pa.OSFile(str(corpus / "legacy" / "subset.tar.zst")), "zstd")
     with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=archive, mode="r|") as tar:
-        tar.extractall(folder, filter="data")
+        extract(tar, folder)
         yield import_trees(roots(Path(folder)))
 
 

@@ -13,6 +13,7 @@ from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.legacy.importing import ImportRequest, ImportResult, import_trees
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings, project_folder
+from tests.archives import extract
 
 pytestmark = pytest.mark.corpus
 
@@ -42,7 +43,7 @@ def subset(corpus, tmp_path_factory):
     """The larger sample, which is unpacked only as long as it is imported."""
     archive = pa.CompressedInputStream(pa.OSFile(str(corpus / "legacy" / "subset.tar.zst")), "zstd")
     with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=archive, mode="r|") as tar:
-        tar.extractall(folder, filter="data")
+        extract(tar, folder)
         return imported(Path(folder), tmp_path_factory.mktemp("subset") / "warehouse")
 
 

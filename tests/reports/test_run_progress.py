@@ -13,6 +13,7 @@ from shaberi_dagster.llm.limiter import LimitChange
 from shaberi_dagster.llm.types import Call, Usage
 from shaberi_dagster.reports.run_progress import read_run
 from shaberi_dagster.runs.spec import JudgeSpec
+from tests.archives import extract
 from tests.kept_lake.contents import ARCHIVE
 
 pytestmark = pytest.mark.integration
@@ -25,7 +26,7 @@ RUN = "kept-passes@@default"
 def warehouse(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kept")
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+        extract(archive, folder)
     return folder / "warehouse"
 
 
