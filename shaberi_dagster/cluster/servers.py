@@ -72,7 +72,7 @@ def _redis(home: Path, settings: Mapping[str, str]) -> Server:
 
 def _store(folder: Path, settings: Mapping[str, str]) -> Server:
     if find_spec("localbucket") is None:
-        raise ConfigurationError("the S3 server localbucket is not installed: install it, or set SHABERI_WAREHOUSE")
+        raise ConfigurationError("`shaberi cluster` needs the extra `cluster`: pip install 'shaberi-dagster[cluster]'")
     (folder / "store" / BUCKET).mkdir(parents=True, exist_ok=True)
     port = _port(settings["AWS_ENDPOINT_URL"])
     command = [sys.executable, "-m", "localbucket", str(folder / "store"), "--port", str(port)]
