@@ -1,6 +1,7 @@
 """The examination of an installation and its lake, thing by thing."""
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -22,6 +23,7 @@ from shaberi_dagster.lake.upgrades import FORMAT, stored_format
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_file
 from shaberi_dagster.llm.endpoints import ENDPOINTS, api_key_variables
 from shaberi_dagster.passes.registry import PASSES
+from shaberi_dagster.permissions import GROUP_VARIABLE, is_open_to_others
 from shaberi_dagster.plugins import Kind
 from shaberi_dagster.reports.findings import CheckResult
 from shaberi_dagster.reports.named_queries import QUERIES
@@ -35,6 +37,7 @@ def examine(settings: Settings) -> list[CheckResult]:
     """Look at everything; close Dagster runs of dead processes, register runs that the instance lacks."""
     return [
         *_folders(settings),
+        _privacy(settings),
         *examine_database(),
         *examine_store(settings.warehouse),
         *examine_workers(),
@@ -72,6 +75,21 @@ def _folders(settings: Settings) -> Iterator[CheckResult]:
         writable and free > _ENOUGH_DISK,
         f"{settings.warehouse}, {free / 1e9:.1f} GB free{'' if writable else ', not writable'}",
     )
+
+
+def _privacy(settings: Settings) -> CheckResult:
+    places = (settings.warehouse, settings.dagster_home, settings.results)
+    found = " ".join(shlex.quote(str(place)) for place in places if is_open_to_others(place))
+    if not found:
+        return CheckResult("privacy", fine=True, detail="nobody else reads the lake, Dagster's home or the results")
+    group = os.environ.get(GROUP_VARIABLE)
+    advice = (
+        f"chgrp -R {group} {found} && chmod -R g+rwX,o-rwx {found} && find {found} -type d -exec chmod g+s {{}} +"
+        if group
+        else f"chmod -R go-rwx {found} (or set {GROUP_VARIABLE}, and this line says how a group shares them)"
+    )
+    # Somebody may want it so.
+    return CheckResult("privacy", fine=True, detail=f"everybody on this machine can read {found}: {advice}")
 
 
 def _embedded_model() -> CheckResult:
