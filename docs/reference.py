@@ -48,11 +48,11 @@ _SHARED_VARIABLES = {
     "AWS_REGION": "Region of the object storage",
     "SHABERI_DATABASE_URL": "PostgreSQL that several hosts share, `postgresql://user:password@host:port/name`: "
     "Dagster's runs, journals and locks; default: files",
+    "SHABERI_SHARED_GROUP": "A group of this machine for which new lakes, instances and results are made; default: "
+    "their user alone reads them",
     "SHABERI_BROKER_URL": "Redis through which the workers of a cluster get their runs, `redis://host:port/0`",
 }
 _TEST_VARIABLES = {
-    "SHABERI_SHARED_GROUP": "A group of this machine for which new lakes, instances and results are made; default: "
-    "their user alone reads them",
     "SHABERI_CORPUS": "Tests: folder of real data for the tests marked `corpus`, which are left out without it",
     "SHABERI_BROWSER": "Tests: a Chromium for the tests marked `browser`; default: the one on the PATH",
     "SHABERI_SCREENSHOTS": "Tests: folder for new pictures of the documentation",
