@@ -48,6 +48,8 @@ _SHARED_VARIABLES = {
     "AWS_REGION": "Region of the object storage",
     "SHABERI_DATABASE_URL": "PostgreSQL that several hosts share, `postgresql://user:password@host:port/name`: "
     "Dagster's runs, journals and locks; default: files",
+    "SHABERI_SHARED_GROUP": "A group of this machine for which new lakes, instances and results are made; default: "
+    "their user alone reads them",
     "SHABERI_BROKER_URL": "Redis through which the workers of a cluster get their runs, `redis://host:port/0`",
 }
 _TEST_VARIABLES = {

@@ -7,7 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shaberi_dagster.settings import Settings
+from shaberi_dagster.permissions import private_files
+from shaberi_dagster.settings import Settings, warehouse_folder
 
 if TYPE_CHECKING:
     import duckdb
@@ -183,7 +184,8 @@ def evaluate(model: str, **request: Any) -> "ScoreReport":
 
     options = {name: request.pop(name) for name in CallOptions.model_fields if name in request}
     asked = RunRequest(model=model, **request)
-    evaluation = Evaluation([asked], CallOptions(**options))
-    if evaluation.run() != "complete":
-        print(evaluation.failures(), file=sys.stderr)  # noqa: T201
+    with private_files(warehouse_folder()):
+        evaluation = Evaluation([asked], CallOptions(**options))
+        if evaluation.run() != "complete":
+            print(evaluation.failures(), file=sys.stderr)  # noqa: T201
     return LakeReader(evaluation.workspace.settings.warehouse).scores(models=[model], tags=[asked.tag])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import shaberi_dagster
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.permissions import user_umask
 from shaberi_dagster.plugins import NAME
 
 _EXAMPLE = Path(shaberi_dagster.__file__).parent / "example"
@@ -66,9 +67,10 @@ def write_example(kind: ExampleKind, name: str, folder: Path) -> list[Path]:
     }
     if there := [path for path in texts if path.exists()]:
         raise ConfigurationError(f"{there[0]} is there already: give another name")
-    for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    with user_umask():
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
     return list(texts)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from shaberi_dagster import database
 from shaberi_dagster.errors import PartitionBusyError
+from shaberi_dagster.permissions import make_folder
 from shaberi_dagster.settings import database_url
 
 LOCKS_FOLDER = "_locks"
@@ -26,6 +27,7 @@ def alone(folder: Path, name: str, busy: str | None = None, shared: str | None =
         PartitionBusyError: Another process is.
         ShaberiError: The database cannot be reached, or was lost, so that another host may have been at it too.
     """
+    make_folder(folder)
     path = folder / LOCKS_FOLDER / f"{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:

@@ -5,6 +5,7 @@ A plugin folder has a folder for each kind: `benchmarks/NAME.yaml`, `passes/NAME
 lie as in the project's own. What the project has itself is found and read by the same code.
 """
 
+import ast
 import hashlib
 import inspect
 import re
@@ -128,14 +129,27 @@ class Kind(Mapping[str, T], Generic[T]):
         first = next(iter(self._files(name)), None)
         return None if first is None or first.is_own else first
 
-    def problems(self) -> Iterator[PluginError]:
-        """What of the plugin folders cannot be used; everything is read for it."""
+    @property
+    def is_code(self) -> bool:
+        """Return whether using one runs code of its file."""
+        return self._suffix == ".py"
+
+    def problems(self, *, run_code: bool = False) -> Iterator[PluginError]:
+        """Find what of the plugin folders cannot be used; everything is read for it.
+
+        Args:
+            run_code: Also run the files that are code; otherwise they are only parsed.
+        """
         for file in self.added:
             same = self._files(file.name)
             if same[0] != file:
                 yield _contested([same[0], file])
             try:
-                self._get(file)
+                if run_code or not self.is_code:
+                    self._get(file)
+                else:
+                    self._check_name(file)
+                    parse_class(file)
             except PluginError as error:
                 yield error
 
@@ -147,7 +161,7 @@ class Kind(Mapping[str, T], Generic[T]):
 
     def __iter__(self) -> Iterator[str]:
         # Code is not run to list it.
-        return (name for name, files in self._by_name().items() if self._suffix == ".py" or self._can_be_read(files[0]))
+        return (name for name, files in self._by_name().items() if self.is_code or self._can_be_read(files[0]))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -180,9 +194,12 @@ class Kind(Mapping[str, T], Generic[T]):
         return made
 
     def _checked(self, file: PluginFile) -> T:
+        self._check_name(file)
+        return self._read(file)
+
+    def _check_name(self, file: PluginFile) -> None:
         if not file.is_own and (not NAME.fullmatch(file.path.stem) or file.path.stem in _RESERVED):
             raise PluginError(file.path, None, f"{file.path.stem!r} cannot be the name of a {self.noun}")
-        return self._read(file)
 
 
 def _contested(files: Sequence[PluginFile]) -> PluginError:
@@ -265,6 +282,39 @@ def class_in(base: Callable[..., T]) -> Callable[[PluginFile], type[T]]:
         raise PluginError(file.path, None, f'has no subclass of {parent.__name__} with name = "{file.name}"')
 
     return read
+
+
+def parse_module(path: Path) -> ast.Module:
+    """Parse and compile a Python file without running it.
+
+    Raises:
+        PluginError: It is no Python, or cannot be read.
+    """
+    try:
+        tree = ast.parse(path.read_bytes(), str(path))
+        compile(tree, str(path), "exec", dont_inherit=True)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise PluginError(path, getattr(error, "lineno", None), f"{type(error).__name__}: {error}") from error
+    return tree
+
+
+def parse_class(file: PluginFile) -> None:
+    """See that a Python file, as far as its text tells, defines the class that `class_in` would find in it.
+
+    Raises:
+        PluginError: It is no Python, or has no such class.
+    """
+    nodes = list(ast.walk(parse_module(file.path)))
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    if not classes and any(isinstance(node, ast.ImportFrom) for node in nodes):
+        return  # it may come from elsewhere
+    for line in (line for node in classes for line in node.body):
+        targets = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == "name" for target in targets):
+            value = getattr(line, "value", None)
+            if not isinstance(value, ast.Constant) or value.value == file.name:
+                return
+    raise PluginError(file.path, None, f'has no class with name = "{file.name}"')
 
 
 def load_module(file: PluginFile) -> ModuleType:

@@ -26,6 +26,20 @@ _SUFFIX = ".jinja"
 _BOUNDARY_DIGITS = 16
 
 
+def parse_template(path: Path) -> None:
+    """See that a file is a template.
+
+    Raises:
+        PromptError: It is none, or cannot be read.
+    """
+    try:
+        SandboxedEnvironment().parse(path.read_text(encoding="utf-8"))
+    except jinja2.TemplateSyntaxError as error:
+        raise PromptError(f"prompt {path}:{error.lineno}: {error.message}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise PromptError(f"prompt {path}: cannot be read: {error}") from error
+
+
 class PromptError(ConfigurationError):
     """A prompt template is missing, broken, or uses a variable that it is not given."""
 

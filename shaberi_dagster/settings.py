@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.permissions import make_folder
 
 MIRROR_MARK = "_mirror"
 """File in a warehouse that mirrors a store: the store's URI."""
@@ -84,6 +85,18 @@ def check_writable(folder: Path, advice: str) -> None:
         raise ConfigurationError(f"{there} cannot be written: {advice}")
 
 
+def warehouse_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """The folder of the lake that the environment names, or the one that mirrors its store; nothing is made."""
+    place = environment.get("SHABERI_WAREHOUSE") or "warehouse"
+    if "://" not in place:
+        return Path(place)
+    return _mirrors(environment) / place.rstrip("/").removeprefix("s3://").replace("/", "--")
+
+
+def _mirrors(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get("SHABERI_MIRRORS") or Path.home() / ".cache" / "shaberi").absolute()
+
+
 def broker_url(environment: Mapping[str, str] = os.environ) -> str | None:
     """The Redis through which the workers of a cluster get their runs (`SHABERI_BROKER_URL`); None: no cluster.
 
@@ -152,13 +165,11 @@ class Settings:
         Raises:
             ConfigurationError: The warehouse is neither a folder nor on object storage.
         """
-        place = environment.get("SHABERI_WAREHOUSE") or "warehouse"
-        mirrors = Path(environment.get("SHABERI_MIRRORS") or Path.home() / ".cache" / "shaberi").absolute()
-        if "://" in place:
-            warehouse, beside = _mirror_of(place, mirrors), Path.cwd()
-        else:
-            warehouse = Path(place).absolute()
-            beside = warehouse.parent
+        warehouse, mirrors = warehouse_folder(environment).absolute(), _mirrors(environment)
+        beside = warehouse.parent
+        if "://" in (place := environment.get("SHABERI_WAREHOUSE") or ""):
+            _make_mirror(place, warehouse)
+            beside = Path.cwd()
         datasets, prices = environment.get("SHABERI_DATASETS"), environment.get("SHABERI_PRICES")
         return cls(
             warehouse=warehouse,
@@ -177,16 +188,14 @@ class Settings:
         )
 
 
-def _mirror_of(store: str, mirrors: Path) -> Path:
-    """The folder of this machine that mirrors a store; made when it is missing."""
+def _make_mirror(store: str, folder: Path) -> None:
+    """Make the folder of this machine that mirrors a store, unless it is there."""
     if not _STORE.fullmatch(store):
         raise ConfigurationError(f"warehouse {store} is neither a folder nor s3://bucket/path: set SHABERI_WAREHOUSE")
-    store = store.rstrip("/")
-    folder = mirrors / store.removeprefix("s3://").replace("/", "--")
     if not (folder / MIRROR_MARK).is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / MIRROR_MARK).write_text(f"{store}\n", encoding="utf-8")
-    return folder
+        make_folder(folder.parent)
+        make_folder(folder)
+        (folder / MIRROR_MARK).write_text(f"{store.rstrip('/')}\n", encoding="utf-8")
 
 
 def _login_name() -> str | None:

@@ -7,6 +7,7 @@ import sys
 from shaberi_dagster.defs.execution import ready_instance
 from shaberi_dagster.defs.partitions import add_missing_partitions
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.permissions import make_folder
 from shaberi_dagster.ports import check_free
 from shaberi_dagster.settings import Settings
 
@@ -24,7 +25,7 @@ def serve(settings: Settings, host: str, port: int) -> int:
     check_free(host, port)
     with ready_instance(settings.dagster_home) as instance:
         add_missing_partitions(Lake(settings.warehouse), instance)
-    settings.run_specs.mkdir(parents=True, exist_ok=True)
+    make_folder(settings.run_specs)
     environment = os.environ | {
         "DAGSTER_HOME": str(settings.dagster_home),
         "SHABERI_WAREHOUSE": str(settings.warehouse),

@@ -93,7 +93,7 @@ def run(folder: Path) -> tuple[RunSpec, Workspace]:
 
 
 def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) -> None:
-    found = list(examine_plugins(Settings.from_environment()))
+    found = list(examine_plugins(Settings.from_environment(), run_code=True))
     assert {(one.what, one.detail) for one in found} == {
         ("plugins: benchmark", "capitals, manners"),
         ("plugins: pass", "plain_form"),
@@ -105,7 +105,7 @@ def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) ->
     }
     assert all(one.fine for one in found)
     (folder / "passes/broken.py").write_text("import nothing_at_all", encoding="utf-8")
-    faults = [one.detail for one in examine_plugins(Settings.from_environment()) if not one.fine]
+    faults = [one.detail for one in examine_plugins(Settings.from_environment(), run_code=True) if not one.fine]
     assert [f"{folder}/passes/broken.py:1: ModuleNotFoundError" in one for one in faults] == [True]
 
 

@@ -287,7 +287,7 @@ def test_broken_code_is_named_with_file_and_line_and_is_not_run_to_be_listed(fol
     assert kind.use(next(iter(kind)))
     with pytest.raises(PluginError, match=f"{re.escape(str(path))}.*{why}"):
         kind.use(name)
-    assert len(list(kind.problems())) == 1
+    assert len(list(kind.problems(run_code=True))) == 1
 
 
 def test_a_class_that_lacks_a_method_is_named(folder):

@@ -15,6 +15,7 @@ from yaml import YAMLError
 
 from shaberi_dagster.benchmarks.registry import HubSource
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.permissions import user_umask
 
 DATA_SUFFIXES = (".parquet", ".jsonl", ".json", ".csv")
 _ALTERNATIVE = "or give the questions as files with --questions PATH or SHABERI_DATASETS"
@@ -57,14 +58,15 @@ def download(
     """
     disable_progress_bars()  # small files; the terminal's live lines are ours
     try:
-        folder = snapshot_download(
-            source.repository,
-            repo_type="dataset",
-            revision=revision or source.revision,
-            allow_patterns=["README.md", *(f"*{suffix}" for suffix in DATA_SUFFIXES)],
-            endpoint=endpoint,
-            cache_dir=cache,
-        )
+        with user_umask():  # the client's cache is that of all programs
+            folder = snapshot_download(
+                source.repository,
+                repo_type="dataset",
+                revision=revision or source.revision,
+                allow_patterns=["README.md", *(f"*{suffix}" for suffix in DATA_SUFFIXES)],
+                endpoint=endpoint,
+                cache_dir=cache,
+            )
     except Exception as error:
         # Whatever the client raises (OSError, ValueError, its HTTP library's own) means the same to a user.
         raise ConfigurationError(_explain(source.repository, revision or source.revision, error)) from error

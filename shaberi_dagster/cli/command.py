@@ -15,6 +15,8 @@ import typer
 from shaberi_dagster import __version__
 from shaberi_dagster.cli.start import INTERRUPTED, say_how_to_go_on, take_interrupts
 from shaberi_dagster.errors import ShaberiError, SqlError, is_interrupt
+from shaberi_dagster.permissions import private_files
+from shaberi_dagster.settings import warehouse_folder
 
 FINE, GATE_FAILED, USAGE, FAILED_PARTS, INCONCLUSIVE, UNFORESEEN = 0, 1, 2, 3, 4, 70
 _ORDER = (UNFORESEEN, INTERRUPTED, USAGE, GATE_FAILED, FAILED_PARTS, INCONCLUSIVE)
@@ -62,7 +64,7 @@ def _code_of(app: Callable[..., Any]) -> Any:
     code: Any = FINE
     try:
         take_interrupts(signal.default_int_handler)
-        with _interrupts_heard():
+        with _interrupts_heard(), private_files(warehouse_folder()):
             code = app(standalone_mode=False)
         sys.stdout.flush()
     except ShaberiError as error:

@@ -1,6 +1,7 @@
 """`shaberi export`: the lake as files, and what is to be known about them."""
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.export.selection import FORMATS, RESULTS, SHABERI_V1, ExportSelection
+from shaberi_dagster.permissions import user_umask
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings, check_writable
 
@@ -49,14 +51,15 @@ class ExportOptions(CommandOptions):
 
 def export(selection: ExportSelection, how: ExportOptions) -> int:
     """Write runs as files that other tools read."""
-    return run_export(
-        Settings.from_environment(),
-        how.output,
-        how.output_format,
-        selection,
-        compact=how.compact,
-        as_json=how.as_json,
-    )
+    with user_umask() if how.output else nullcontext():
+        return run_export(
+            Settings.from_environment(),
+            how.output,
+            how.output_format,
+            selection,
+            compact=how.compact,
+            as_json=how.as_json,
+        )
 
 
 def run_export(
@@ -102,6 +105,7 @@ def run_export(
         check_writable(folder, _ELSEWHERE)
         if output:
             check_place(output)
+            output.mkdir(parents=True, exist_ok=True)
         with reporter.watching():
             done = export_runs(
                 lake, folder, models=selection.models, tags=selection.tags, compact=compact, changed=reporter.changed

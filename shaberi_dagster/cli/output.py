@@ -7,6 +7,7 @@ from typing import IO, Any
 from rich.console import Console
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.permissions import user_umask
 from shaberi_dagster.rendering.document import Document, write
 
 _ENDLESS = 100_000
@@ -28,13 +29,14 @@ def endless_console() -> Console:
 
 
 def opened(file: Path, mode: str = "w") -> IO[Any]:
-    """A file to write.
+    """A file to write, with the mode of any file of the user's.
 
     Raises:
         ConfigurationError: It cannot be written.
     """
     try:
-        return file.open(mode) if "b" in mode else file.open(mode, encoding="utf-8", newline="")
+        with user_umask():
+            return file.open(mode) if "b" in mode else file.open(mode, encoding="utf-8", newline="")
     except OSError as error:
         raise ConfigurationError(f"--output {file} cannot be written: {error.strerror}") from error
 
@@ -44,7 +46,8 @@ def put(text: str, file: Path | None = None) -> None:
     if file is None:
         sys.stdout.write(text)
     else:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        with user_umask():
+            file.parent.mkdir(parents=True, exist_ok=True)
         with opened(file) as target:
             target.write(text)
 

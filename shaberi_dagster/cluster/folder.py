@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.permissions import make_folder
 from shaberi_dagster.ports import free_ports
 
 BUCKET = "lake"
@@ -50,7 +51,9 @@ def environment_of(folder: Path) -> dict[str, str]:
     if lake and "://" not in lake:
         lake = str(Path(lake).absolute())
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
+        if os.geteuid() == 0:  # whose PostgreSQL is another user
+            folder.chmod(folder.stat().st_mode | 0o011)
         made = _made_environment(folder, lake)
         path.touch(mode=0o600)
         path.write_text("".join(f"export {name}='{value}'\n" for name, value in made.items()), encoding="utf-8")

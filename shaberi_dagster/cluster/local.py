@@ -13,7 +13,9 @@ from shaberi_dagster.cluster.processes import ClusterProcess, Keeper
 from shaberi_dagster.cluster.servers import Server, servers_of
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.permissions import private_files
 from shaberi_dagster.ports import check_free
+from shaberi_dagster.settings import warehouse_folder
 
 _START_SECONDS = 60.0
 _LOOK_SECONDS = 0.5
@@ -60,7 +62,7 @@ def running(folder: Path, workers: int, host: str = "127.0.0.1", port: int = 0) 
             folder.
     """
     settings = environment_of(folder)
-    with ExitStack() as stack:
+    with private_files(warehouse_folder(settings)), ExitStack() as stack:
         lock = stack.enter_context(alone_in(folder))
         if port:
             check_free(host, port)

@@ -19,6 +19,7 @@ from shaberi_dagster.defs.leases import LEASE_TAG, is_leased, leased
 from shaberi_dagster.defs.storage import kept_open
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.locks import alone
+from shaberi_dagster.permissions import make_folder
 from shaberi_dagster.settings import broker_url, check_writable, database_url
 
 _HEAD = """\
@@ -119,7 +120,7 @@ def prepare_home(home: Path) -> None:
         ConfigurationError: It cannot be written, or there is a broker and no database.
     """
     check_writable(home, "Dagster keeps its runs there; DAGSTER_HOME names another folder")
-    home.mkdir(parents=True, exist_ok=True)
+    make_folder(home)
     config, path = _INSTANCE_CONFIGS[_kind_of_instance()], home / "dagster.yaml"
     written = path.read_text(encoding="utf-8") if path.exists() else None
     if written != config and (written is None or written in _INSTANCE_CONFIGS.values()):

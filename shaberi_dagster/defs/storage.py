@@ -4,8 +4,10 @@ Dagster opens a file anew for each event, and who closes a file last writes all 
 a small run.
 """
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy
@@ -14,6 +16,8 @@ from dagster._core.storage import event_log, runs
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from sqlalchemy.pool import QueuePool
+
+from shaberi_dagster.permissions import let_group_write
 
 
 def kept_open(instance: InstanceRef) -> InstanceRef:
@@ -83,6 +87,14 @@ class SqliteEventLogStorage(event_log.SqliteEventLogStorage):
         super().dispose()
         for engine in self._engines.values():
             engine.dispose()
+
+
+@sqlalchemy.event.listens_for(sqlalchemy.Engine, "connect")
+def _share(opened: Any, _: object) -> None:
+    """Let the shared group write into an SQLite file, which SQLite itself never does."""
+    if isinstance(opened, sqlite3.Connection):
+        for (path,) in opened.execute("select file from pragma_database_list where file <> ''"):
+            let_group_write(Path(path))
 
 
 def _opened(url: str) -> sqlalchemy.Engine:

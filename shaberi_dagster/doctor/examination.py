@@ -1,9 +1,11 @@
 """The examination of an installation and its lake, thing by thing."""
 
 import os
+import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -22,7 +24,9 @@ from shaberi_dagster.lake.upgrades import FORMAT, stored_format
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_file
 from shaberi_dagster.llm.endpoints import ENDPOINTS, api_key_variables
 from shaberi_dagster.passes.registry import PASSES
-from shaberi_dagster.plugins import Kind
+from shaberi_dagster.permissions import GROUP_VARIABLE, is_open_to_others
+from shaberi_dagster.plugins import Kind, parse_module
+from shaberi_dagster.prompting import parse_template
 from shaberi_dagster.reports.findings import CheckResult
 from shaberi_dagster.reports.named_queries import QUERIES
 from shaberi_dagster.settings import Settings
@@ -31,15 +35,21 @@ _ENOUGH_DISK = 1 << 30
 _KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, PASSES, GRADERS, STRATEGIES, ENDPOINTS, VIEWS, QUERIES)
 
 
-def examine(settings: Settings) -> list[CheckResult]:
-    """Look at everything; close Dagster runs of dead processes, register runs that the instance lacks."""
+def examine(settings: Settings, *, run_plugins: bool = False) -> list[CheckResult]:
+    """Look at everything; close Dagster runs of dead processes, register runs that the instance lacks.
+
+    Args:
+        settings: Where everything is.
+        run_plugins: Run the code of plugins as well, instead of only parsing it.
+    """
     return [
         *_folders(settings),
+        _privacy(settings),
         *examine_database(),
         *examine_store(settings.warehouse),
         *examine_workers(),
         _embedded_model(),
-        *examine_plugins(settings),
+        *examine_plugins(settings, run_code=run_plugins),
         *_lake(settings),
         _journals(settings),
         *_keys(),
@@ -74,6 +84,21 @@ def _folders(settings: Settings) -> Iterator[CheckResult]:
     )
 
 
+def _privacy(settings: Settings) -> CheckResult:
+    places = (settings.warehouse, settings.dagster_home, settings.results)
+    found = " ".join(shlex.quote(str(place)) for place in places if is_open_to_others(place))
+    if not found:
+        return CheckResult("privacy", fine=True, detail="nobody else reads the lake, Dagster's home or the results")
+    group = os.environ.get(GROUP_VARIABLE)
+    advice = (
+        f"chgrp -R {group} {found} && chmod -R g+rwX,o-rwx {found} && find {found} -type d -exec chmod g+s {{}} +"
+        if group
+        else f"chmod -R go-rwx {found} (or set {GROUP_VARIABLE}, and this line says how a group shares them)"
+    )
+    # Somebody may want it so.
+    return CheckResult("privacy", fine=True, detail=f"everybody on this machine can read {found}: {advice}")
+
+
 def _embedded_model() -> CheckResult:
     try:
         return CheckResult("embedded model", fine=True, detail=str(model_file(DEFAULT_MODEL)))
@@ -82,18 +107,36 @@ def _embedded_model() -> CheckResult:
         return CheckResult("embedded model", fine="SHABERI_EMBEDDED_MODEL" not in os.environ, detail=str(error))
 
 
-def examine_plugins(settings: Settings) -> Iterator[CheckResult]:
-    """What is in plugin folders, and what of it cannot be used; their code is run for it."""
+def examine_plugins(settings: Settings, *, run_code: bool = False) -> Iterator[CheckResult]:
+    """Find what is in plugin folders, and what of it cannot be used.
+
+    Args:
+        settings: Where the folders are.
+        run_code: Run their Python files; otherwise these are only parsed.
+    """
     named = os.environ.get("SHABERI_PLUGINS")
     for folder in settings.plugins:
         if named and not folder.is_dir():
             yield CheckResult("plugins", fine=False, detail=f"{folder} of SHABERI_PLUGINS is not a folder")
     for kind in _KINDS:
-        problems = list(kind.problems())
+        problems = list(kind.problems(run_code=run_code))
         yield from (CheckResult(kind.noun, fine=False, detail=str(problem)) for problem in problems)
         names = dict.fromkeys(file.name for file in kind.added)
         if names and not problems:
-            yield CheckResult(f"plugins: {kind.noun}", fine=True, detail=", ".join(names))
+            not_run = " (parsed, not run: --plugins runs them)" if kind.is_code and not run_code else ""
+            yield CheckResult(f"plugins: {kind.noun}", fine=True, detail=f"{', '.join(names)}{not_run}")
+    for folder in settings.plugins:
+        yield from _broken("prompt", parse_template, (folder / "prompts").rglob("*.jinja"))
+        yield from _broken("reader of a benchmark", parse_module, (folder / "benchmarks").glob("*.py"))
+
+
+def _broken(noun: str, parse: Callable[[Path], object], paths: Iterable[Path]) -> Iterator[CheckResult]:
+    """Find the files that cannot be parsed."""
+    for path in sorted(paths):
+        try:
+            parse(path)
+        except ConfigurationError as error:
+            yield CheckResult(noun, fine=False, detail=str(error))
 
 
 def _lake(settings: Settings) -> Iterator[CheckResult]:

@@ -4,12 +4,15 @@ import contextlib
 import fcntl
 import os
 import tempfile
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from io import BufferedWriter
 from pathlib import Path
 from typing import BinaryIO
 
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.locks import alone_among_hosts
+from shaberi_dagster.permissions import make_folder
 
 _UNFINISHED = ".part"
 _OURS = (".json", ".jsonl", _UNFINISHED)
@@ -74,7 +77,7 @@ class Folder:
             if not same:
                 file.flush()
                 os.fsync(file.fileno())
-                os.replace(file.name, place)  # noqa: PTH105  (a path of the temporary file's own)
+                Path(file.name).replace(place)
                 self.changed.add(path)
 
     def scratch(self) -> "Scratch":
@@ -143,7 +146,7 @@ def opened_folder(root: Path, names: Sequence[str]) -> Iterator[Folder]:
         ShaberiError: A file is in its place.
     """
     path = root.joinpath(*names)
-    _make(path)
+    _make(path, root)
     with contextlib.ExitStack() as closing:
         descriptor = os.open(path, os.O_RDONLY)
         closing.callback(os.close, descriptor)
@@ -154,8 +157,10 @@ def opened_folder(root: Path, names: Sequence[str]) -> Iterator[Folder]:
         yield Folder(path, closing)
 
 
-def _make(folder: Path) -> None:
+def _make(folder: Path, root: Path | None = None) -> None:
     try:
+        if root:
+            make_folder(root)
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise ShaberiError(f"{folder} is a file, or in one: move it away") from None
@@ -167,11 +172,11 @@ def _is_plain(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _unfinished(folder: Path) -> Iterator["tempfile._TemporaryFileWrapper[bytes]"]:
+def _unfinished(folder: Path) -> Iterator[BufferedWriter]:
     """A new file that is gone in the end, unless it has got another name."""
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=_UNFINISHED, delete=False) as file:
-        os.fchmod(file.fileno(), 0o644)
+    path = folder / f".{uuid.uuid4().hex}{_UNFINISHED}"
+    with path.open("xb") as file:
         try:
             yield file
         finally:
-            Path(file.name).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import FORMAT_NAME, check_format
+from shaberi_dagster.permissions import make_folder
 from shaberi_dagster.settings import Settings
 
 _LOG = "_delta_log"
@@ -56,6 +57,7 @@ def copy_lake(source: str, target: str, changed: Callable[[int, int], object] = 
     if store:
         store.check_conditions()
     names = _names(lake)
+    make_folder(folder)
     for first in range(0, len(names), _TOGETHER):
         some = names[first : first + _TOGETHER]
         for name in some:

@@ -23,6 +23,7 @@ from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.upgrades import FORMAT, Step, begin, check_format
 from shaberi_dagster.locks import alone
+from shaberi_dagster.permissions import make_folder
 from shaberi_dagster.settings import check_writable
 
 WRITER = WriterProperties(compression="ZSTD", compression_level=3)
@@ -171,6 +172,7 @@ class Lake:
         Looked at before each write: a program that runs for days must not write what a newer one has upgraded.
         """
         self.check_writable()
+        make_folder(self.folder)
         stored = check_format(self.folder)
         if stored == FORMAT:
             return

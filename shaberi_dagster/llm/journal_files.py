@@ -423,7 +423,7 @@ class _Calls(Mapping[str, Call]):
 def _locked(path: Path) -> int:
     """A descriptor of the file at `path`, with the lock on it."""
     for _ in range(_CREATE_ATTEMPTS):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Between open and lock the former owner may have removed the file that we opened.

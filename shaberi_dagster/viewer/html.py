@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.permissions import user_umask
 from shaberi_dagster.rendering.ensemble import EnsembleDocument
 from shaberi_dagster.rendering.figures import megabytes
 from shaberi_dagster.reports.comparison import ComparisonReport, Side, read_runs
@@ -194,6 +195,7 @@ def write_file(target: Path, warehouse: Path, about: Callable[[Source], Contents
     with open_catalog(warehouse) as catalog:
         source = Source(catalog, warehouse)
         text = write_html(source, about(source), datetime.now(UTC))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
+    with user_umask():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
     return f"{target}: {megabytes(len(text.encode()))}"
