@@ -7,21 +7,32 @@ from contextlib import ExitStack, closing, suppress
 from shaberi_dagster.errors import ConfigurationError
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """Listen on an address.
+
+    Args:
+        host: The address.
+        port: The port; 0: any that is free.
+
+    Raises:
+        ConfigurationError: Another program has the port, or the host is none of this machine.
+    """
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigurationError(f"port {port} of {host} is in use: name another one with --port") from error
+        reason = str(error.strerror).partition(" (")[0]  # without the address once more
+        raise ConfigurationError(f"nothing can listen on port {port} of {host}: {reason}") from error
+
+
 def check_free(host: str, port: int) -> None:
     """Refuse an address that a server cannot listen on.
 
     Raises:
         ConfigurationError: Another program has the port, or the host is none of this machine.
     """
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
-            probe.bind(address)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise ConfigurationError(f"port {port} of {host} is in use: name another one with --port") from error
-        raise ConfigurationError(f"nothing can listen on port {port} of {host}: {error.strerror}") from error
+    listen(host, port).close()
 
 
 def listens(port: int) -> bool:

@@ -17,7 +17,7 @@ def test_a_port_in_use_is_named_before_anything_is_started(settings, monkeypatch
         port = other.getsockname()[1]
         refusal = rf"^port {port} of 127.0.0.1 is in use: name another one with --port$"
         with pytest.raises(ConfigurationError, match=refusal):
-            ui.serve(settings, "127.0.0.1", port)
+            ui.serve(settings, "127.0.0.1", port, pytest.fail)
 
 
 def test_a_free_port_and_one_that_was_in_use_until_now_are_fine() -> None:
@@ -33,24 +33,3 @@ def test_a_free_port_and_one_that_was_in_use_until_now_are_fine() -> None:
 def test_an_address_of_another_machine_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"nothing can listen on port 3000 of 192\.0\.2\.1"):
         check_free("192.0.2.1", 3000)
-
-
-def test_an_interrupted_server_is_ended_and_the_command_with_it(settings, monkeypatch) -> None:
-    ended: list[str] = []
-
-    class Server:
-        def __init__(self, *_: object, **__: object) -> None: ...
-
-        def wait(self) -> int:
-            if "terminated" not in ended:
-                raise KeyboardInterrupt
-            return -15
-
-        def terminate(self) -> None:
-            ended.append("terminated")
-
-    monkeypatch.setattr(ui.subprocess, "Popen", Server)
-
-    with pytest.raises(KeyboardInterrupt):
-        ui.serve(settings, "127.0.0.1", 0)
-    assert ended == ["terminated"]

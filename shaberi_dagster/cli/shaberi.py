@@ -158,17 +158,31 @@ def doctor(
     return FINE if all(finding.fine for finding in findings) else FAILED_PARTS
 
 
-@app.command(epilog="Example:\n\n\b\n  shaberi ui --port 3000")
+_UI_EPILOG = """Examples:
+
+\b
+  shaberi ui --port 3000
+  shaberi ui --host 0.0.0.0             for other machines too: the printed address has a token
+
+Scripts send the token of SHABERI_UI_TOKEN as `Authorization: Bearer …`; SHABERI_ALLOWED_HOSTS has the names, separated
+by commas, of a proxy in front or of this machine in the network."""
+
+
+@app.command(epilog=_UI_EPILOG)
 def ui(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 3000,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; one that other machines reach needs a token, which is printed.")
+    ] = "127.0.0.1",
     debug: Debug = False,
 ) -> int:
     """Open Dagster's UI and daemon on this lake (Ctrl-C stops them)."""
     del debug
+    from shaberi_dagster.cli.output import tell  # noqa: PLC0415
     from shaberi_dagster.ui import serve  # noqa: PLC0415
 
-    return serve(Settings.from_environment(), host, port)
+    serve(Settings.from_environment(), host, port, tell)
+    return FINE
 
 
 def main() -> None:

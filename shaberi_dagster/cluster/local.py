@@ -13,6 +13,7 @@ from shaberi_dagster.cluster.processes import ClusterProcess, Keeper
 from shaberi_dagster.cluster.servers import Server, servers_of
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.guard import TOKEN_VARIABLE, Access
 from shaberi_dagster.permissions import private_files
 from shaberi_dagster.ports import check_free
 from shaberi_dagster.settings import warehouse_folder
@@ -27,7 +28,7 @@ def run_all(folder: Path, workers: int, host: str, port: int, tell: Callable[[st
     Args:
         folder: Where its files are; the same one continues the same cluster.
         workers: How many.
-        host: Address on which the UI listens.
+        host: Address on which the UI listens; beyond loopback it needs a login.
         port: Its port.
         tell: Told when it is up, when a worker is started anew, and when it stops.
 
@@ -35,8 +36,10 @@ def run_all(folder: Path, workers: int, host: str, port: int, tell: Callable[[st
         ConfigurationError: Something that it needs is not installed, or cannot listen.
         ShaberiError: A part other than a worker has ended.
     """
+    access = Access.from_environment(host, port)
+    os.environ[TOKEN_VARIABLE] = access.token  # the same when the web server is started again
     with running(folder, workers, host, port) as parts:
-        tell(f"the cluster is up, its UI on http://{host}:{port}; in other shells:\n\n  . {folder / 'environment'}\n")
+        tell(f"the cluster is up, its UI on {access.url()}; in other shells:\n\n  . {folder / 'environment'}\n")
         with suppress(KeyboardInterrupt):
             while True:
                 look_after(parts, tell)

@@ -6,6 +6,7 @@ With SHABERI_SCREENSHOTS=docs/images the pictures of the documentation are taken
 import json
 import os
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -102,7 +103,9 @@ class Ui:
 
     def ask(self, query: str) -> Any:
         request = urllib.request.Request(
-            f"{self.url}/graphql", json.dumps({"query": query}).encode(), {"Content-Type": "application/json"}
+            f"{self.url}/graphql",
+            json.dumps({"query": query}).encode(),
+            {"Content-Type": "application/json", "Authorization": f"Bearer {self.environment['SHABERI_UI_TOKEN']}"},
         )
         with urllib.request.urlopen(request, timeout=30) as response:
             return next(iter(json.load(response)["data"].values()))
@@ -162,7 +165,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
         "PYTHONPATH": f"{_TESTS / 'opened_once'}:{_TESTS.parent}",
     }
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SHABERI_")}
-    environment |= {name: str(path) for name, path in own.items()}
+    environment |= {name: str(path) for name, path in own.items()} | {"SHABERI_UI_TOKEN": secrets.token_urlsafe()}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])

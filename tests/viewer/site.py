@@ -10,9 +10,9 @@ from pathlib import Path
 
 import uvicorn
 
+from shaberi_dagster.guard import TOKEN_VARIABLE, Access
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.viewer.web.access import Access, hosts_of
 from shaberi_dagster.viewer.web.server import Pages, build_app
 from tests.legacy.trees import LegacyTree, rows_of
 from tests.sizes import size
@@ -59,10 +59,11 @@ class Site:
 
 
 @contextmanager
-def served(warehouse: Path, token: str | None = None, host: str = "127.0.0.1", seconds: float = 60.0) -> Iterator[Site]:
+def served(warehouse: Path, token: str = "", host: str = "127.0.0.1", seconds: float = 60.0) -> Iterator[Site]:
     """The pages of a lake, served by a thread."""
-    app = build_app(Pages(warehouse, seconds=seconds), Access(hosts_of(host), token))
     listening = socket.create_server(("127.0.0.1", 0))
+    access = Access.from_environment(host, listening.getsockname()[1], {TOKEN_VARIABLE: token})
+    app = build_app(Pages(warehouse, seconds=seconds), access)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, args=[[listening]])
     thread.start()

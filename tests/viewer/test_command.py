@@ -47,5 +47,5 @@ def test_without_a_lake_or_such_a_page_or_on_a_port_that_is_taken_it_says_so(
         serve(warehouse, "127.0.0.1", 0, "/nothing?x=1", open_browser=False)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1:{port}: .*--port"):
+        with pytest.raises(ConfigurationError, match=f"port {port} of 127.0.0.1 is in use: .*--port"):
             serve(warehouse, "127.0.0.1", port, open_browser=False)

@@ -328,16 +328,16 @@ def test_no_other_file_is_served(path, site):
 
 
 def test_other_machines_need_the_token_once(warehouse):
-    with served(warehouse, token="secret-token", host="0.0.0.0") as site:
-        assert site.get("/", Host="box.example").status == 403
+    with served(warehouse, token="the-secret-token", host="0.0.0.0") as site:
+        assert site.get("/", Host="192.0.2.1").status == 403
         assert site.get("/?token=wrong").status == 403
-        assert site.get("/", Cookie="shaberi_token=wrong; a=b").status == 403
-        opened = site.get("/runs?token=secret-token&text=a%26b", Host="box.example")
+        assert site.get("/", Cookie=f"shaberi_token_{site.port}=wrong; a=b").status == 403
+        opened = site.get("/runs?token=the-secret-token&text=a%26b", Host="192.0.2.1")
         assert (opened.status, opened.headers["Location"]) == (303, "/runs?text=a%26b")
         cookie = opened.headers["Set-Cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=strict" in cookie
-        assert site.get("/runs", Host="box.example", Cookie=cookie.split(";")[0]).status == 200
+        assert site.get("/runs", Host="192.0.2.1", Cookie=cookie.split(";")[0]).status == 200
 
 
 def test_the_pages_do_not_load_dagster():

@@ -1,7 +1,5 @@
 """The server of `shaberi view`: a page for each address, made from the lake as it is when somebody asks."""
 
-import secrets
-import socket
 import sys
 import threading
 import webbrowser
@@ -22,15 +20,22 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError, StatementStoppedError
+from shaberi_dagster.guard import READING, Access, Guard
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.connections import within
+from shaberi_dagster.ports import listen
 from shaberi_dagster.reports.requests import check_choice
 from shaberi_dagster.reports.run_progress import CostOf
-from shaberi_dagster.viewer.web.access import Access, Guard, hosts_of, is_loopback
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import LIVE, PAGES, Page, Source, whole_text
 from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
 
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""What a page may load: our own script and style sheet, nothing else."""
+_HEADERS = {"Content-Security-Policy": POLICY, "Cache-Control": "no-store"}
 _MOST_KEPT = 64
 _LONGEST_AHEAD_SECONDS = 1.0
 _LONGEST_SECONDS = 60.0  # of the statements of a page: who asked may be gone, and others wait
@@ -49,7 +54,7 @@ def build_app(pages: "Pages", access: Access) -> Starlette:
         Mount("/static", StaticFiles(directory=STATIC)),
         Route("/{path:path}", _nothing_here),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(Guard, access=access)])
+    return Starlette(routes=routes, middleware=[Middleware(Guard, access=access, methods=READING, headers=_HEADERS)])
 
 
 def serve(
@@ -70,26 +75,16 @@ def serve(
     """
     check_choice("PAGE", page.partition("?")[0], tuple(PAGES))
     pages = Pages(warehouse, cost_of)
-    listening = _listen(host, port)
-    token = None if is_loopback(host) else secrets.token_urlsafe(24)
-    shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{listening.getsockname()[1]}{page}"
-    if token:
-        url += f"{'&' if '?' in page else '?'}token={token}"
+    listening = listen(host, port)
+    access = Access.from_environment(host, listening.getsockname()[1])
+    url = access.url(page)
     _make_ahead(pages, page)
     print(f"{url}  (Ctrl-C stops)", file=sys.stderr, flush=True)  # noqa: T201
     if open_browser:
         threading.Thread(target=webbrowser.open, args=[url], daemon=True).start()
-    app = build_app(pages, Access(hosts_of(host), token))
+    app = build_app(pages, access)
     with suppress(KeyboardInterrupt):
         uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none")).run([listening])
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise ConfigurationError(f"cannot listen on {host}:{port}: choose another one with --port") from error
 
 
 def _make_ahead(pages: "Pages", page: str) -> None:
