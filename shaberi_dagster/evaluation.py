@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import dropwhile
 from typing import Any
 
 import orjson
@@ -11,13 +12,14 @@ from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, Shabe
 from shaberi_dagster.export.results_tree import is_exported
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.reprocess import reprocess_imported
-from shaberi_dagster.llm.endpoints import api_key
+from shaberi_dagster.llm.endpoints import api_key, check_bound
+from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.memory import give_back
 from shaberi_dagster.prompts_used import prompts_of, record_prompts
 from shaberi_dagster.publishing import begin, changed
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import load_run
-from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.spec import EndpointSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.base import Rows, Stage
@@ -197,6 +199,59 @@ class _UnwrittenLake(Lake):
         raise _SomethingToDoError
 
 
+def endpoints_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[EndpointSpec]:
+    """Return the endpoints that a stage of a run calls.
+
+    Args:
+        stage: One of `stages.result.STAGES`.
+        spec: The run.
+        judges: For `judgements`: only these; none named means all of the run's.
+    """
+    endpoints: list[EndpointSpec | None] = []
+    if stage == "answers":
+        endpoints = [spec.endpoint, *(one.endpoint for one in spec.members)]  # that of an imported run is not known
+    elif stage == "consensus" and spec.has_consensus:
+        endpoints = [spec.consensus.endpoint if spec.consensus else spec.endpoint]
+    elif stage == "judgements":
+        names = {name for benchmark in spec.benchmarks for name in spec.chosen_judges(benchmark, judges)}
+        endpoints = [judge.endpoint for name in names if (judge := spec.judge(name))]
+    elif stage == "pass_outputs":
+        endpoints = [one.endpoint for pipeline in spec.passes for one in pipeline]
+    return [endpoint for endpoint in endpoints if endpoint]
+
+
+def endpoints_to_call(
+    spec: RunSpec, workspace: Workspace, stages: Sequence[str] = CALLING_STAGES, judges: Sequence[str] = ()
+) -> list[Endpoint]:
+    """Return the endpoints of the first stage that is not done and of those after it, each once.
+
+    Args:
+        spec: The run, planned or stored.
+        workspace: Where it is read.
+        stages: Only these.
+        judges: As for `endpoints_of`.
+    """
+
+    def is_done(stage: str) -> bool:
+        try:
+            return _is_done(stage, spec, list(spec.benchmarks), workspace)
+        except ShaberiError:
+            return False
+
+    left = dropwhile(is_done, (stage for stage in CALLING_STAGES if stage in stages))
+    return list(dict.fromkeys(one.to_endpoint() for stage in left for one in endpoints_of(stage, spec, judges)))
+
+
+def check_keys(spec: RunSpec, workspace: Workspace) -> None:
+    """Refuse a run that would send a key where it does not belong, before anything of it is stored.
+
+    Raises:
+        ConfigurationError: It would.
+    """
+    for endpoint in endpoints_to_call(spec, workspace):
+        check_bound(endpoint, workspace.environment)
+
+
 def check_endpoints(
     spec: RunSpec,
     workspace: Workspace,
@@ -223,8 +278,8 @@ def check_endpoints(
         models = [spec.sampled(name, index) for index in range(spec.benchmarks[name].samples)]
         needed |= {(one.endpoint, one.model) for one in models}
     possible = {judge.endpoint for judge in spec.judges if judge.name in graders}
-    for one in sorted({endpoint for endpoint, _ in needed} | possible, key=lambda one: one.base_url):
-        api_key(one.to_endpoint(), workspace.environment)
+    for one in sorted({endpoint for endpoint, _ in needed} | possible, key=str):
+        api_key(one.to_endpoint(), workspace.environment)  # also refuses one that does not belong there
     thread = workspace.engine_thread()
     for endpoint, model in sorted(needed, key=lambda pair: pair[1]):
         workspace.budget.check(model, endpoint.base_url)

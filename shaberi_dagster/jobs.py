@@ -18,6 +18,8 @@ from shaberi_dagster.lake.compaction import surplus_files
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.ensemble import grading_of
 from shaberi_dagster.legacy.importing import named_trees
+from shaberi_dagster.llm.endpoints import named_pairs
+from shaberi_dagster.llm.keys import keys_named
 from shaberi_dagster.passes.registry import make_pipeline
 from shaberi_dagster.progress import Reporter
 from shaberi_dagster.publishing import published_at_the_end
@@ -151,7 +153,10 @@ def decide(request: DecisionRequest, options: CallOptions) -> tuple[DecisionRepo
         ConfigurationError: What is asked for cannot be decided.
     """
     workspace = Workspace(Settings.from_environment(), options=options)
-    with _reporting():
+    keys = named_pairs(
+        (request.base_url, request.api_key_variable), (request.judge_base_url, request.judge_api_key_variable)
+    )
+    with _reporting(), keys_named(keys):
         decision = prepare(request, workspace)
         with published_at_the_end(workspace):
             from shaberi_dagster.definitions import run_job  # noqa: PLC0415

@@ -17,6 +17,8 @@ from shaberi_dagster.evaluation import CALLING_STAGES, check_endpoints, is_up_to
 from shaberi_dagster.forecast import Forecast, forecast
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
+from shaberi_dagster.llm.endpoints import named_pairs
+from shaberi_dagster.llm.keys import keys_named
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.progress import Reporter, failures_in_words
 from shaberi_dagster.prompting import judges_alike
@@ -36,7 +38,7 @@ class Evaluation:
     """The runs that some requests stand for; progress goes to stderr.
 
     Args:
-        requests: One for each run.
+        requests: One for each run, by a person: the keys and addresses that they name are bound to each other.
         options: How calls are made.
         rejudge: Judge the stored answers anew instead of bringing everything up to date.
         reprocess: Read the stored outputs again instead, and call nobody.
@@ -71,6 +73,10 @@ class Evaluation:
         self._only = stages
         self._rejudge, self._reprocess, self._submit = rejudge, reprocess, submit
         self._pipeline = ",".join(requests[0].passes or []) or BASELINE
+        self._keys = named_pairs(
+            *((one.base_url, one.api_key_variable) for one in requests),
+            *((one.judge_base_url, one.judge_api_key_variable) for one in requests),
+        )
         self._judges_asked = named_judges(requests[0], self._workspace)
         self._benchmarks = self._asked_benchmarks(requests[0])
         self._specs = [self._judged_anew(one) if rejudge else self._planned(one) for one in requests]
@@ -98,7 +104,7 @@ class Evaluation:
         """
         reporter = reporter_for(sys.stderr)
         calls_before = self._n_calls()
-        with reporting_to(reporter):
+        with reporting_to(reporter), keys_named(self._keys):
             if self._is_up_to_date():
                 self._announce(reporter.note)
             else:
@@ -124,7 +130,7 @@ class Evaluation:
         workspace.lake.check_writable()
         if not (self._reprocess or self._submit) and any(not self._is_complete(spec) for spec in self._specs):
             stages = self._stages()
-            answers = self._benchmarks if "answers" in stages and not self._samples_are_there() else []
+            answers = self._benchmarks if "answers" in stages and self._n_missing else []
             graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
             check_endpoints(self.spec, workspace, answers=answers, judges=self._llm_judges(), graders=graders)
         self._announce(reporter.note)
@@ -243,14 +249,10 @@ class Evaluation:
         """With --rejudge only the judges asked for are called."""
         return self._judges_asked if self._rejudge else []
 
-    def _samples_are_there(self) -> bool:
-        """Whether several samples are stored or paid for, so that their endpoint is not needed for them."""
-        return self._is_sampled() and not self._n_missing
-
     @cached_property
     def _n_missing(self) -> int:
-        """Answers that nobody had paid for when the command began."""
-        return answers_missing(self.spec, self._benchmarks, self._workspace)
+        """Answers of all runs that nobody had paid for when the command began; without any no endpoint is needed."""
+        return sum(answers_missing(spec, self._benchmarks, self._workspace) for spec in self._specs)
 
     def _is_sampled(self) -> bool:
         """Whether several samples are made here."""
@@ -297,7 +299,7 @@ class Evaluation:
             settings = spec.benchmarks[name]
             note(f"{name}: {settings.question_set} ({settings.n_questions} questions, from {settings.source})")
         if self._is_sampled():
-            planned = sum(map(spec.n_planned, self._benchmarks))
+            planned = sum(spec.n_planned(name) for spec in self._specs for name in self._benchmarks)
             note(
                 f"samples: {planned - self._n_missing} of {planned} are there or paid for, "
                 f"{self._n_missing} calls to make"

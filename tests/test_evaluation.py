@@ -1,6 +1,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -125,8 +126,9 @@ def test_endpoints_are_checked_before_anything_is_paid(workspace: Workspace) -> 
 
 def test_a_key_variable_that_was_named_must_be_set(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(workspace, ask(mock, api_key_variable="MY_OWN_KEY"))
+    bound = replace(workspace, environment={"SHABERI_KEY_HOSTS": "MY_OWN_KEY=127.0.0.1"})
     with pytest.raises(ConfigurationError, match="set MY_OWN_KEY to the API key for"):
-        check_endpoints(spec, workspace, answers=[*spec.benchmarks], judges=[])
+        check_endpoints(spec, bound, answers=[*spec.benchmarks], judges=[])
 
 
 def test_progress_is_told_for_every_benchmark_and_judge(workspace: Workspace, mock: MockEndpoint) -> None:

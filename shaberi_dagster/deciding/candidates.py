@@ -12,7 +12,7 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
 from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.evaluation import check_endpoints, materialize
+from shaberi_dagster.evaluation import check_endpoints, check_keys, materialize
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.pipeline import BASELINE
@@ -304,6 +304,16 @@ class Scores:
         """Those that can be asked, and that no evaluation has scored on all of the questions."""
         scored = zip(self._candidates, self._evaluated, strict=True)
         return [one for one, scores in scored if one.can_be_asked and np.isnan(scores).any()]
+
+    def check_keys(self) -> None:
+        """Refuse to ask anything where a key would go to an address that it does not belong to.
+
+        Raises:
+            ConfigurationError: One would.
+        """
+        missing = self.unasked(range(len(self._pool.questions)))
+        for spec in (one.spec for one in self._candidates if one.partial_run_id in missing):
+            check_keys(spec, self._workspace)
 
     def ask(self, questions: Iterable[int], rows: Iterable[int]) -> None:
         """Have these questions answered and judged, for those candidates that no evaluation has scored on them.

@@ -216,12 +216,14 @@ def decide(decision: Decision, workspace: Workspace, told: Callable[[Sequence[Lo
         told: Is told of each round.
 
     Raises:
+        ConfigurationError: It would send a key where it does not belong.
         EndpointError: An endpoint cannot be reached or refuses us; the same decision goes on where it was.
     """
     scores = Scores(decision.candidates, decision.pool, workspace)
     journal = _Record(decision, workspace)
     alive = list(range(len(decision.candidates)))
     verdicts: dict[tuple[int, int], Verdict] = {}
+    scores.check_keys()
     journal.state("running", alive, 0)
     for n_asked in _rounds(decision, scores):
         asked = decision.boundary.order.questions[:n_asked]

@@ -17,6 +17,7 @@ from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.run_records import STARTED_BY_TAG
 from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.evaluation import check_keys
 from shaberi_dagster.runs.planning import plan_run, store_run
 from shaberi_dagster.runs.request_file import request_from
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
@@ -128,8 +129,13 @@ _EXAMPLE = {
 
 
 def register(request: RunRequest, workspace: Workspace, instance: dg.DagsterInstance) -> RunSpec:
-    """Store the RunSpec of a request and make its run a partition."""
+    """Store the RunSpec of a request and make its run a partition.
+
+    Raises:
+        ConfigurationError: It cannot be planned, or would send a key where it does not belong.
+    """
     spec = plan_run(request, workspace)
+    check_keys(spec, workspace)
     store_run(spec, workspace)
     add_partition(spec, instance)
     return spec

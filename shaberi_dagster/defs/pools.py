@@ -15,7 +15,7 @@ from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._utils.concurrency import ConcurrencyKeyInfo
 
 from shaberi_dagster.defs.execution import at_the_instance, close_dead_runs
-from shaberi_dagster.evaluation import stored_spec
+from shaberi_dagster.evaluation import endpoints_of, stored_spec
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -40,19 +40,8 @@ def pools_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[str]
         spec: The run.
         judges: For `judgements`: only these; none named means all of the run's.
     """
-    if stage == "answers":
-        endpoints = [spec.endpoint, *(one.endpoint for one in spec.members)]  # that of an imported run is not known
-    elif stage == "consensus":
-        asked = spec.consensus.endpoint if spec.consensus else spec.endpoint
-        endpoints = [asked] if spec.has_consensus else []
-    elif stage == "judgements":
-        names = {name for benchmark in spec.benchmarks for name in spec.chosen_judges(benchmark, judges)}
-        endpoints = [judge.endpoint for name in names if (judge := spec.judge(name))]
-    elif stage == "pass_outputs":
-        endpoints = [one.endpoint for pipeline in spec.passes for one in pipeline]
-    else:
-        endpoints = []
-    return sorted({pool_name(one.base_url) for one in endpoints if one and one.base_url != EMBEDDED_URL})
+    endpoints = endpoints_of(stage, spec, judges)
+    return sorted({pool_name(one.base_url) for one in endpoints if one.base_url != EMBEDDED_URL})
 
 
 @contextmanager

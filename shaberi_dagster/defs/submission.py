@@ -6,7 +6,7 @@ A run is put into Dagster's queue, and the daemon gives it to a worker.
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import dagster as dg
@@ -24,16 +24,21 @@ from shaberi_dagster.defs.execution import QUIET
 from shaberi_dagster.defs.jobs import Materialization
 from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.errors import ConfigurationError, EndpointError, ShaberiError
-from shaberi_dagster.evaluation import stored_spec
+from shaberi_dagster.evaluation import endpoints_to_call, stored_spec
+from shaberi_dagster.llm.endpoints import key_variables
+from shaberi_dagster.llm.keys import how_to_bind
+from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.publishing import changed
 from shaberi_dagster.runs.planning import store_run
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import broker_url
 from shaberi_dagster.stages.metrics import set_status
 
 _DEFINITIONS = "shaberi_dagster.definitions"
 _PARTITION_TAG = "dagster/partition"
 _POLL_SECONDS = 1.0
+_REPLY_SECONDS = 2.0
 _STATES = {
     dg.DagsterRunStatus.QUEUED: "waits in the queue",
     dg.DagsterRunStatus.STARTING: "waits for a worker",
@@ -57,14 +62,50 @@ class ByWorkers:
     def __init__(self, workspace: Workspace, instance: dg.DagsterInstance) -> None:
         self._workspace, self._instance = workspace, instance
         self._at_work: dict[str, list[str]] = {}
+        self._checked: set[tuple[str, str]] = set()
 
     def begin(self, spec: RunSpec, wanted: Materialization) -> None:
-        """Give a run to the workers; one that they have already is looked on at."""
+        """Give a run to the workers; one that they have already is looked on at.
+
+        Raises:
+            ConfigurationError: A worker would refuse it, and nothing was queued.
+        """
         self._at_work[spec.run_id] = submitted(spec.run_id, self._instance)
         if not self._at_work[spec.run_id]:
+            if not wanted.reprocess:
+                self._check_keys(endpoints_to_call(spec, self._workspace, wanted.stages, wanted.judges))
             store_run(spec, self._workspace)
             add_partition(spec, self._instance)
             self._at_work[spec.run_id] = [submit(wanted, self._workspace, self._instance)]
+
+    def _check_keys(self, endpoints: Sequence[Endpoint]) -> None:
+        """Refuse what the workers' own environments would refuse; what this command names binds nothing there."""
+        needed = {
+            (variable, endpoint.base_url): is_needed
+            for endpoint in endpoints
+            for variable, is_needed in key_variables(endpoint).items()
+        }
+        pairs = [pair for pair in needed if pair not in self._checked]
+        if not pairs:
+            return
+        self._checked.update(pairs)
+        try:
+            answers = ask_workers("key_states", pairs=pairs)
+        except Exception:  # noqa: BLE001  (each transport has its own errors)
+            answers = {}
+        states = {name: answer for name, answer in answers.items() if isinstance(answer, list)}  # else it cannot tell
+        if not states:
+            self._workspace.reporter.note(
+                "no worker could be asked whether it has the keys and may send them; its run will tell"
+            )
+        for name, answer in sorted(states.items()):
+            for (variable, base_url), state in zip(pairs, answer, strict=True):
+                if state == "not bound":
+                    raise ConfigurationError(f"worker {name} refuses: {how_to_bind(variable, base_url, there=True)}")
+                if state == "not set" and needed[variable, base_url]:
+                    raise ConfigurationError(
+                        f"worker {name} refuses: {variable} is not set there: start it with the API key for {base_url}"
+                    )
 
     def __call__(self, wanted: Materialization) -> None:
         """Look on until the stages of a run are made; they are submitted unless the run is at work.
@@ -98,6 +139,27 @@ class ByWorkers:
         finally:
             self._workspace.lake.refresh()
             changed(run_id, self._workspace)
+
+
+def ask_workers(command: str, **arguments: Any) -> dict[str, Any]:
+    """Return what each worker that answers in time says to a control command of Celery, by its name.
+
+    Args:
+        command: Such as `ping`.
+        arguments: Of the command.
+
+    Raises:
+        Exception: The broker cannot be reached; each transport has its own errors.
+    """
+    from celery import Celery  # type: ignore[import-untyped]  # noqa: PLC0415  (only clusters have it)
+
+    app = Celery(broker=broker_url(), backend=broker_url())
+    with app.connection_for_write() as connection:
+        connection.ensure_connection(max_retries=1, timeout=_REPLY_SECONDS)
+        answers = app.control.broadcast(
+            command, arguments=arguments, reply=True, timeout=_REPLY_SECONDS, connection=connection
+        )
+    return {name: answer for answered in answers for name, answer in answered.items()}
 
 
 def submit(wanted: Materialization, workspace: Workspace, instance: dg.DagsterInstance) -> str:

@@ -1,10 +1,12 @@
 """The Celery application of the workers: what `celery --app shaberi_dagster.defs.worker worker` runs."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from celery import Task  # type: ignore[import-untyped]
 from celery.signals import worker_init  # type: ignore[import-untyped]
+from celery.worker.control import inspect_command  # type: ignore[import-untyped]
 from dagster._serdes import unpack_value
 from dagster._utils.interrupts import capture_interrupts
 from dagster_celery.make_app import make_app
@@ -15,6 +17,7 @@ from shaberi_dagster.defs.execution import prepare_home
 from shaberi_dagster.defs.launcher import CELERY_SETTINGS
 from shaberi_dagster.defs.leases import leased
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.llm.endpoints import key_state
 from shaberi_dagster.settings import Settings, broker_url, database_url
 
 
@@ -58,3 +61,9 @@ def prepare_instance(**_: object) -> None:
     home = Settings.from_environment().dagster_home
     prepare_home(home)
     os.environ["DAGSTER_HOME"] = str(home)
+
+
+@inspect_command(args=[("pairs", list)])  # type: ignore[untyped-decorator]
+def key_states(_: object, pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Tell what this worker's environment says of key variables and base URLs: a state for each pair, never a value."""
+    return [key_state(variable, base_url, os.environ) for variable, base_url in pairs]

@@ -22,7 +22,7 @@ from shaberi_dagster.lake.catalog import VIEWS, logged_versions, open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import FORMAT, stored_format
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_file
-from shaberi_dagster.llm.endpoints import ENDPOINTS, api_key_variables
+from shaberi_dagster.llm.endpoints import ENDPOINTS, key_bindings
 from shaberi_dagster.passes.registry import PASSES
 from shaberi_dagster.permissions import GROUP_VARIABLE, is_open_to_others
 from shaberi_dagster.plugins import Kind, parse_module
@@ -179,8 +179,15 @@ def _journals(settings: Settings) -> CheckResult:
 
 
 def _keys() -> Iterator[CheckResult]:
-    for variable in api_key_variables():
-        yield CheckResult(variable, fine=True, detail="set" if os.environ.get(variable) else "not set")
+    try:
+        bindings = key_bindings(os.environ)
+    except ConfigurationError as error:
+        yield CheckResult("keys", fine=False, detail=str(error))
+        return
+    for variable, places in bindings.items():
+        state = "set" if os.environ.get(variable) else "not set"
+        bound = ", ".join(places) or "no address but those that commands name"
+        yield CheckResult(variable, fine=True, detail=f"{state}, bound to {bound}")
 
 
 def _instance(settings: Settings) -> CheckResult:

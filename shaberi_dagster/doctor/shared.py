@@ -5,12 +5,11 @@ from contextlib import closing
 from pathlib import Path
 
 from shaberi_dagster.database import connect, query
+from shaberi_dagster.defs.submission import ask_workers
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.reports.findings import CheckResult
 from shaberi_dagster.settings import broker_url, database_label, database_url
-
-_PING_SECONDS = 2.0
 
 
 def examine_database() -> Iterator[CheckResult]:
@@ -43,17 +42,11 @@ def examine_workers() -> Iterator[CheckResult]:
     url = broker_url()
     if url is None:
         return
-    from celery import Celery  # type: ignore[import-untyped]  # noqa: PLC0415  (only clusters have it)
-
-    app = Celery(broker=url, backend=url)
     try:
-        with app.connection_for_write() as connection:
-            connection.ensure_connection(max_retries=1, timeout=_PING_SECONDS)
-            answers = app.control.ping(timeout=_PING_SECONDS, connection=connection)
+        names = sorted(ask_workers("ping"))
     except Exception as error:  # noqa: BLE001  (each transport has its own errors)
         yield CheckResult("workers", False, f"{database_label(url)} cannot be reached: {' '.join(str(error).split())}")
         return
-    names = sorted(name for answer in answers for name in answer)
     detail = f"{len(names)} answer through {database_label(url)}: {', '.join(names)}"
     none = f"none answers through {database_label(url)}: start one with `shaberi cluster worker`"
     yield CheckResult("workers", bool(names), detail if names else none)

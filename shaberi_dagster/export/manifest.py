@@ -17,6 +17,7 @@ import polars as pl
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.lake.store import Keys, Lake
+from shaberi_dagster.llm.endpoints import may_be_sent
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.passes.registry import PASSES, make_pass
@@ -237,7 +238,10 @@ def metric_rows(metrics: pl.DataFrame) -> list[Document]:
 def _model(records: Records, environment: Mapping[str, str]) -> Document:
     spec = records.spec
     endpoint = spec.get("endpoint") or {}
-    key = environment.get(endpoint.get("api_key_variable") or "", "").strip()
+    variable, base_url = endpoint.get("api_key_variable") or "", endpoint.get("base_url") or ""
+    # A spec that somebody made up must not have any variable hashed.
+    key = environment.get(variable, "").strip()
+    key = key if key and may_be_sent(variable, base_url, environment) else ""
     values = {name: {one.get(name) for one in spec["benchmarks"].values()} for name in _SETTINGS}
     return {
         "name": records.run["model"],

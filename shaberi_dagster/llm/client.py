@@ -113,7 +113,7 @@ class ChatClient:
         # Identity: a compressed reply could be of any size when unpacked.
         own = {"Accept-Encoding": "identity", **(headers or {})}
         if key:
-            own["Authorization"] = f"Bearer {key}"  # said twice, so that OPENAI_CUSTOM_HEADERS cannot replace it
+            own["Authorization"] = f"Bearer {key}"
         self._sdk = AsyncOpenAI(
             base_url=base_url,
             api_key=key or "unused",  # left out below; without one the SDK would look in os.environ
@@ -124,8 +124,9 @@ class ChatClient:
         )
         self._options: RequestOptions = {} if key else {"headers": {"Authorization": Omit()}}
         self._soon: RequestOptions = {**self._options, "timeout": self._settings.check_seconds}
-        # The SDK found these in os.environ and would send them to any server.
+        # The SDK found these, and OPENAI_CUSTOM_HEADERS, in os.environ and would send them to any server.
         self._sdk.organization = self._sdk.project = None
+        self._sdk._custom_headers = own  # noqa: SLF001  (no other way)
 
     async def send(self, body: Mapping[str, Any]) -> ReceivedReply:
         """One attempt.

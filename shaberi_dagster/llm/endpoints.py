@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.embedded import check_embedded_model
+from shaberi_dagster.llm.keys import Address, Pair, how_to_bind, is_bound, key_hosts
 from shaberi_dagster.llm.own_prices import OwnPrice
 from shaberi_dagster.llm.types import ChatRequest, Endpoint, ScoreLine
 from shaberi_dagster.plugins import Kind, PluginError, PluginFile, read_yaml
@@ -24,6 +25,7 @@ EMBEDDED_URL = "embedded:"
 CUSTOM = "custom"
 """Name of an endpoint that the table does not know: the user gave its address."""
 _EMBEDDED = "embedded"
+_OWN = (_EMBEDDED, "openai", "gemini", CUSTOM)
 
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -97,7 +99,7 @@ ENDPOINTS = Kind(
     "endpoint",
     "endpoints",
     ".yaml",
-    {name: f"llm/known_endpoints/{name}.yaml" for name in (_EMBEDDED, "openai", "gemini", CUSTOM)},
+    {name: f"llm/known_endpoints/{name}.yaml" for name in _OWN},
     read=_read,
 )
 """Every endpoint that has a name."""
@@ -160,20 +162,95 @@ def _checked_url(base_url: str) -> str:
     return url
 
 
+@cache
+def _own_pairs() -> frozenset[Pair]:
+    """Return what our own entries bind; those of plugins, which anybody may have written, bind nothing."""
+    entries = [ENDPOINTS[name] for name in _OWN]
+    return frozenset(
+        (variable, address)
+        for entry in entries
+        if (address := Address.of(entry.base_url or ""))
+        for variable in (entry.api_key, *entry.headers.values())
+        if variable
+    )
+
+
+def named_pairs(*places: tuple[str | None, str | None]) -> frozenset[Pair]:
+    """Return the pairs that a person binds by naming them.
+
+    Args:
+        places: Base URL and key variable as options name them. An address without a variable is bound to that of
+            unknown endpoints, a variable without an address to the addresses of our own entries.
+    """
+    pairs: set[Pair] = set()
+    for base_url, variable in places:
+        if base_url is not None:
+            named = variable or ENDPOINTS[CUSTOM].api_key
+            pairs |= {(named, address) for address in [Address.of(base_url.strip())] if named and address}
+        elif variable is not None:
+            pairs |= {(variable, address) for _, address in _own_pairs()}
+    return frozenset(pairs)
+
+
+def may_be_sent(variable: str, base_url: str, environment: Mapping[str, str]) -> bool:
+    """Return whether a variable's value may be sent to an address.
+
+    Raises:
+        ConfigurationError: `SHABERI_KEY_HOSTS` cannot be read.
+    """
+    return is_bound(variable, base_url, _own_pairs(), environment)
+
+
+def key_state(variable: str, base_url: str, environment: Mapping[str, str]) -> Literal["ok", "not bound", "not set"]:
+    """Return what an environment says of sending a variable's value to an address.
+
+    Raises:
+        ConfigurationError: `SHABERI_KEY_HOSTS` cannot be read.
+    """
+    if not environment.get(variable, "").strip():
+        return "not set"
+    return "ok" if may_be_sent(variable, base_url, environment) else "not bound"
+
+
+def key_variables(endpoint: Endpoint) -> dict[str, bool]:
+    """Map each environment variable that calls of an endpoint send to whether they need it."""
+    if endpoint.base_url == EMBEDDED_URL:
+        return {}
+    entry = ENDPOINTS.use(endpoint.name)
+    variables = dict.fromkeys(entry.headers.values(), False)
+    if variable := endpoint.api_key_variable:
+        # Who names another variable than the entry's wants it used.
+        variables[variable] = variable != entry.api_key or entry.key_required
+    return variables
+
+
+def check_bound(endpoint: Endpoint, environment: Mapping[str, str]) -> None:
+    """Refuse to send a key, or a header of an entry, to an address that it is not bound to.
+
+    Raises:
+        ConfigurationError: Calls of the endpoint would do so.
+    """
+    for variable, is_needed in key_variables(endpoint).items():
+        is_sent = is_needed or environment.get(variable)
+        if is_sent and not may_be_sent(variable, endpoint.base_url, environment):
+            raise ConfigurationError(how_to_bind(variable, endpoint.base_url))
+
+
 def api_key(endpoint: Endpoint, environment: Mapping[str, str]) -> str | None:
     """The key that an endpoint is called with, None when none is sent.
 
     Raises:
         ConfigurationError: The variable with the key is not set (and the endpoint's entry, or the user by naming
-            the variable, says that a key is needed), or its value cannot be sent as a header.
+            the variable, says that a key is needed), its value cannot be sent as a header, or it is not bound to the
+            endpoint's address.
     """
+    check_bound(endpoint, environment)
     variable = endpoint.api_key_variable
-    if variable is None:
+    if variable is None or endpoint.base_url == EMBEDDED_URL:
         return None
     key = environment.get(variable, "").strip()
     if not key:
-        entry = ENDPOINTS.use(endpoint.name)
-        if variable != entry.api_key or entry.key_required:
+        if key_variables(endpoint)[variable]:
             raise ConfigurationError(f"set {variable} to the API key for {endpoint.base_url}")
         return None
     if not key.isascii() or not key.isprintable() or " " in key:
@@ -182,7 +259,14 @@ def api_key(endpoint: Endpoint, environment: Mapping[str, str]) -> str | None:
 
 
 def extra_headers(endpoint: Endpoint, environment: Mapping[str, str]) -> dict[str, str]:
-    """Headers of the endpoint's entry (organisation, project) that the environment has values for."""
+    """Headers of the endpoint's entry (organisation, project) that the environment has values for.
+
+    Raises:
+        ConfigurationError: One is not bound to the endpoint's address.
+    """
+    check_bound(endpoint, environment)
+    if endpoint.base_url == EMBEDDED_URL:
+        return {}
     wanted = ENDPOINTS.use(endpoint.name).headers
     return {header: environment[variable] for header, variable in wanted.items() if environment.get(variable)}
 
@@ -238,9 +322,19 @@ def default_max_tokens(endpoint: Endpoint) -> int | None:
     return ENDPOINTS.use(endpoint.name).default_max_tokens
 
 
-def api_key_variables() -> tuple[str, ...]:
-    """The environment variables of all endpoints that hold keys."""
-    return tuple(entry.api_key for _, entry in _in_order() if entry.api_key)
+def key_bindings(environment: Mapping[str, str]) -> dict[str, list[str]]:
+    """Map the key variables of all endpoints, and those of `SHABERI_KEY_HOSTS`, to where they may be sent.
+
+    Raises:
+        ConfigurationError: `SHABERI_KEY_HOSTS` cannot be read.
+    """
+    hosts = key_hosts(environment)
+    own = sorted(_own_pairs())
+    variables = dict.fromkeys([*(entry.api_key for _, entry in _in_order() if entry.api_key), *hosts])
+    return {
+        variable: [*(str(address) for name, address in own if name == variable), *hosts.get(variable, ())]
+        for variable in variables
+    }
 
 
 def endpoint_prices() -> list[tuple[OwnPrice, str]]:

@@ -16,6 +16,7 @@ from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings
 from shaberi_dagster.llm.embedded import SLOTS, start_embedded
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, extra_headers, request_body
+from shaberi_dagster.llm.keys import Pair, pairs_named
 from shaberi_dagster.llm.limiter import Limiter, LimiterSettings, Outcome, make_limiter
 from shaberi_dagster.llm.reply import ReceivedReply
 from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, ErrorClass, Usage
@@ -68,7 +69,7 @@ class Engine:
         self._limiter_settings = limiter or LimiterSettings()
         self._retry, self._client_settings = retry or RetrySettings(), client or ClientSettings()
         self._limiters: dict[Endpoint, Limiter] = {}
-        self._clients: dict[Endpoint, ChatClient] = {}
+        self._clients: dict[tuple[Endpoint, frozenset[Pair]], ChatClient] = {}
         self._starting = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -141,16 +142,18 @@ class Engine:
         return attempts.finished(reply=reply)
 
     async def _client(self, endpoint: Endpoint, model: str) -> ChatClient:
-        if endpoint in self._clients:
-            return self._clients[endpoint]
+        # A key that one command of this process may send is not the next one's.
+        place = endpoint, pairs_named()
+        if place in self._clients:
+            return self._clients[place]
         async with self._starting:
-            if endpoint not in self._clients:
+            if place not in self._clients:
                 base_url, key = endpoint.base_url, api_key(endpoint, self._environment)
                 if base_url == EMBEDDED_URL:
                     base_url = await asyncio.to_thread(self._embedded, model)
                 headers = extra_headers(endpoint, self._environment)
-                self._clients[endpoint] = ChatClient(base_url, key, headers, self._client_settings)
-            return self._clients[endpoint]
+                self._clients[place] = ChatClient(base_url, key, headers, self._client_settings)
+            return self._clients[place]
 
 
 class _Attempts:

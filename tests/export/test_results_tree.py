@@ -455,17 +455,19 @@ def test_a_run_that_has_only_begun_has_a_valid_tree(workspace, mock, root):
 def test_of_a_key_there_is_only_a_part_of_its_hash(workspace, mock, root):
     key = "sk-very-secret-0123456789"
     mock.options.key = key
-    with own_engine({"MY_KEY": key}):
+    environment = {"MY_KEY": key, "SHABERI_KEY_HOSTS": "MY_KEY=127.0.0.1"}
+    with own_engine(environment):
         request = {"api_key_variable": "MY_KEY", "judge_api_key_variable": "MY_KEY"}
         spec = evaluated(workspace, mock, **request)
 
-    export_run(workspace.lake, spec.run_id, root, environment={"MY_KEY": key})
+    export_run(workspace.lake, spec.run_id, root, environment=environment)
 
     model = manifest_in(root / "mock-model" / "default")["model"]
     assert model["api_key_sha256"] == sha256(key.encode()).hexdigest()[:12]
     assert not any(key.encode() in content for content in files_in(root).values())
-    exported(workspace, spec, root)
-    assert manifest_in(root / "mock-model" / "default")["model"]["api_key_sha256"] is None
+    for unbound in ({"MY_KEY": key}, {}):
+        export_run(workspace.lake, spec.run_id, root, environment=unbound)
+        assert manifest_in(root / "mock-model" / "default")["model"]["api_key_sha256"] is None
 
 
 @pytest.mark.usefixtures("exported_spec")

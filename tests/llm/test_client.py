@@ -4,8 +4,11 @@ import asyncio
 import gzip
 import json
 import logging
+import threading
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from aiohttp import web
@@ -69,12 +72,14 @@ def test_the_key_is_sent_as_bearer_token():
 def test_no_key_means_no_header_even_if_the_environment_has_one(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"Authorization: Bearer {CANARY}")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"Authorization: Bearer {CANARY}\nX-Api-Key: {CANARY}")
     with running_mock() as mock:
         send(mock.base_url)
-        sent = str(mock.headers[0])
-    assert CANARY not in sent
-    assert "org-secret" not in sent
+        send(mock.base_url, key="its own")
+        without, with_key = map(str, mock.headers)
+    assert CANARY not in without + with_key
+    assert "org-secret" not in without + with_key
+    assert "Authorization" not in without
 
 
 def test_a_proxy_in_the_environment_is_not_used_for_this_machine(monkeypatch):
@@ -180,14 +185,41 @@ def test_a_compressed_reply_is_refused_since_it_could_be_a_bomb():
     assert "compressed" in failure.message
 
 
-def test_a_redirect_is_not_followed():
+@contextmanager
+def moved_to(address, code):
+    """A server that sends everybody to the same path at another address."""
+
+    class Moved(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(code)
+            self.send_header("Location", address + self.path)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_POST = do_GET  # noqa: N815  (the name is the server's)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Moved) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_redirect_to_another_port_or_host_is_not_followed_and_carries_no_key(code, host):
     with running_mock() as target:
-        location = {"Location": f"{target.base_url}/chat/completions"}
-        with running_mock(script=[web.Response(status=307, headers=location)], key=CANARY) as mock:
-            failure = send(mock.base_url, key=CANARY)
-        assert target.stats()["requests"] == 0
+        elsewhere = target.base_url.removesuffix("/v1").replace("127.0.0.1", host)
+        with moved_to(elsewhere, code) as base_url:
+            failure = send(base_url, key=CANARY)
+            with pytest.raises(EndpointError, match=f"has moved: .*redirects to {elsewhere}"):
+                check(base_url, key=CANARY)
+        assert (target.stats()["requests"], target.stats().get("model_lists")) == (0, None)
     assert failure.error_class == "permanent"
-    assert target.base_url.removesuffix("/v1") in failure.message
+    assert elsewhere in failure.message
 
 
 def test_the_key_is_kept_out_of_messages():

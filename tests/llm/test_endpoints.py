@@ -71,14 +71,14 @@ def test_a_required_key_that_is_missing_is_named():
 
 
 def test_a_named_key_variable_must_be_set():
-    with pytest.raises(ConfigurationError, match="MY_KEY"):
-        api_key(resolve_endpoint("m", "http://h/v1", "MY_KEY"), {})
+    with pytest.raises(ConfigurationError, match="set MY_KEY to the API key for http://h/v1"):
+        api_key(resolve_endpoint("m", "http://h/v1", "MY_KEY"), {"SHABERI_KEY_HOSTS": "MY_KEY=h"})
 
 
 def test_a_custom_endpoint_needs_no_key_but_takes_one():
     endpoint = resolve_endpoint("m", "http://h/v1")
     assert api_key(endpoint, {}) is None
-    assert api_key(endpoint, {"SHABERI_API_KEY": "k\n"}) == "k"
+    assert api_key(endpoint, {"SHABERI_API_KEY": "k\n", "SHABERI_KEY_HOSTS": "SHABERI_API_KEY=h"}) == "k"
 
 
 def test_the_embedded_endpoint_gets_no_key():

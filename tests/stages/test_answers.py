@@ -32,7 +32,7 @@ _KEY = "sk-canary-7f3a9b2c1d"
 
 @pytest.fixture(autouse=True)
 def engine() -> Iterator[None]:
-    with own_engine({"SHABERI_API_KEY": _KEY}):
+    with own_engine({"SHABERI_API_KEY": _KEY, "SHABERI_KEY_HOSTS": "SHABERI_API_KEY=127.0.0.1"}):
         yield
 
 
