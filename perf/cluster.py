@@ -1,6 +1,7 @@
 """A cluster of real processes under fire, its throughput, concurrent commits, and ten million judgements.
 
     python perf/cluster.py kills            4 workers, 16 runs of 320 questions and 2 judges, 20 times kill -9, 5 % 503
+    python perf/cluster.py servers          2 workers, 8 runs; each server, the daemon, a worker killed, three times
     python perf/cluster.py throughput       the same runs by 1 and by 4 workers; 2 s latency, 16 calls at once a run
     python perf/cluster.py commits          50 runs written to a store at the same time
     python perf/cluster.py rows             10 M judgements: the leaderboard, and one run written
@@ -37,6 +38,7 @@ from perf.history import Size, write_history
 from perf.same_tables import differences, tables_of
 from shaberi_dagster.cluster.local import look_after, running
 from shaberi_dagster.cluster.processes import ClusterProcess
+from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
@@ -51,6 +53,15 @@ _PASSES = ["repetition", "lang_mixing"]
 _JUDGES = ["judge-a", "judge-b"]
 _MOST_AT_ONCE = 16
 _PATIENCE_SECONDS = 3600.0
+SERVERS: Any = {
+    "workers": 2,
+    "runs": 4,
+    "questions": 12,
+    "killed": ["postgres", "redis", "store", "daemon", "worker"],
+    "latency": 0.3,
+    "compared": True,
+}
+SERVERS_IN_FULL: Any = SERVERS | {"runs": 8, "questions": 80, "killed": 3 * SERVERS["killed"]}
 _SETTINGS = ("SHABERI_", "AWS_", "DAGSTER_HOME")
 
 
@@ -62,7 +73,8 @@ class Outcome:
         runs: How many.
         needed: Calls that they need.
         seconds: From the first one's submission to the last one's end.
-        kills: Workers killed.
+        kills: Parts of the cluster killed, in order.
+        restarts: Lines that the cluster said about parts that it started anew.
         requests: Calls that the endpoint was asked.
         repeated: Replies that it gave to a request beyond the first.
         abandoned: Requests that were in flight at a kill.
@@ -74,12 +86,13 @@ class Outcome:
     runs: int
     needed: int
     seconds: float = 0.0
-    kills: int = 0
+    kills: list[str] = field(default_factory=list)
     requests: int = 0
     repeated: int = 0
     abandoned: int = 0
     most_at_once: int = 0
     cells: int = 0
+    restarts: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
 
@@ -88,39 +101,40 @@ def evaluate_on_cluster(
     workers: int,
     runs: int,
     questions: int,
-    kills: int = 0,
+    killed: Sequence[str] = (),
     failing: float = 0.0,
     latency: float,
     compared: bool = False,
     seed: int = 0,
 ) -> Outcome:
-    """Let a cluster make runs, while workers are killed.
+    """Let a cluster make runs, while parts of it are killed.
 
     Args:
         workers: How many.
         runs: How many; each of a model of its own, so that none can use another one's replies.
         questions: Of each run, judged by two judges and examined by two passes.
-        kills: How often a random worker, with all its children, is killed.
-        failing: Share of requests that the store answers with 503.
+        killed: Which parts are killed, one after another, each with its children; of workers a random one.
+        failing: Share of requests that the store answers with 503; it is none of the cluster's parts, and not killed.
         latency: Seconds until a reply.
         compared: Whether one process makes the same in a folder, to be compared.
-        seed: Of the kills.
+        seed: Of the kills' moments.
     """
     outcome = Outcome(runs, needed=runs * questions * (1 + len(_JUDGES)))
     with _folder() as folder, ExitStack() as stack:
-        store = stack.enter_context(running_store(folder / "store", failing=failing))
-        os.environ.update(store.environment | {"SHABERI_WAREHOUSE": store.uri})
+        if failing:
+            store = stack.enter_context(running_store(folder / "store", failing=failing))
+            os.environ.update(store.environment | {"SHABERI_WAREHOUSE": store.uri})
         endpoint = stack.enter_context(Endpoint(latency=latency))
         parts = stack.enter_context(running(folder / "cluster", workers))
         requests = _requests(runs, _questions(folder, questions), endpoint.base_url)
         started = time.monotonic()
         submitted = _submit(requests)
-        chance, next_kill = random.Random(seed), time.monotonic() + 5.0  # noqa: S311
-        while not _have_ended(submitted):
-            look_after(parts, print)
-            if outcome.kills < kills and time.monotonic() > next_kill and endpoint.stats()["requests"]:
-                _kill(chance.choice([part for name, part in parts.items() if name.startswith("worker")]))
-                outcome.kills += 1
+        chance, left, next_kill = random.Random(seed), list(killed), 0.0  # noqa: S311
+        while left or not _have_ended(submitted):
+            look_after(parts, outcome.restarts.append)
+            if left and time.monotonic() > next_kill and endpoint.stats()["in_flight"]:
+                _kill(chance.choice([part for name, part in parts.items() if name.startswith(left[0])]))
+                outcome.kills.append(left.pop(0))
                 next_kill = time.monotonic() + chance.uniform(1, 8)
             if time.monotonic() - started > _PATIENCE_SECONDS:
                 outcome.violations.append("the runs do not come to an end")
@@ -166,11 +180,17 @@ def _violations(outcome: Outcome, workers: int) -> Iterator[str]:
         yield f"runs of {runs['model'].n_unique()} models instead of {outcome.runs}"
     if (calls.height, calls["request_hash"].n_unique()) != (outcome.needed,) * 2:
         yield f"{calls.height} calls, {calls['request_hash'].n_unique()} different, not {outcome.needed}"
-    again = outcome.requests - outcome.needed
-    if again > outcome.kills * _MOST_AT_ONCE:
-        yield f"{again} requests made again after {outcome.kills} kills of workers with {_MOST_AT_ONCE} at once"
-    if outcome.most_at_once > workers * _MOST_AT_ONCE + outcome.kills * _MOST_AT_ONCE:
+    again, lost = outcome.requests - outcome.needed, _MOST_AT_ONCE * sum(_runs_lost(outcome.kills, workers))
+    if again > lost:
+        yield f"{again} requests made again after the kills of {outcome.kills}, with {_MOST_AT_ONCE} at once in a run"
+    if outcome.most_at_once > workers * _MOST_AT_ONCE + lost:
         yield f"{outcome.most_at_once} requests at once of {workers} workers with {_MOST_AT_ONCE} each"
+
+
+def _runs_lost(kills: Sequence[str], workers: int) -> Iterator[int]:
+    """How many runs may lose the calls that they have in flight."""
+    for name in kills:
+        yield {"worker": 1, "postgres": workers, "store": workers}.get(name, 0)
 
 
 def _requests(runs: int, questions: Path, base_url: str) -> list[RunRequest]:
@@ -203,12 +223,18 @@ def _submit(requests: Sequence[RunRequest]) -> list[str]:
 
 
 def _have_ended(submitted: Sequence[str]) -> bool:
+    """Whether all runs have; not while the database is away."""
     from dagster import RunsFilter  # noqa: PLC0415
+    from dagster_postgres.utils import DagsterPostgresException  # noqa: PLC0415
+    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
 
     from shaberi_dagster.defs.execution import open_instance  # noqa: PLC0415
 
-    with open_instance(Settings.from_environment().dagster_home) as instance:
-        return all(run.is_finished for run in instance.get_runs(RunsFilter(run_ids=list(submitted))))
+    try:
+        with open_instance(Settings.from_environment().dagster_home) as instance:
+            return all(run.is_finished for run in instance.get_runs(RunsFilter(run_ids=list(submitted))))
+    except (ShaberiError, DBAPIError, DagsterPostgresException):
+        return False
 
 
 def _failures(submitted: Sequence[str]) -> Iterator[str]:
@@ -231,11 +257,11 @@ def _failures(submitted: Sequence[str]) -> Iterator[str]:
                 yield f"Dagster run {run_id} {run and run.status}: {errors} {last}"
 
 
-def _kill(worker: ClusterProcess) -> None:
-    assert worker.process is not None  # noqa: S101
-    with suppress(ProcessLookupError):
-        os.killpg(worker.process.pid, signal.SIGKILL)
-    worker.process.wait()
+def _kill(part: ClusterProcess) -> None:
+    if part.process is not None:  # else it is about to be started anew
+        with suppress(ProcessLookupError):
+            os.killpg(part.process.pid, signal.SIGKILL)
+        part.process.wait()
 
 
 def _questions(folder: Path, number: int) -> Path:
@@ -347,15 +373,17 @@ def _milliseconds(work: Callable[[], object]) -> float:
 def main() -> None:
     """Measure what is asked for, and print it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("kills", "throughput", "commits", "rows"))
+    parser.add_argument("what", choices=("kills", "servers", "throughput", "commits", "rows"))
     parser.add_argument("--quick", action="store_true", help="a small size")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the cluster ends with us
     found: Any
     if asked.what == "kills":
-        small = {"workers": 2, "runs": 4, "questions": 40, "kills": 4}
-        full = {"workers": 4, "runs": 16, "questions": 320, "kills": 20}
+        small = {"workers": 2, "runs": 4, "questions": 40, "killed": 4 * ["worker"]}
+        full = {"workers": 4, "runs": 16, "questions": 320, "killed": 20 * ["worker"]}
         found = vars(evaluate_on_cluster(**(small if asked.quick else full), failing=0.05, latency=0.5, compared=True))
+    elif asked.what == "servers":
+        found = vars(evaluate_on_cluster(**(SERVERS if asked.quick else SERVERS_IN_FULL)))
     elif asked.what == "throughput":
         runs, questions = (4, 40) if asked.quick else (16, 320)
         by_workers = {

@@ -202,7 +202,7 @@ def _become_module(_: str, command: Sequence[str]) -> NoReturn:
     The daemon does without the code location, whose server imports everything once more and which no test here needs.
     """
     _, _, module, *arguments = command
-    if module == "dagster._daemon":
+    if module == "shaberi_dagster.defs.daemon":
         arguments = ["run", "--empty-workspace"]
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)

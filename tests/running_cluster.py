@@ -1,14 +1,18 @@
 """A cluster for tests: PostgreSQL, Redis, a store, Dagster's daemon and a worker, each a process as on a host."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from shaberi_dagster.cluster.folder import environment_of
+from shaberi_dagster.ports import free_ports
 from tests.commands import Started, started
 from tests.object_storage import running_store
 from tests.postgres import empty_database
@@ -85,6 +89,23 @@ def running_cluster(folder: Path, postgres: str) -> Iterator[Cluster]:
         cluster.start("daemon")
         cluster.start_worker()
         yield cluster
+
+
+@contextmanager
+def started_cluster() -> Iterator[tuple[Started, Path, dict[str, str]]]:
+    """What `shaberi cluster` starts, with one worker and a lake of its own: the command, its folder, its settings."""
+    parent = Path(tempfile.mkdtemp(prefix="cluster-"))
+    parent.chmod(0o755)  # so that PostgreSQL's own user can enter it, unlike tmp_path's parents
+    folder, (port,) = parent / "cluster", free_ports(1)
+    settings = environment_of(folder)
+    try:
+        with started("shaberi", "cluster", "--workers", "1", "--folder", folder, "--port", str(port)) as command:
+            command.wait_until_it_says("the cluster is up")
+            yield command, folder, settings
+            command.send(signal.SIGINT)
+            command.finished()
+    finally:
+        shutil.rmtree(parent)
 
 
 def _kill(process: Started) -> None:

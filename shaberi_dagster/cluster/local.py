@@ -10,9 +10,9 @@ from pathlib import Path
 from shaberi_dagster.cluster.folder import alone_in, environment_of
 from shaberi_dagster.cluster.parts import command_of
 from shaberi_dagster.cluster.processes import ClusterProcess, Keeper
-from shaberi_dagster.cluster.servers import Server, servers_of
+from shaberi_dagster.cluster.servers import servers_of
 from shaberi_dagster.defs.execution import open_instance
-from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.guard import TOKEN_VARIABLE, Access
 from shaberi_dagster.permissions import private_files
 from shaberi_dagster.ports import check_free
@@ -23,18 +23,18 @@ _LOOK_SECONDS = 0.5
 
 
 def run_all(folder: Path, workers: int, host: str, port: int, tell: Callable[[str], object]) -> None:
-    """Run a whole cluster until Ctrl-C; a worker that dies is started anew.
+    """Run a whole cluster until Ctrl-C; a part that dies is started anew.
 
     Args:
         folder: Where its files are; the same one continues the same cluster.
         workers: How many.
         host: Address on which the UI listens; beyond loopback it needs a login.
         port: Its port.
-        tell: Told when it is up, when a worker is started anew, and when it stops.
+        tell: Told when it is up, when a part is started anew, and when it stops.
 
     Raises:
         ConfigurationError: Something that it needs is not installed, or cannot listen.
-        ShaberiError: A part other than a worker has ended.
+        ShaberiError: A part ends soon after each start.
     """
     access = Access.from_environment(host, port)
     os.environ[TOKEN_VARIABLE] = access.token  # the same when the web server is started again
@@ -79,7 +79,7 @@ def running(folder: Path, workers: int, host: str = "127.0.0.1", port: int = 0) 
             part.start()
 
         for server in servers_of(folder, settings):
-            start(server.process)
+            start(server)
             _wait_for(server)
         os.environ.update(settings)
         open_instance(Path(settings["DAGSTER_HOME"])).dispose()  # makes Dagster's tables before several processes would
@@ -93,22 +93,24 @@ def running(folder: Path, workers: int, host: str = "127.0.0.1", port: int = 0) 
 
 
 def look_after(parts: Mapping[str, ClusterProcess], tell: Callable[[str], object]) -> None:
-    """Start workers anew that have died.
+    """Start parts anew that have died; as long as a server does not answer, nothing that comes after it.
+
+    Args:
+        parts: In the order in which they start.
+        tell: Told what is started anew.
 
     Raises:
-        ShaberiError: Another part has ended.
+        ShaberiError: A part ends soon after each start.
     """
-    for name, part in parts.items():
-        if part.has_ended():
-            if not name.startswith("worker"):
-                raise ShaberiError(f"{name} of the cluster has ended: {part.last_line()}")
-            tell(f"{name} has ended and is started anew")
-            part.start()
+    for part in parts.values():
+        part.look_after(tell)
+        if part.answers and not part.is_ready():
+            break
 
 
-def _wait_for(server: Server) -> None:
-    process, until = server.process, time.monotonic() + _START_SECONDS
-    while not server.answers():
-        if process.has_ended() or time.monotonic() > until:
-            raise ConfigurationError(f"{process.name} does not start: {process.last_line()}")
+def _wait_for(server: ClusterProcess) -> None:
+    until = time.monotonic() + _START_SECONDS
+    while not server.is_ready():
+        if server.has_ended() or time.monotonic() > until:
+            raise ConfigurationError(f"{server.name} does not start: {server.last_line()}")
         time.sleep(0.1)

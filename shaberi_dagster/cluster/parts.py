@@ -34,5 +34,5 @@ def command_of(part: str, host: str = "127.0.0.1", port: int = 3000, name: str =
             *("--hostname", f"{name}@%h", "--loglevel", "WARNING", "--without-gossip", "--without-mingle"),
         ]
     if part == "daemon":
-        return [sys.executable, "-m", "dagster._daemon", "run", *_DEFINITIONS]
+        return [sys.executable, "-m", "shaberi_dagster.defs.daemon", "run", *_DEFINITIONS]
     return [sys.executable, "-m", "shaberi_dagster.defs.webserver", host, str(port)]

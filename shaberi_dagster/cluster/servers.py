@@ -5,8 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,20 +18,7 @@ from shaberi_dagster.ports import listens
 _SERVERS = "/usr/lib/postgresql"
 
 
-@dataclass(frozen=True)
-class Server:
-    """A server that can be started.
-
-    Attributes:
-        process: Itself.
-        answers: Whether it does by now.
-    """
-
-    process: ClusterProcess
-    answers: Callable[[], bool]
-
-
-def servers_of(folder: Path, settings: Mapping[str, str]) -> list[Server]:
+def servers_of(folder: Path, settings: Mapping[str, str]) -> list[ClusterProcess]:
     """The servers of a cluster, in the order in which they start; a new cluster's database is made.
 
     Args:
@@ -46,7 +32,7 @@ def servers_of(folder: Path, settings: Mapping[str, str]) -> list[Server]:
     return [*servers, _store(folder, settings)] if "AWS_ENDPOINT_URL" in settings else servers
 
 
-def _postgres(home: Path, settings: Mapping[str, str]) -> Server:
+def _postgres(home: Path, settings: Mapping[str, str]) -> ClusterProcess:
     url = settings["SHABERI_DATABASE_URL"]
     programs, user = _postgres_programs(), "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
     if not home.exists():
@@ -58,25 +44,32 @@ def _postgres(home: Path, settings: Mapping[str, str]) -> Server:
         "max_connections=300",
     ]
     command = [str(programs / "postgres"), "-D", str(home / "data"), *(word for one in options for word in ("-c", one))]
-    process = ClusterProcess("postgres", command, os.environ | settings, home / "log", user, signal.SIGINT)
-    return Server(process, lambda: _answers_query(url))
+    return ClusterProcess(
+        name="postgres",
+        command=command,
+        environment=os.environ | settings,
+        log=home / "log",
+        user=user,
+        stop=signal.SIGINT,
+        answers=lambda: _answers_query(url),
+    )
 
 
-def _redis(home: Path, settings: Mapping[str, str]) -> Server:
+def _redis(home: Path, settings: Mapping[str, str]) -> ClusterProcess:
     home.mkdir(exist_ok=True)
     port = _port(settings["SHABERI_BROKER_URL"])
     program = str(_program("redis-server", "redis-server"))
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home), "--appendonly", "yes"]
-    return Server(ClusterProcess("redis", command, os.environ | settings, home / "log"), lambda: listens(port))
+    return ClusterProcess("redis", command, os.environ | settings, home / "log", answers=lambda: listens(port))
 
 
-def _store(folder: Path, settings: Mapping[str, str]) -> Server:
+def _store(folder: Path, settings: Mapping[str, str]) -> ClusterProcess:
     if find_spec("localbucket") is None:
         raise ConfigurationError("`shaberi cluster` needs the extra `cluster`: pip install 'shaberi-dagster[cluster]'")
     (folder / "store" / BUCKET).mkdir(parents=True, exist_ok=True)
     port = _port(settings["AWS_ENDPOINT_URL"])
     command = [sys.executable, "-m", "localbucket", str(folder / "store"), "--port", str(port)]
-    return Server(ClusterProcess("store", command, os.environ | settings, folder / "store.log"), lambda: listens(port))
+    return ClusterProcess("store", command, os.environ | settings, folder / "store.log", answers=lambda: listens(port))
 
 
 def _make_database(programs: Path, home: Path, url: str, user: str | None) -> None:
@@ -121,7 +114,6 @@ def _program(name: str, package: str) -> Path:
 
 
 def _answers_query(url: str) -> bool:
-
     try:
         connect(url).close()
     except ConfigurationError:

@@ -4,19 +4,25 @@
 `celery --app shaberi_dagster.defs.worker worker`, as `shaberi cluster worker` does.
 """
 
+import logging
 from itertools import chain
 from typing import Any
 
 import dagster as dg
-from dagster._core.launcher import CheckRunHealthResult, ResumeRunContext, WorkerStatus
+from dagster._core.launcher import CheckRunHealthResult, LaunchRunContext, ResumeRunContext, WorkerStatus
 from dagster._grpc.types import ResumeRunArgs
 from dagster._serdes import pack_value
 from dagster_celery.config import TASK_RESUME_JOB_NAME
 from dagster_celery.launcher import CeleryRunLauncher
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
 from dagster_celery.tasks import create_resume_job_task
+from dagster_postgres.utils import DagsterPostgresException
+from kombu.exceptions import KombuError
+from redis.exceptions import RedisError
+from sqlalchemy.exc import DBAPIError
+from tenacity import before_sleep_log, retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from shaberi_dagster.defs.leases import is_leased
+from shaberi_dagster.defs.leases import LEASE_TAG, is_leased
 from shaberi_dagster.settings import database_url
 
 # A run that a worker took, and was killed before Dagster knew that it began, is given to another one after so long. So
@@ -25,6 +31,7 @@ _REDELIVERED_SECONDS = 60
 CELERY_SETTINGS: dict[str, Any] = {
     "broker_transport_options": {"visibility_timeout": _REDELIVERED_SECONDS},
     "broker_connection_retry_on_startup": True,
+    "broker_connection_max_retries": None,
     "worker_disable_prefetch": True,  # a run waits where the next free worker finds it, not behind another run
     "task_acks_late": True,
     "task_reject_on_worker_lost": True,
@@ -33,6 +40,8 @@ CELERY_SETTINGS: dict[str, Any] = {
     "worker_send_task_events": False,
 }
 """What launcher and workers agree on."""
+_PATIENCE_SECONDS = 600.0
+_logger = logging.getLogger(__name__)
 
 
 class ClusterRunLauncher(CeleryRunLauncher):
@@ -61,6 +70,26 @@ class ClusterRunLauncher(CeleryRunLauncher):
             routing_key=TASK_RESUME_JOB_NAME,
         )
 
+    # A run that is launched once more than needed is refused by its lease, or has ended.
+    @retry(
+        retry=retry_if_exception_type((DBAPIError, DagsterPostgresException, KombuError, RedisError)),
+        wait=wait_fixed(1),
+        stop=stop_after_delay(_PATIENCE_SECONDS),
+        before_sleep=before_sleep_log(_logger, logging.WARNING),
+        reraise=True,
+    )
+    def _launch_celery_task_run(self, **asked: Any) -> None:
+        """Wait for a Redis and a database that are being started anew; Dagster would call the run a failure."""
+        super()._launch_celery_task_run(**asked)
+
+    def launch_lost(self) -> None:
+        """Launch what a daemon was about to launch when it was killed: Dagster has it as launched."""
+        for run in self._instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTING])):
+            task, url = run.tags.get(DAGSTER_CELERY_TASK_ID_TAG), database_url()
+            is_known = url is None or LEASE_TAG in run.tags or is_leased(run.run_id, url)
+            if not is_known and not (task and self._is_waiting(task)):
+                self.launch_run(LaunchRunContext(run, workspace=None))
+
     def terminate(self, run_id: str) -> bool:
         """What the UI's Terminate asks for. A worker at work is interrupted; a run that none has ends at once.
 
@@ -80,9 +109,9 @@ class ClusterRunLauncher(CeleryRunLauncher):
         """What the daemon asks of each run at work; one that has failed is resumed by another worker."""
         task = run.tags.get(DAGSTER_CELERY_TASK_ID_TAG)
         url = database_url()
-        if task is None or url is None or is_leased(run.run_id, url):  # without a task it is of a command line
+        if LEASE_TAG in run.tags or url is None or is_leased(run.run_id, url):  # that of a command has the tag
             return CheckRunHealthResult(WorkerStatus.RUNNING)
-        if self.celery.AsyncResult(task).state == "PENDING" and self._is_waiting(task):  # resumed
+        if task and self.celery.AsyncResult(task).state == "PENDING" and self._is_waiting(task):  # resumed
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         return CheckRunHealthResult(WorkerStatus.FAILED, "the worker is gone")
 

@@ -16,7 +16,9 @@ from dagster._core.origin import DEFAULT_DAGSTER_ENTRY_POINT, JobPythonOrigin, R
 from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, RemoteRepositoryOrigin
 from dagster._core.run_coordinator import SubmitRunContext
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from dagster_postgres.utils import DagsterPostgresException
 from sqlalchemy.exc import DBAPIError
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from shaberi_dagster import errors
 from shaberi_dagster.defs.content import CONTENT_TAG, content_tag
@@ -39,6 +41,8 @@ _DEFINITIONS = "shaberi_dagster.definitions"
 _PARTITION_TAG = "dagster/partition"
 _POLL_SECONDS = 1.0
 _REPLY_SECONDS = 2.0
+_PATIENCE_SECONDS = 600.0
+_DATABASE_ERRORS = (DBAPIError, DagsterPostgresException)
 _STATES = {
     dg.DagsterRunStatus.QUEUED: "waits in the queue",
     dg.DagsterRunStatus.STARTING: "waits for a worker",
@@ -126,10 +130,10 @@ class ByWorkers:
                 "the same command looks on again, Terminate in Dagster's UI cancels it"
             )
             raise
-        except DBAPIError as error:
+        except _DATABASE_ERRORS as error:
             raise ShaberiError(
-                "the database of the cluster is gone; what was submitted goes on when it is back, and the same command "
-                "looks on again"
+                "the database of the cluster does not come back; what was submitted goes on with it, "
+                "and the same command looks on again"
             ) from error
         except ConfigurationError as error:
             self._workspace.lake.refresh()
@@ -212,12 +216,13 @@ def follow(dagster_run_id: str, instance: dg.DagsterInstance, note: Callable[[st
         ShaberiError: It has failed, as it would have here, or was canceled.
     """
     cursor, state, failure = None, None, None
-    while not (run := _existing(dagster_run_id, instance)).is_finished or state != run.status:
+    reading = _reading(note)
+    while not (run := reading(_existing, dagster_run_id, instance)).is_finished or state != run.status:
         if run.status != state and run.status in _STATES:
             note(f"Dagster run {run.run_id[:8]} of {run.tags[_PARTITION_TAG]} {_STATES[run.status]}")
         state, has_more = run.status, True
         while has_more:
-            page = instance.get_records_for_run(dagster_run_id, cursor)
+            page = reading(instance.get_records_for_run, dagster_run_id, cursor)
             cursor, has_more = page.cursor, page.has_more
             for entry in (record.event_log_entry for record in page.records):
                 _tell(entry, note)
@@ -228,6 +233,22 @@ def follow(dagster_run_id: str, instance: dg.DagsterInstance, note: Callable[[st
         raise ShaberiError(f"Dagster run {dagster_run_id} was canceled; the same command goes on with it")
     if run.status == dg.DagsterRunStatus.FAILURE:
         raise failure or RuntimeError(f"Dagster run {dagster_run_id} has failed; the UI tells why")
+
+
+def _reading(note: Callable[[str], object]) -> Retrying:
+    """Calls what reads the database, and waits some minutes until it is back when it is gone."""
+
+    def tell(state: RetryCallState) -> None:
+        if state.attempt_number == 1:
+            note("the database of the cluster is gone; looking on when it is back")
+
+    return Retrying(
+        retry=retry_if_exception_type(_DATABASE_ERRORS),
+        wait=wait_fixed(_POLL_SECONDS),
+        stop=stop_after_delay(_PATIENCE_SECONDS),
+        before_sleep=tell,
+        reraise=True,
+    )
 
 
 def _existing(dagster_run_id: str, instance: dg.DagsterInstance) -> dg.DagsterRun:

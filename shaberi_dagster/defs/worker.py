@@ -15,8 +15,9 @@ from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
 import shaberi_dagster.definitions  # noqa: F401  (a process forked for a run has its imports behind it)
 from shaberi_dagster.defs.execution import prepare_home
 from shaberi_dagster.defs.launcher import CELERY_SETTINGS
-from shaberi_dagster.defs.leases import leased
+from shaberi_dagster.defs.leases import end_process, leased_for_life
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.mirror import when_lost
 from shaberi_dagster.llm.endpoints import key_state
 from shaberi_dagster.settings import Settings, broker_url, database_url
 
@@ -36,7 +37,7 @@ class LeasedTask(Task):  # type: ignore[misc]
         (packed,) = arguments.values()
         asked: Any = unpack_value(packed)
         # An interrupt between two steps would else be lost, or kill us.
-        with capture_interrupts(), leased(asked.run_id, _database()) as is_ours:
+        with capture_interrupts(), leased_for_life(asked.run_id, _database()) as is_ours:
             return int(super().__call__(**arguments)) if is_ours else 0
 
 
@@ -61,6 +62,7 @@ def prepare_instance(**_: object) -> None:
     home = Settings.from_environment().dagster_home
     prepare_home(home)
     os.environ["DAGSTER_HOME"] = str(home)
+    when_lost(end_process)
 
 
 @inspect_command(args=[("pairs", list)])  # type: ignore[untyped-decorator]

@@ -12,7 +12,7 @@ import re
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -212,6 +212,23 @@ class Mirror:
 
 
 _pulled: dict[Path, float] = {}
+_when_lost: list[Callable[[str], object]] = []
+
+
+def when_lost(act: Callable[[str], object]) -> None:
+    """Let something be done, before an error is raised, when a store is gone for longer than its client waits.
+
+    Args:
+        act: Told what is wrong.
+    """
+    _when_lost.append(act)
+
+
+def lost(message: str) -> ShaberiError:
+    """The error of a store that is gone."""
+    for act in _when_lost:
+        act(message)
+    return ShaberiError(message)
 
 
 def _added(entries: Iterable[bytes]) -> list[str]:
@@ -248,10 +265,11 @@ def _connected(uri: str, endpoint: str) -> "ObjectStore":
 @contextmanager
 def _reaching(uri: str) -> Iterator[None]:
     """Let what the store's client says be one line."""
-    from obstore.exceptions import BaseError  # noqa: PLC0415  (only lakes on object storage need it)
+    from obstore.exceptions import BaseError, GenericError  # noqa: PLC0415  (only lakes on object storage need it)
 
     try:
         yield
     except BaseError as error:
         first = str(error).strip().splitlines()[0]
-        raise ShaberiError(f"{uri} cannot be reached or refuses us: {first[:300]}") from error
+        kind = lost if isinstance(error, GenericError) else ShaberiError
+        raise kind(f"{uri} cannot be reached or refuses us: {first[:300]}") from error

@@ -19,7 +19,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.lake.mirror import Mirror
+from shaberi_dagster.lake.mirror import Mirror, lost
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.upgrades import FORMAT, Step, begin, check_format
 from shaberi_dagster.locks import alone
@@ -62,7 +62,7 @@ def says_disk_trouble(write: _Write[P]) -> _Write[P]:
             write(lake, table, *args, **kwargs)
         except (DeltaError, OSError) as error:
             if refusal := _STORE_TROUBLE.search(str(error)):
-                raise ShaberiError(
+                raise lost(
                     f"table {lake.path(table)} cannot be written: {refusal[0][:_MESSAGE_LENGTH]}; "
                     "run the same command again, finished calls are kept"
                 ) from error
@@ -215,6 +215,7 @@ class Lake:
             self.refresh()
             yield
 
+    @says_disk_trouble
     def widen(self, table: str) -> None:
         """Let a table have all columns of today; a table that is missing is made."""
         with self.writing(table):

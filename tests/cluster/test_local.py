@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from shaberi_dagster.cluster import processes
 from shaberi_dagster.cluster.folder import alone_in, environment_of
 from shaberi_dagster.cluster.local import look_after
 from shaberi_dagster.cluster.parts import PARTS, command_of
@@ -78,32 +79,75 @@ def test_a_part_ends_with_its_children(tmp_path: Path) -> None:
     assert not _lives(child)
 
 
-def test_a_worker_that_has_ended_is_started_anew_and_another_part_is_missed(tmp_path: Path) -> None:
-    worker = _part(tmp_path, "import time; print('here', flush=True); time.sleep(600)", name="worker-1")
-    worker.start()
-    assert worker.process is not None
-    first = worker.process.pid
-    os.killpg(first, signal.SIGKILL)
-    worker.process.wait()
+def test_a_part_that_has_ended_is_started_anew_without_the_children_it_left(tmp_path: Path) -> None:
+    code = "import subprocess, time; print(subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
+    part = _part(tmp_path, code)
+    part.start()
+    assert part.process is not None
+    first, child = part.process.pid, int(_said(part))
+    part.process.kill()
+    part.process.wait()
     told: list[str] = []
     try:
-        look_after({"worker-1": worker}, told.append)
-        assert worker.process.pid != first
-        assert told == ["worker-1 has ended and is started anew"]
+        look_after({"part": part}, told.append)
+        assert part.process.pid != first
+        assert told == ["part has ended and is started anew"]
+        assert not _lives(child)
     finally:
-        worker.end()
+        part.end()
 
+
+def test_what_needs_a_server_is_not_started_anew_before_the_server_answers(tmp_path: Path) -> None:
+    server, worker = (_part(tmp_path, "import time; time.sleep(600)", name) for name in ("server", "worker"))
+    door = tmp_path / "door"
+    server.answers = door.exists
+    parts = {"server": server, "worker": worker}
+    for part in parts.values():
+        part.start()
+        assert part.process is not None
+        part.process.kill()
+        part.process.wait()
+    told: list[str] = []
+    try:
+        look_after(parts, told.append)
+        look_after(parts, told.append)
+        assert told == ["server has ended and is started anew"]
+        door.touch()
+        look_after(parts, told.append)
+        assert told == ["server has ended and is started anew", "worker has ended and is started anew"]
+    finally:
+        for part in parts.values():
+            part.end()
+
+
+def test_a_part_that_cannot_start_is_tried_after_growing_pauses_and_then_ends_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(processes.time, "monotonic", lambda: now)
     redis = _part(tmp_path, "print('no memory')", name="redis")
     redis.start()
-    assert redis.process is not None
-    redis.process.wait()
-    with pytest.raises(ShaberiError, match="redis of the cluster has ended: no memory"):
-        look_after({"redis": redis}, told.append)
+    told: list[str] = []
+
+    def look_for_a_while() -> None:
+        nonlocal now
+        while now < 100:
+            if redis.process is not None:
+                redis.process.wait()
+            look_after({"redis": redis}, told.append)
+            now += 1.0
+
+    with pytest.raises(ShaberiError, match="redis of the cluster ends each time it is started: no memory"):
+        look_for_a_while()
+
+    pauses = [said.removeprefix("redis has ended and is started anew") for said in told]
+    assert pauses == ["", " in 1 s", " in 2 s", " in 4 s", " in 8 s"]
 
 
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
+from shaberi_dagster.cluster import processes
 from shaberi_dagster.cluster.folder import alone_in
 from shaberi_dagster.cluster.processes import ClusterProcess, Keeper
 folder = Path(sys.argv[1])

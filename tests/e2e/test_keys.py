@@ -19,9 +19,9 @@ from tests.mock_endpoint import MockEndpoint, Scripted, content_for, running_moc
 
 pytestmark = pytest.mark.e2e
 
-_CANARY = "sk-canary-0123456789abcdefghij"
+CANARY = "sk-canary-0123456789abcdefghij"
 _JUDGE_CANARY = "sk-judge-canary-9876543210"
-_MODEL = "model-with-a-name-to-find"
+MODEL = "model-with-a-name-to-find"
 _SOON = {"Retry-After": "0.01"}
 
 
@@ -29,76 +29,76 @@ def _accept(body: dict[str, Any]) -> Scripted:
     return content_for(body)
 
 
-def _refuse(_: dict[str, Any]) -> Scripted:
-    return web.json_response({"error": {"message": f"Incorrect API key provided: {_CANARY}"}}, status=401)
+def refuse(_: dict[str, Any]) -> Scripted:
+    return web.json_response({"error": {"message": f"Incorrect API key provided: {CANARY}"}}, status=401)
 
 
 def _fail(_: dict[str, Any]) -> Scripted:
-    text = f"Traceback\nheaders = {{'Authorization': 'Bearer {_CANARY}'}}"
+    text = f"Traceback\nheaders = {{'Authorization': 'Bearer {CANARY}'}}"
     return web.Response(text=text, status=500, headers=_SOON)
 
 
 def _redirect(_: dict[str, Any]) -> Scripted:
-    return web.Response(status=307, headers={"Location": f"http://user:{_CANARY}@127.0.0.1:9/v1/chat/completions"})
+    return web.Response(status=307, headers={"Location": f"http://user:{CANARY}@127.0.0.1:9/v1/chat/completions"})
 
 
 def _deny(_: dict[str, Any]) -> Scripted:
-    return web.json_response({"error": {"message": f"key {_CANARY} has no access to this"}}, status=400)
+    return web.json_response({"error": {"message": f"key {CANARY} has no access to this"}}, status=400)
 
 
 def _answer(_: dict[str, Any]) -> Scripted:
-    return f"あなたの鍵は {_CANARY} です。"
+    return f"あなたの鍵は {CANARY} です。"
 
 
-_WAYS = (_accept, _fail, _redirect, _deny, _answer)
+WAYS = (_accept, _fail, _redirect, _deny, _answer)
 
 
-def _each_question_in_its_way() -> Callable[[dict[str, Any]], Scripted]:
+def each_question_in_its_way() -> Callable[[dict[str, Any]], Scripted]:
     ways: dict[str, Callable[[dict[str, Any]], Scripted]] = {}
 
     def script(body: dict[str, Any]) -> Scripted:
-        return ways.setdefault(body["messages"][-1]["content"], _WAYS[len(ways) % len(_WAYS)])(body)
+        return ways.setdefault(body["messages"][-1]["content"], WAYS[len(ways) % len(WAYS)])(body)
 
     return script
 
 
 @pytest.mark.parametrize(
     ("script", "n_asked", "said"),
-    [(_refuse, 1, "refuses us"), (_each_question_in_its_way(), len(_WAYS), "")],
+    [(refuse, 1, "refuses us"), (each_question_in_its_way(), len(WAYS), "")],
     ids=["refused", "accepted, denied, redirected, in a traceback, in an answer"],
 )
 def test_no_key_is_in_any_byte_that_is_written_or_printed(
     script: Callable[[dict[str, Any]], Scripted], n_asked: int, said: str, tmp_path: Path
 ) -> None:
-    keys = {"SHABERI_API_KEY": _CANARY, "JUDGE_KEY": _JUDGE_CANARY}
+    keys = {"SHABERI_API_KEY": CANARY, "JUDGE_KEY": _JUDGE_CANARY}
     with (
-        running_mock(key=_CANARY, script=lambda body, _: script(body)) as mock,
+        running_mock(key=CANARY, script=lambda body, _: script(body)) as mock,
         running_mock(key=_JUDGE_CANARY) as judge,
     ):
-        arguments = ["--model", _MODEL, "--base-url", mock.base_url, "--judge-model", "judge"]
+        arguments = ["--model", MODEL, "--base-url", mock.base_url, "--judge-model", "judge"]
         arguments += ["--judge-base-url", judge.base_url, "--judge-api-key-variable", "JUDGE_KEY"]
-        arguments += ["--benchmark", "rakuda", "--limit", str(len(_WAYS))]
+        arguments += ["--benchmark", "rakuda", "--limit", str(len(WAYS))]
         outputs = [
             run("run-evals", *arguments, *debug, environment=lake_of(tmp_path) | keys) for debug in ([], ["--debug"])
         ]
     assert [finished.code for finished in outputs] == [3, 3], outputs[0].err
     assert all(said in finished.err for finished in outputs)
     assert len({body["messages"][-1]["content"] for body in mock.bodies}) >= n_asked
-    written = dict(_everything_written(tmp_path, outputs))
+    written = dict(everything_written(tmp_path, outputs))
     _assert_searchable(written, mock)
-    for canary in (_CANARY, _JUDGE_CANARY):
+    for canary in (CANARY, _JUDGE_CANARY):
         assert [where for where, content in written.items() if canary.encode() in content] == []
-    assert _CANARY not in str([*judge.bodies, *judge.headers]), "a key goes to its own endpoint only"
+    assert CANARY not in str([*judge.bodies, *judge.headers]), "a key goes to its own endpoint only"
 
 
 def _assert_searchable(written: dict[str, bytes], mock: MockEndpoint) -> None:
     """What is known to be there is found, so that what is not found is not there."""
-    assert any(_MODEL.encode() in content for where, content in written.items() if where.endswith(".parquet"))
+    assert any(MODEL.encode() in content for where, content in written.items() if where.endswith(".parquet"))
     assert any(mock.base_url.encode() in content for where, content in written.items() if where.endswith(".parquet"))
-    assert any(_MODEL.encode() in content for where, content in written.items() if ".db " in where)
+    assert any(MODEL.encode() in content for where, content in written.items() if ".db " in where)
 
 
-def _everything_written(folder: Path, outputs: list[Finished]) -> Iterator[tuple[str, bytes]]:
+def everything_written(folder: Path, outputs: list[Finished]) -> Iterator[tuple[str, bytes]]:
     """All content by place: files as they are, Parquet and databases unpacked as well, and what was printed."""
     for number, finished in enumerate(outputs):
         yield f"output {number}", (finished.out + finished.err).encode()
@@ -118,10 +118,10 @@ def _tables(path: Path) -> Iterator[tuple[str, bytes]]:
     with closing(sqlite3.connect(path)) as database:
         for (table,) in database.execute("select name from sqlite_master where type = 'table'").fetchall():
             cells = [cell for row in database.execute(f'select * from "{table}"') for cell in row]
-            yield table, b"\n".join(_unpacked(cell) for cell in cells)
+            yield table, b"\n".join(unpacked(cell) for cell in cells)
 
 
-def _unpacked(cell: object) -> bytes:
+def unpacked(cell: object) -> bytes:
     """A cell's content; Dagster compresses snapshots."""
     if isinstance(cell, bytes):
         with suppress(zlib.error):
@@ -147,9 +147,9 @@ def certificate(tmp_path: Path) -> Path:
 def test_a_server_with_a_certificate_that_nobody_vouches_for_gets_no_key(certificate: Path, tmp_path: Path) -> None:
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate)
-    environment = lake_of(tmp_path) | {"SHABERI_API_KEY": _CANARY}
+    environment = lake_of(tmp_path) | {"SHABERI_API_KEY": CANARY}
     with running_mock(tls=tls) as mock:
-        arguments = ["--model", _MODEL, "--base-url", mock.base_url, "--judge-model", "judge"]
+        arguments = ["--model", MODEL, "--base-url", mock.base_url, "--judge-model", "judge"]
         arguments += ["--judge-base-url", mock.base_url, "--benchmark", "rakuda", "--limit", "1"]
         refused = run("run-evals", *arguments, environment=environment)
         assert not mock.headers
@@ -159,4 +159,4 @@ def test_a_server_with_a_certificate_that_nobody_vouches_for_gets_no_key(certifi
     assert f"endpoint {mock.base_url} cannot be reached" in refused.err.splitlines()[-1]
     assert "self-signed certificate" in refused.err.splitlines()[-1]
     trusted.succeeded()
-    assert mock.headers[0]["Authorization"] == f"Bearer {_CANARY}"
+    assert mock.headers[0]["Authorization"] == f"Bearer {CANARY}"
