@@ -1,8 +1,12 @@
 """`shaberi doctor --repair`: damaged files, and what is made again at once because no run would miss it."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from pydantic import ValidationError
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.evaluation import DERIVED
 from shaberi_dagster.identity import run_id_of
 from shaberi_dagster.judges.former import record_former_configs
@@ -13,6 +17,8 @@ from shaberi_dagster.legacy.reprocess import reprocess_imported
 from shaberi_dagster.prompts_used import record_known_prompts
 from shaberi_dagster.publishing import published_at_the_end
 from shaberi_dagster.reports.findings import CheckResult
+from shaberi_dagster.runs.planning import load_questions, store_question_set
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 
@@ -50,6 +56,8 @@ def _make_again(repairs: Sequence[Repair], workspace: Workspace) -> None:
     lake = workspace.lake
     lost = [one.damage for one in repairs if one.rows_lost != 0]
     tables = {damage.table for damage in lost}
+    if "questions" in tables:
+        _store_questions(workspace)
     if "prices" in tables:
         calls = lake.read("calls", columns=["model", "base_url"]).unique()
         workspace.record_prices(calls.iter_rows())
@@ -70,6 +78,15 @@ def _make_again(repairs: Sequence[Repair], workspace: Workspace) -> None:
             for tag in {tag for tag, _ in imported.values()}:
                 models = [model for own, model in imported.values() if own == tag]
                 lake.replace("legacy_files", LEGACY_FILES.empty.collect(), {"import_tag": tag, "model": models})
+
+
+def _store_questions(workspace: Workspace) -> None:
+    for (text,) in workspace.lake.read("runs", columns=["spec"]).iter_rows():
+        with suppress(ValidationError):  # imported by an early version, without questions
+            spec = RunSpec.read(text)
+            for name in (name for name, one in spec.benchmarks.items() if one.question_texts == "known"):
+                with suppress(ShaberiError):  # it is gone from where it was found, which the next run says
+                    store_question_set(workspace.lake, load_questions(spec, name, workspace))
 
 
 def _made_by(table: str) -> str:

@@ -234,7 +234,7 @@ def _repair_log(folder: Path, damage: Damage, mirror: Mirror | None) -> Repair:
     log = path / LOG
     with tempfile.TemporaryDirectory(prefix=".log-", dir=folder) as scratch:
         source = next((told for told in _certain(path, Path(scratch)) if told), None)
-        if source is None and log_damage(path) is None:  # it ends too early, but can be read
+        if source is None and _can_be_opened(path):  # it only ends too early
             kept = folder / ASIDE / CATALOG_NAME
             kept.parent.mkdir(exist_ok=True)
             (folder / CATALOG_NAME).replace(kept)
@@ -260,6 +260,13 @@ def _repair_log(folder: Path, damage: Damage, mirror: Mirror | None) -> Repair:
         swap_in(log / f"{version:020}.checkpoint.parquet", checkpoint.read_bytes(), durable=True)
         swap_in(log / "_last_checkpoint", json.dumps(last).encode(), durable=True)
     return Repair(damage, f"the log is written anew at version {version}; the one before is in {ASIDE}/")
+
+
+def _can_be_opened(path: Path) -> bool:
+    try:
+        return log_damage(path) is None and DeltaTable(path).version() >= 0
+    except (DeltaError, OSError):
+        return False
 
 
 def _certain(path: Path, scratch: Path) -> Iterator[tuple[int, Path] | None]:

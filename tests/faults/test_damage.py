@@ -132,3 +132,87 @@ def test_a_damaged_file_is_named_put_aside_and_its_rows_are_made_again_unpaid(
     if table == "calls":
         found.pop(table), expected.pop(table)
     assert list(differences(found, expected)) == []
+
+
+def test_what_does_not_need_the_damaged_file_goes_on_and_the_rest_is_one_line(home: Home) -> None:
+    file, _ = home.file_of("judgements", "m@@default")
+    scores = home.command("view-scores").succeeded().out
+    _half(file)
+    (home.warehouse / "catalog.duckdb").unlink()  # so that its views must be made with the file as it is
+
+    assert home.command("view-scores").succeeded().out == scores
+    home.command("shaberi", "sql", "select model, score from leaderboard").succeeded()
+    for query in ("select count(*) from judgements", "select max(length(judge_output)) from judgements"):
+        line = home.command("shaberi", "sql", query).complaint
+        assert f"{file.name} of table judgements is damaged: it has " in line
+        assert "it held 5 rows of run m@@default (benchmark " in line
+        assert "`shaberi doctor --repair`" in line
+    assert file.name in home.evaluate("m").err.splitlines()[-1]
+
+
+_ENTRIES: dict[str, tuple[int, Callable[[Path], object]]] = {
+    "a hole": (2, Path.unlink),
+    "no beginning": (0, Path.unlink),
+    "no end": (4, Path.unlink),
+    "an empty entry": (2, lambda entry: entry.write_bytes(b"")),
+    "an empty last entry": (4, lambda entry: entry.write_bytes(b"")),
+    "half an entry": (4, _half),
+    "zeros": (3, lambda entry: entry.write_bytes(bytes(100))),
+    "nothing at all": (0, lambda entry: shutil.rmtree(entry.parent)),
+}
+
+
+@pytest.mark.parametrize("kind", _ENTRIES)
+def test_a_damaged_log_is_one_line_and_is_written_anew_without_losing_a_row(kind: str, whole: Home, home: Home) -> None:
+    version, damage = _ENTRIES[kind]
+    damage(home.warehouse / f"calls/_delta_log/{version:020}.json")
+    before = home.paid()
+
+    told = home.command("shaberi", "doctor")
+    assert told.code == 3
+    assert "of table calls is damaged" in told.out
+    home.command("shaberi", "sql", "from leaderboard").succeeded()
+    if kind != "no end":  # which only the catalog can tell of
+        assert "of table calls is damaged" in home.evaluate("m", "--rejudge").complaint
+
+    assert "the log is written anew" in home.command("shaberi", "doctor", "--repair").succeeded().out
+    assert list(differences(tables_of(Lake(home.warehouse)), tables_of(Lake(whole.warehouse)))) == []
+    home.command("shaberi", "compact").succeeded()
+    home.evaluate("m").succeeded()
+    assert home.paid() == before
+    assert list(differences(tables_of(Lake(home.warehouse)), tables_of(Lake(whole.warehouse)))) == []
+
+
+def test_a_log_that_nothing_tells_of_is_left_as_it_is(home: Home) -> None:
+    log = home.warehouse / "calls" / "_delta_log"
+    (log / f"{2:020}.json").unlink()
+    (home.warehouse / "catalog.duckdb").unlink()
+    before = {path.name: path.read_bytes() for path in log.iterdir()}
+
+    told = home.command("shaberi", "doctor", "--repair")
+
+    assert told.code == 3
+    assert "put it back from a backup; nothing was changed" in told.out
+    assert {path.name: path.read_bytes() for path in log.iterdir()} == before
+
+
+@pytest.mark.parametrize("table", ["answers", "judgements", "calls", "runs", "scores"])
+def test_a_damaged_file_that_compaction_made_comes_back_from_the_files_before_it(
+    table: str, whole: Home, home: Home
+) -> None:
+    home.command("shaberi", "compact").succeeded()
+    lake = Lake(home.warehouse)
+    file = home.warehouse / max(lake.files(table), key=lambda name: (home.warehouse / name).stat().st_size)
+    _half(file)
+
+    told = home.command("shaberi", "doctor", "--repair").succeeded().out
+
+    assert "rows came back from an earlier version" in told
+    assert list(differences(tables_of(Lake(home.warehouse)), tables_of(Lake(whole.warehouse)))) == []
+    assert (home.warehouse / ASIDE / file.relative_to(home.warehouse)).is_file()
+
+
+def test_a_garbled_catalog_is_made_anew(home: Home) -> None:
+    scores = home.command("view-scores").succeeded().out
+    (home.warehouse / "catalog.duckdb").write_bytes(b"garbage" * 10_000)
+    assert home.command("view-scores").succeeded().out == scores
