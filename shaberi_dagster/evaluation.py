@@ -10,6 +10,7 @@ import orjson
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError, is_interrupt
 from shaberi_dagster.export.results_tree import is_exported
+from shaberi_dagster.lake.damage import damage_behind
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.reprocess import reprocess_imported
 from shaberi_dagster.llm.endpoints import api_key, check_bound
@@ -85,13 +86,16 @@ def materialize(
             results = stage_of(stage, RunPlan(spec, own, workspace), judges=judges).materialize()
     except PartitionBusyError:
         raise  # the run's state is for the other process to tell
-    except BaseException as error:
+    except BaseException as raised:
+        error = damage_behind(raised, workspace.settings.warehouse) or raised
         stopped = str(error) if isinstance(error, ShaberiError) else type(error).__name__
         try:
             set_status(spec, workspace, error=None if is_interrupt(error) else stopped)
         except Exception as second:  # noqa: BLE001 - what stopped the stage is what has to be said (a full disk)
             workspace.reporter.note(f"the state of run {run_id} could not be written: {second}")
         changed(run_id, workspace)
+        if error is not raised:
+            raise error from raised
         raise
     changed(run_id, workspace)
     give_back()  # the next stage is another one, of which each library keeps memory of its own

@@ -69,7 +69,7 @@ def _code_of(app: Callable[..., Any]) -> Any:
         sys.stdout.flush()
     except ShaberiError as error:
         code = error.exit_code
-        _report(error, str(error))
+        _report(error, str(_damage_behind(error) or error))
     except BrokenPipeError:
         # The reader of our output (`head`, `less`) has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -139,8 +139,22 @@ def _usage_error(error: BaseException) -> int:
         hint = f" ({context.command_path} --help lists what there is)" if context else ""
         print(text if "\n" in text else f"error: {text.rstrip('.')}{hint}", file=sys.stderr)  # noqa: T201
         return USAGE
+    if damage := _damage_behind(error):
+        _report(error, str(damage))
+        return damage.exit_code
     _report(error, f"{type(error).__name__}: {error} (--debug shows where)")
     return UNFORESEEN
+
+
+def _damage_behind(error: BaseException) -> ShaberiError | None:
+    """The damaged file of the lake that is behind an error, if there is one."""
+    from shaberi_dagster.lake.damage import damage_behind  # noqa: PLC0415  (most errors are others)
+    from shaberi_dagster.settings import Settings  # noqa: PLC0415
+
+    try:
+        return damage_behind(error, Settings.from_environment().warehouse)
+    except ShaberiError:  # of the settings, which is what was said
+        return None
 
 
 def _report(error: BaseException, text: str) -> None:

@@ -29,6 +29,7 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, Version, run_
 from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.cli.options import OptionsCommand, takes_models
 from shaberi_dagster.rendering.data import as_json
+from shaberi_dagster.reports.findings import CheckResult
 from shaberi_dagster.runs.request_file import request_schema
 from shaberi_dagster.settings import Settings
 
@@ -142,6 +143,12 @@ def doctor(
     plugins: Annotated[
         bool, typer.Option("--plugins", help="Also run the Python files of plugins, which are only parsed otherwise.")
     ] = False,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair", help="First bring back damaged files of the lake, or put them aside for the next run to make."
+        ),
+    ] = False,
     debug: Debug = False,
 ) -> int:
     """Check the installation and the lake, and close runs whose process has died."""
@@ -153,7 +160,12 @@ def doctor(
     settings = Settings.from_environment()
     if install_model:
         fetch_model(settings, tell)
-    findings = examine(settings, run_plugins=plugins)
+    repairs: list[CheckResult] = []
+    if repair:
+        from shaberi_dagster.doctor.repairing import repaired  # noqa: PLC0415
+
+        repairs = list(repaired(settings))
+    findings = [*repairs, *examine(settings, run_plugins=plugins)]
     say(FindingsDocument(findings))
     return FINE if all(finding.fine for finding in findings) else FAILED_PARTS
 

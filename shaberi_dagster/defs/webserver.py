@@ -1,4 +1,4 @@
-"""The UI of Dagster behind our guard: alone (`python -m shaberi_dagster.defs.webserver HOST PORT`) or with the daemon."""
+"""Dagster's UI behind our guard: alone (`python -m shaberi_dagster.defs.webserver HOST PORT`) or with the daemon."""
 
 import os
 import sys

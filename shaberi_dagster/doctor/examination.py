@@ -4,7 +4,6 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.grading.registry import GRADERS
 from shaberi_dagster.journals import journals_of
 from shaberi_dagster.lake.catalog import VIEWS, logged_versions, open_catalog
+from shaberi_dagster.lake.damage import DamagedLakeError, damage_behind, find_damage
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import FORMAT, stored_format
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_file
@@ -145,14 +145,16 @@ def _lake(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("lake", fine=True, detail="empty; run run-evals")
         return
     try:
-        lake = Lake(settings.warehouse)
+        Lake(settings.warehouse)
     except ShaberiError as error:
         yield CheckResult("lake format", fine=False, detail=str(error))
         return
     yield _format(settings)
-    for table in versions:
-        missing = [uri for uri in lake.delta(table).file_uris() if not os.path.exists(uri)]  # noqa: PTH110
-        yield CheckResult(f"table {table}", not missing, f"version {versions[table]}, {len(missing)} files missing")
+    found = list(find_damage(settings.warehouse))
+    for table in sorted(versions.keys() | {one.table for one in found}):
+        damages = [one for one in found if one.table == table]
+        detail = str(DamagedLakeError(damages)) if damages else f"version {versions[table]}"
+        yield CheckResult(f"table {table}", not damages, detail)
     try:
         with open_catalog(settings.warehouse) as catalog:
             for view in ("stale", "orphan"):
@@ -161,7 +163,8 @@ def _lake(settings: Settings) -> Iterator[CheckResult]:
                     f"{view} judgements", count == 0, f"{count} rows; materialize judgements to renew them"
                 )
     except (ShaberiError, duckdb.Error) as error:
-        yield CheckResult("catalog", fine=False, detail=str(error).splitlines()[0])
+        told = damage_behind(error, settings.warehouse) or error
+        yield CheckResult("catalog", fine=False, detail=str(told).splitlines()[0])
 
 
 def _format(settings: Settings) -> CheckResult:
@@ -199,7 +202,13 @@ def _instance(settings: Settings) -> CheckResult:
         closed = close_dead_runs(instance)
         storage = type(instance.run_storage).__name__.removesuffix("RunStorage")
         detail = f"{settings.dagster_home} ({storage}), {len(closed)} dead runs closed"
-        with suppress(ShaberiError):  # which the lake's own findings tell
+        try:
             registered = add_missing_partitions(Lake(settings.warehouse), instance)
             detail += f", {registered} runs of the lake registered"
+        except Exception as error:
+            damage = damage_behind(error, settings.warehouse)
+            if damage:
+                return CheckResult("Dagster instance", fine=False, detail=str(damage))
+            if not isinstance(error, ShaberiError):  # which the lake's own findings tell
+                raise
     return CheckResult("Dagster instance", fine=True, detail=detail)

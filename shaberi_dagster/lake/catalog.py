@@ -24,15 +24,16 @@ import duckdb
 
 from shaberi_dagster.errors import ConfigurationError, SqlError
 from shaberi_dagster.lake.connections import attached, connected
+from shaberi_dagster.lake.damage import CATALOG_NAME, DamagedLakeError, damage_behind, lost_commit
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.upgrades import check_format
 from shaberi_dagster.plugins import Kind, PluginError, PluginFile
 from shaberi_dagster.settings import project_folder
 
 if TYPE_CHECKING:
+    from shaberi_dagster.lake.schemas import Table
     from shaberi_dagster.lake.store import Lake
 
-CATALOG_NAME = "catalog.duckdb"
 _LOG_NAME = re.compile(r"(\d{20})\.(?:json|checkpoint)")
 # EXPLAIN ANALYZE runs what it explains, which may be a COPY; what comes after this must itself be a SELECT.
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
@@ -104,18 +105,23 @@ def _spill_folder(folder: Path) -> Path:
 
 
 def _attach_renewed(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
-    """Have the public views as they are now: from the catalog made anew, or in memory where that cannot be written."""
+    """Have the public views as they are now: from the catalog made anew, or in memory where that cannot be written.
+
+    Where a file is damaged they are in memory, too, and only those that need it say so.
+    """
     try:
         write_catalog(lake)
     except OSError as error:
         if error.errno not in _CANNOT_WRITE:
             raise
+    except DamagedLakeError:
+        pass
     except duckdb.Error:  # it cannot be written either: DuckDB finds no place for its log below a folder with a `?`
         pass
     else:
         _attach(connection, lake.folder)
         return
-    define_views(connection, lake)
+    define_views(connection, lake, in_spite_of_damage=True)
 
 
 def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
@@ -243,7 +249,10 @@ def _bring_up_to_date(file: Path, former: bytes, lake: "Lake") -> None:
         described = _described(connection)
         if described is None or described["definitions"] != _definitions():
             raise _OtherViewsError
-        logged, before, now = logged_versions(lake.folder), described["versions"], lake.versions()
+        logged, before = logged_versions(lake.folder), described["versions"]
+        if lost := [one for name in before if (one := lost_commit(lake.folder, name, before[name]))]:
+            raise DamagedLakeError(lost)
+        now = lake.versions()
         changed = [table for table in TABLES if before.get(table) != now.get(table)]
         versions = logged | now | define_tables(connection, lake, changed)
         _describe(connection, _description(lake.folder, versions))
@@ -294,13 +303,24 @@ def connect(lake: "Lake", *tables: str) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def define_tables(connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: Iterable[str]) -> dict[str, int]:
+def define_tables(
+    connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: Iterable[str], *, in_spite_of_damage: bool = False
+) -> dict[str, int]:
     """Have one view per table in schema `lake`; that of a table that is missing is empty.
 
     The files are in `lake.folder()`.
 
+    Args:
+        connection: Where.
+        lake: Whose tables.
+        tables: Which of them.
+        in_spite_of_damage: Let the view of a damaged table be one that says so when it is asked.
+
     Returns:
         The version of each table that its view stands for.
+
+    Raises:
+        DamagedLakeError: A table is damaged.
     """
     from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
 
@@ -308,38 +328,71 @@ def define_tables(connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: I
     connection.execute(_FOLDER.format(_sql_string(f"{lake.folder.absolute()}/")))
     versions = {}
     for name in tables:
-        table, files = TABLES[name], list[str]()
-        if lake.exists(name):
-            delta = lake.delta(name)
-            files, versions[name] = lake.files(name), delta.version()
-        columns = ", ".join(column.name for column in table.columns)
-        paths = f"list_transform([{', '.join(map(_sql_string, files))}], lambda file: lake.folder() || file)"
-        source = f"read_parquet({paths}, hive_partitioning=true, hive_types_autocast=false"
-        lacking = bool(files) and lake.lacks_columns(name)
-        if lacking or not files:
-            # A view has all its columns with their types, whatever the files have.
-            connection.register("empty_frame", table.schema.to_frame())
-            connection.execute(f"create table if not exists lake._{name} as from empty_frame")
-        if not files:
-            source = f"lake._{name}"
-        elif lacking:
-            # By name costs a look into every file, 0.1 ms each, so not unless it must be.
-            source = f"(from lake._{name} union all by name from {source}, union_by_name=true))"
+        try:
+            version = _define_table(connection, lake, TABLES[name])
+        except (duckdb.Error, DamagedLakeError) as error:
+            damage = damage_behind(error, lake.folder)
+            if damage is None:
+                raise
+            if not in_spite_of_damage:
+                raise damage from error
+            _make_empty(connection, TABLES[name])
+            connection.execute(
+                f"create or replace view lake.{name} as select {', '.join(TABLES[name].schema)} "
+                f"from (select error({_sql_string(str(damage))}) is null as is_read) left join lake._{name} on true "
+                "where is_read"
+            )
         else:
-            source += ")"
-        connection.execute(f"create or replace view lake.{name} as select {columns} from {source}")
+            if version is not None:
+                versions[name] = version
     return versions
 
 
-def define_views(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> dict[str, int]:
+def _define_table(connection: duckdb.DuckDBPyConnection, lake: "Lake", table: "Table") -> int | None:
+    """Have the view of one table; its version, if it is there."""
+    name, files, version = table.name, list[str](), None
+    if lake.exists(name):
+        delta = lake.delta(name)
+        files, version = lake.files(name), delta.version()
+    columns = ", ".join(table.schema)
+    paths = f"list_transform([{', '.join(map(_sql_string, files))}], lambda file: lake.folder() || file)"
+    source = f"read_parquet({paths}, hive_partitioning=true, hive_types_autocast=false"
+    lacking = bool(files) and lake.lacks_columns(name)
+    if lacking or not files:
+        _make_empty(connection, table)
+    if not files:
+        source = f"lake._{name}"
+    elif lacking:
+        # By name costs a look into every file, 0.1 ms each, so not unless it must be.
+        source = f"(from lake._{name} union all by name from {source}, union_by_name=true))"
+    else:
+        source += ")"
+    connection.execute(f"create or replace view lake.{name} as select {columns} from {source}")
+    return version
+
+
+def _make_empty(connection: duckdb.DuckDBPyConnection, table: "Table") -> None:
+    """Make a table without rows, from which a view has all its columns with their types, whatever the files have."""
+    connection.register("empty_frame", table.schema.to_frame())
+    connection.execute(f"create table if not exists lake._{table.name} as from empty_frame")
+
+
+def define_views(
+    connection: duckdb.DuckDBPyConnection, lake: "Lake", *, in_spite_of_damage: bool = False
+) -> dict[str, int]:
     """Create schema `lake` and the public views of `sql/views` in `main`.
+
+    Args:
+        connection: Where.
+        lake: Whose tables.
+        in_spite_of_damage: As for `define_tables`.
 
     Returns:
         The version of each table that the views stand for.
     """
     from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
 
-    versions = define_tables(connection, lake, TABLES)
+    versions = define_tables(connection, lake, TABLES, in_spite_of_damage=in_spite_of_damage)
     for path in view_files():
         connection.execute(path.read_text(encoding="utf-8"))
     return versions

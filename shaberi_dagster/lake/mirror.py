@@ -9,6 +9,7 @@ readers start quickly.
 import json
 import os
 import re
+import shutil
 import tempfile
 import time
 import uuid
@@ -113,6 +114,29 @@ class Mirror:
         with _reaching(self.uri), ThreadPoolExecutor(_AT_ONCE) as threads:
             list(threads.map(lambda name: self._store.put(name, self.folder / name), names))
 
+    def fetch(self, name: str) -> None:
+        """Copy a file of a table from the store once more.
+
+        Args:
+            name: Below the folder.
+
+        Raises:
+            ShaberiError: The store cannot be reached, or lacks the file.
+        """
+        with _reaching(self.uri):
+            self._copy(name, anew=True)
+
+    def fetch_log(self, table: str) -> None:
+        """Copy the log of a table from the store once more, with the files that it names.
+
+        Raises:
+            ShaberiError: The store cannot be reached.
+        """
+        log = self.folder / table / _LOG
+        if log.is_dir():
+            shutil.rmtree(log)
+        self.pull(table)
+
     def put(self, name: str, content: bytes) -> None:
         """Write a small file to the store and the mirror."""
         with _reaching(self.uri):
@@ -128,7 +152,8 @@ class Mirror:
         needed = set(active)
         for path in self.folder.glob("*/**/*.parquet"):
             old = time.time() - path.stat().st_mtime > _KEPT_SECONDS
-            if old and path.parent.name != _LOG and path.relative_to(self.folder).as_posix() not in needed:
+            name = path.relative_to(self.folder).as_posix()
+            if old and path.parent.name != _LOG and name not in needed and not name.startswith("_"):
                 path.unlink(missing_ok=True)
 
     def is_empty(self) -> bool:

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache, wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote
 
+import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +20,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.lake.damage import DamagedLakeError, log_damage, unreadable_log
 from shaberi_dagster.lake.mirror import Mirror, lost
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.upgrades import FORMAT, Step, begin, check_format
@@ -48,19 +50,20 @@ _MESSAGE_LENGTH = 300
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM}
 
 P = ParamSpec("P")
-_Write = Callable[Concatenate["Lake", str, P], None]
+R = TypeVar("R")
+_Write = Callable[Concatenate["Lake", str, P], R]
 Keys = Mapping[str, str | Iterable[str]]
 _NOT_IN_PATHS = frozenset("[]^|%\\=")  # delta-rs takes the path for a URL; `a=b` reads as a partition
 
 
-def says_disk_trouble(write: _Write[P]) -> _Write[P]:
+def says_disk_trouble(write: _Write[P, R]) -> _Write[P, R]:
     """Let a full or broken disk be an error that says what to do."""
 
     @wraps(write)
-    def wrapped(lake: "Lake", table: str, /, *args: P.args, **kwargs: P.kwargs) -> None:
+    def wrapped(lake: "Lake", table: str, /, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            write(lake, table, *args, **kwargs)
-        except (DeltaError, OSError) as error:
+            return write(lake, table, *args, **kwargs)
+        except (DeltaError, OSError, duckdb.IOException) as error:
             if refusal := _STORE_TROUBLE.search(str(error)):
                 raise lost(
                     f"table {lake.path(table)} cannot be written: {refusal[0][:_MESSAGE_LENGTH]}; "
@@ -99,6 +102,8 @@ class Lake:
     Raises:
         ConfigurationError: Its path has a character that Delta Lake cannot have there, or a newer program wrote it.
         ShaberiError: The store that it mirrors cannot be reached.
+
+    A table whose log is damaged raises `DamagedLakeError` where it is opened.
     """
 
     def __init__(self, folder: Path, as_of: datetime | None = None, upgrade: Step | None = None) -> None:
@@ -144,6 +149,8 @@ class Lake:
     def _open(self, table: str) -> DeltaTable:
         path = self.path(table)
         self._complete.discard(table)
+        if damage := log_damage(path):
+            raise DamagedLakeError([damage])
         try:
             return _LocalTable(path)
         except TableNotFoundError:
@@ -165,6 +172,8 @@ class Lake:
                 return created
             self._mirror.pull(TABLES[table].name)
             return _LocalTable(path)
+        except DeltaError as error:
+            raise DamagedLakeError([unreadable_log(path, error)]) from error
 
     def _make_ready(self) -> None:
         """Let the lake have today's format, since it is going to be written.
@@ -260,8 +269,8 @@ class Lake:
             return False
         try:
             oldest = pq.read_schema(self.path(table) / unquote(files.sort("modification_time")["path"][0])).names
-        except FileNotFoundError:
-            return False  # whoever reads rows will say that it is missing
+        except (OSError, pa.ArrowException):
+            return False  # whoever reads its rows will say what is wrong with it
         if set(TABLES[table].schema) - set(TABLES[table].partition_by) <= set(oldest):
             self._complete.add(table)
         return table not in self._complete
@@ -325,7 +334,9 @@ class Lake:
 
     def exists(self, table: str) -> bool:
         """Whether the table was ever made; those of newer programs are missing in an older lake."""
-        return (self.path(table) / "_delta_log").is_dir()
+        path = self.path(table)
+        # With rows and without a log it is damaged, not empty.
+        return (path / "_delta_log").is_dir() or next(path.rglob("*.parquet"), None) is not None
 
     @says_disk_trouble
     @retry_conflicts
@@ -398,6 +409,7 @@ class Lake:
             self._mirror.prune([file for name in self.versions() for file in self.files(name)])
         return counts
 
+    @says_disk_trouble
     @retry_conflicts
     def _compact(self, table: str, retention_hours: int) -> dict[str, int]:
         from shaberi_dagster.lake.compaction import put_together  # noqa: PLC0415  (it needs this module)

@@ -435,7 +435,7 @@ def load_questions(spec: RunSpec, benchmark: str, workspace: Workspace) -> Quest
             "its answers: import a baseline cache that has them"
         )
     found = stored_question_set(workspace.lake, benchmark, sha256=settings.question_set_sha256)
-    if found is None:
+    if found is None or len(found.questions) != settings.n_questions:  # a file with some of them was lost
         name = settings.sample.of if settings.sample else settings.question_set
         found = _load(get_benchmark(benchmark), settings.source, name, settings.source_revision)
         found = _sampled(found, settings.sample) if settings.sample else found

@@ -23,6 +23,7 @@ from shaberi_dagster.errors import ConfigurationError, ShaberiError, StatementSt
 from shaberi_dagster.guard import READING, Access, Guard
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.connections import within
+from shaberi_dagster.lake.damage import damage_behind
 from shaberi_dagster.ports import listen
 from shaberi_dagster.reports.requests import check_choice
 from shaberi_dagster.reports.run_progress import CostOf
@@ -162,8 +163,10 @@ class Pages:
             self._idle.clear()  # they are of the lake as it was
         try:
             yield catalog
-        except BaseException:
+        except BaseException as error:
             catalog.close()
+            if damage := damage_behind(error, self._warehouse):
+                raise damage from error
             raise
         self._idle.append(catalog)
 

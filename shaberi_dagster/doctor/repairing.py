@@ -1,0 +1,94 @@
+"""`shaberi doctor --repair`: damaged files, and what is made again at once because no run would miss it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from pydantic import ValidationError
+
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.evaluation import DERIVED
+from shaberi_dagster.identity import run_id_of
+from shaberi_dagster.judges.former import record_former_configs
+from shaberi_dagster.lake.repair import Repair, repair
+from shaberi_dagster.lake.schemas import LEGACY_FILES
+from shaberi_dagster.lake.upgrades import check_format
+from shaberi_dagster.legacy.reprocess import reprocess_imported
+from shaberi_dagster.prompts_used import record_known_prompts
+from shaberi_dagster.publishing import published_at_the_end
+from shaberi_dagster.reports.findings import CheckResult
+from shaberi_dagster.runs.planning import load_questions, store_question_set
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+
+_MADE_BY = {
+    "calls": "what they cost is not known any more; no call is made again for them",
+    "baselines": "`shaberi baseline promote` makes them again",
+    "limit_changes": "they are history that nothing is made of",
+}
+_OF_IMPORTS = {"answers", "judgements", "runs", "legacy_quarantine", "legacy_repeats"}
+
+
+def repaired(settings: Settings) -> Iterator[CheckResult]:
+    """Repair the lake, and make again what no run would miss.
+
+    Args:
+        settings: Where it is.
+
+    Raises:
+        ShaberiError: The disk is full, or the store cannot be reached.
+    """
+    if check_format(settings.warehouse) is None:
+        return
+    repairs = list(repair(settings.warehouse))
+    workspace = Workspace(settings)
+    if all(one.is_repaired for one in repairs):
+        with published_at_the_end(workspace):
+            _make_again(repairs, workspace)
+    for one in repairs:
+        more = "" if one.rows_lost == 0 or not one.is_repaired else f"; {_made_by(one.damage.table)}"
+        yield CheckResult("repair", one.is_repaired, f"{one.damage}: {one.done}{more}")
+
+
+def _make_again(repairs: Sequence[Repair], workspace: Workspace) -> None:
+    """Make again what takes no call and no run of one's own: the rest is pending, or not known as imported any more."""
+    lake = workspace.lake
+    lost = [one.damage for one in repairs if one.rows_lost != 0]
+    tables = {damage.table for damage in lost}
+    if "questions" in tables:
+        _store_questions(workspace)
+    if "prices" in tables:
+        calls = lake.read("calls", columns=["model", "base_url"]).unique()
+        workspace.record_prices(calls.iter_rows())
+    if "prompts" in tables:
+        record_known_prompts(lake, workspace.prompts)
+    if "judge_configs" in tables:
+        record_former_configs(lake)
+    files = lake.read("legacy_files", columns=["import_tag", "model"]).drop_nulls().unique()
+    for damage in lost:
+        imported = {
+            run_id_of(model, tag): (tag, model)
+            for tag, model in files.iter_rows()
+            if damage.runs is None or damage.runs[0] <= run_id_of(model, tag) <= damage.runs[1]
+        }
+        if damage.table in DERIVED:
+            reprocess_imported(damage.table, list(imported), list(ALL_BENCHMARKS), workspace)
+        elif damage.table in _OF_IMPORTS:
+            for tag in {tag for tag, _ in imported.values()}:
+                models = [model for own, model in imported.values() if own == tag]
+                lake.replace("legacy_files", LEGACY_FILES.empty.collect(), {"import_tag": tag, "model": models})
+
+
+def _store_questions(workspace: Workspace) -> None:
+    for (text,) in workspace.lake.read("runs", columns=["spec"]).iter_rows():
+        with suppress(ValidationError):  # imported by an early version, without questions
+            spec = RunSpec.read(text)
+            for name in (name for name, one in spec.benchmarks.items() if one.question_texts == "known"):
+                with suppress(ShaberiError):  # it is gone from where it was found, which the next run says
+                    store_question_set(workspace.lake, load_questions(spec, name, workspace))
+
+
+def _made_by(table: str) -> str:
+    again = "the command that made them makes them again, and pays for no recorded call twice"
+    return f"the rest is missing: {_MADE_BY.get(table, again)}"

@@ -1,0 +1,278 @@
+"""Damaged files of a lake: how they are found, and the line that names them."""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from shaberi_dagster.errors import ShaberiError
+
+LOG = "_delta_log"
+CATALOG_NAME = "catalog.duckdb"
+ENTRY = re.compile(r"(\d{20})\.json")
+CHECKPOINT = re.compile(r"(\d{20})\.checkpoint.*parquet")
+_NUMBERED = re.compile(r"(\d{20})\.(?:json|checkpoint)")
+_MAGIC = b"PAR1"
+_REASON_LENGTH = 120
+_NOT_ALLOWED = "you may not read it"
+_OF_READERS = {"duckdb", "_duckdb", "polars", "pyarrow", "deltalake", "_internal", "pyo3_runtime"}
+_OF_FILES = re.compile(r"parquet|zstd|thrift|snappy|_delta_log|Kernel error", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A file of a table that cannot be read.
+
+    Attributes:
+        table: Its table.
+        file: Its path below the lake's folder; of a log the entry that is at fault.
+        reason: What is wrong with it.
+        holds: The rows in it, as far as the log tells.
+        runs: The first and the last of the runs that it has rows of, by name; None where that is unknown.
+        is_lost: Whether its content is; otherwise it only may not be read.
+    """
+
+    table: str
+    file: str
+    reason: str
+    holds: str = ""
+    runs: tuple[str, str] | None = None
+    is_lost: bool = True
+
+    @property
+    def is_of_log(self) -> bool:
+        """Whether it is the table's log that is damaged, not its rows."""
+        return f"/{LOG}" in self.file
+
+    def __str__(self) -> str:
+        """The file, its table, what is wrong with it, and what it held."""
+        return f"{self.file} of table {self.table} is damaged: {self.reason}" + (f"; {self.holds}" * bool(self.holds))
+
+
+class DamagedLakeError(ShaberiError):
+    """Files of a lake are damaged.
+
+    Args:
+        damages: Which.
+    """
+
+    def __init__(self, damages: Sequence[Damage]) -> None:
+        first, *more = damages
+        if not first.is_lost:
+            cure = "give yourself the right to read it"
+        elif first.is_of_log:
+            cure = "`shaberi doctor --repair` writes the log anew from what is left"
+        else:
+            cure = "`shaberi doctor --repair` brings its rows back, or has the next run make them again"
+        others = f" (and {len(more)} more, see `shaberi doctor`)" if more else ""
+        super().__init__(f"{first}{others}; {cure}")
+        self.damages = damages
+
+
+def damage_behind(error: BaseException, folder: Path) -> DamagedLakeError | None:
+    """The damaged file that is behind an error of a library that reads, if there is one.
+
+    Args:
+        error: What was raised.
+        folder: The warehouse; it is only looked at where the error may be of a file.
+    """
+    chain = list(_chain(error))
+    if own := next((one for one in chain if isinstance(one, DamagedLakeError)), None):
+        return own
+    said = " ".join(
+        str(one)
+        for one in chain
+        if type(one).__module__.partition(".")[0] in _OF_READERS or isinstance(one, FileNotFoundError)
+    )
+    if not _OF_FILES.search(said):
+        return None
+    tables = [path.name for path in _table_folders(folder)]
+    named = [name for name in tables if f"/{name}/" in said] or tables
+    found = list(find_damage(folder, named)) or list(find_damage(folder, named, thorough=True))
+    return DamagedLakeError(found) if found else None
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _table_folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("[!_.]*") if path.is_dir())
+
+
+def find_damage(folder: Path, tables: Sequence[str] | None = None, *, thorough: bool = False) -> Iterator[Damage]:
+    """Look at all active files of a lake.
+
+    Args:
+        folder: The warehouse.
+        tables: Only these tables.
+        thorough: Read each file to its end, and not only what tells where its rows are.
+    """
+    import pyarrow as pa  # noqa: PLC0415  (costs start-up time)
+    from deltalake import DeltaTable  # noqa: PLC0415
+
+    known = known_files(folder)
+    for path in _table_folders(folder):
+        if tables is not None and path.name not in tables:
+            continue
+        if damage := log_damage(path) or lost_commit(folder, path.name, known.get(path.name, (-1,))[0]):
+            yield damage
+            continue
+        if not (path / LOG).is_dir():
+            continue
+        try:
+            actions = pa.table(DeltaTable(path).get_add_actions()).to_pylist()
+        except Exception as error:  # noqa: BLE001 - a panic of Rust, too: whatever it is, the log cannot be read
+            yield unreadable_log(path, error)
+            continue
+        for action in actions:
+            file = unquote(action["path"])
+            if reason := _wrong(path / file, action, thorough=thorough):
+                yield Damage(
+                    path.name, f"{path.name}/{file}", reason, _held(action), _runs(action), reason != _NOT_ALLOWED
+                )
+
+
+def known_files(folder: Path) -> dict[str, tuple[int, list[str]]]:
+    """The version of each table that `catalog.duckdb` stands for, and its files; nothing where it cannot be read."""
+    import duckdb  # noqa: PLC0415  (costs start-up time)
+
+    try:
+        with duckdb.connect() as connection:
+            connection.execute("attach $1 as catalog (read_only)", [str(folder / CATALOG_NAME)])
+            ((description,),) = connection.execute("select description from catalog.lake.catalog").fetchall()
+            views = dict(
+                connection.execute(
+                    "select view_name, sql from duckdb_views() where (database_name, schema_name) = ('catalog', 'lake')"
+                ).fetchall()
+            )
+        versions: dict[str, int] = json.loads(description)["versions"]
+    except (duckdb.Error, ValueError, KeyError):
+        return {}
+    files = {name: re.findall(rf"'{name}/((?:[^']|'')+\.parquet)'", views.get(name, "")) for name in versions}
+    return {name: (versions[name], [file.replace("''", "'") for file in files[name]]) for name in versions}
+
+
+def lost_commit(folder: Path, table: str, known: int) -> Damage | None:
+    """The damage of a log that ends before a version that was there: nothing else would tell that rows are missing.
+
+    Args:
+        folder: The warehouse.
+        table: The table.
+        known: The version that the catalog stands for.
+    """
+    numbers = [int(match[1]) for file in (folder / table / LOG).glob("*") if (match := _NUMBERED.match(file.name))]
+    if not numbers or max(numbers) >= known:
+        return None
+    return Damage(table, f"{table}/{LOG}/{known:020}.json", f"it is missing, and {CATALOG_NAME} was made from it")
+
+
+def log_damage(path: Path) -> Damage | None:
+    """What of a table's log is missing or empty, seen by names and sizes: delta-rs passes over an empty entry.
+
+    Args:
+        path: The table's folder.
+    """
+    log = path / LOG
+    if not log.is_dir() or not (names := {one.name: one for one in log.iterdir()}):
+        has_rows = next(path.rglob("*.parquet"), None) is not None
+        return Damage(path.name, f"{path.name}/{LOG}", "it is missing") if has_rows else None
+    entries = {int(match[1]): file for name, file in names.items() if (match := ENTRY.fullmatch(name))}
+    checkpoints = [int(match[1]) for name in names if (match := CHECKPOINT.fullmatch(name))]
+    first = max(checkpoints, default=-1) + 1
+    for version in range(first, max(entries, default=-1) + 1):
+        file = entries.get(version) or log / f"{version:020}.json"
+        # It may have come while the folder was read.
+        if not file.exists():
+            return Damage(path.name, f"{path.name}/{LOG}/{file.name}", "it is missing")
+        if file.stat().st_size == 0:
+            return Damage(path.name, f"{path.name}/{LOG}/{file.name}", "it is empty")
+    return None
+
+
+def unreadable_log(path: Path, error: Exception) -> Damage:
+    """The damage of a log that delta-rs cannot read.
+
+    Args:
+        path: The table's folder.
+        error: What it says.
+    """
+    log = path / LOG
+    reason = str(error).strip().splitlines()[0].removeprefix("Kernel error: ")[:_REASON_LENGTH]
+    for file in sorted(one for one in log.iterdir() if ENTRY.fullmatch(one.name)):
+        name = f"{path.name}/{LOG}/{file.name}"
+        if not os.access(file, os.R_OK):
+            return Damage(path.name, name, _NOT_ALLOWED, is_lost=False)
+        if entry_of(file) is None:
+            return Damage(path.name, name, "it is not JSON")
+    return Damage(path.name, f"{path.name}/{LOG}", reason)
+
+
+def entry_of(file: Path) -> list[dict[str, Any]] | None:
+    """The actions of an entry of a log; None when it is damaged."""
+    try:
+        return [json.loads(line) for line in file.read_bytes().splitlines()] or None
+    except (OSError, ValueError):
+        return None
+
+
+def _wrong(path: Path, action: dict[str, Any], *, thorough: bool) -> str:
+    """What is wrong with an active file; "" when nothing is."""
+    import pyarrow as pa  # noqa: PLC0415  (costs start-up time)
+
+    try:
+        size = path.stat().st_size
+        if size != action["size_bytes"]:
+            return f"it has {size:,} of {action['size_bytes']:,} bytes"
+        n_rows = rows_of(path, thorough=thorough)
+    except FileNotFoundError:
+        return "it is missing"
+    except PermissionError:
+        return _NOT_ALLOWED
+    except (OSError, pa.ArrowException) as error:
+        return " ".join(str(error).rpartition("': ")[2].split())[:_REASON_LENGTH].rstrip(".: ")
+    planned = action["num_records"]
+    return "" if planned in {None, n_rows} else f"it has {n_rows:,} of {planned:,} rows"
+
+
+def rows_of(path: Path, *, thorough: bool) -> int:
+    """The number of rows of a Parquet file.
+
+    Args:
+        path: The file.
+        thorough: Read all of them, with their checksums.
+
+    Raises:
+        OSError: It cannot be read; `pyarrow.ArrowException` likewise.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415  (costs start-up time)
+
+    with path.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise OSError("it does not begin as a Parquet file")
+    with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
+        if not thorough:
+            return int(parquet.metadata.num_rows)
+        return sum(parquet.read_row_group(number).num_rows for number in range(parquet.num_row_groups))
+
+
+def _held(action: dict[str, Any]) -> str:
+    """What rows a file held, as its action in the log tells."""
+    values = ", ".join(f"{name} {value}" for name, value in (action.get("partition") or {}).items())
+    count, runs = action.get("num_records"), _runs(action)
+    rows = f"{count:,} rows" if count is not None else "rows"
+    of_runs = (
+        "unknown runs" if runs is None else f"run {runs[0]}" if runs[0] == runs[1] else "runs {} to {}".format(*runs)
+    )
+    return f"it held {rows} of {of_runs}" + (f" ({values})" if values else "")
+
+
+def _runs(action: dict[str, Any]) -> tuple[str, str] | None:
+    first, last = ((action.get(name) or {}).get("run_id") for name in ("min", "max"))
+    return (first, last) if first and last else None
