@@ -19,9 +19,13 @@ _FLAGS = [
 
 
 @contextmanager
-def running_browser() -> Iterator[Browser]:
-    """A browser that is closed with the context."""
+def running_browser(*flags: str) -> Iterator[Browser]:
+    """A browser that is closed with the context.
+
+    Args:
+        flags: More of its command.
+    """
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=_FLAGS)
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=[*_FLAGS, *flags])
         yield browser
         browser.close()

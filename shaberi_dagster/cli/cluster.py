@@ -17,7 +17,7 @@ EPILOG = """Examples:
   shaberi cluster worker                      one more worker, here or on another host with the same settings
 
 Of PARTs there are worker, daemon and web; each runs on what SHABERI_DATABASE_URL, SHABERI_BROKER_URL and
-SHABERI_WAREHOUSE name, and is what containers or services start."""
+SHABERI_WAREHOUSE name, and is what containers or services start. The UI's token is printed, or SHABERI_UI_TOKEN."""
 
 
 def cluster(  # noqa: PLR0917
@@ -25,7 +25,9 @@ def cluster(  # noqa: PLR0917
     workers: Annotated[int, typer.Option(min=1, help="How many workers; each makes one run at a time.")] = 2,
     folder: Annotated[Path, typer.Option(help="Where all of them keep their files.")] = Path(".cluster"),
     port: Annotated[int, typer.Option(min=1, max=65535, help="Of Dagster's UI.")] = 3000,
-    host: Annotated[str, typer.Option(help="Address on which the UI listens.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address on which the UI listens; one that other machines reach needs a token.")
+    ] = "127.0.0.1",
     debug: Debug = False,
 ) -> int:
     """Start a cluster on this machine (Ctrl-C stops it), or one part of a cluster."""

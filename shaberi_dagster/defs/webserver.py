@@ -29,8 +29,11 @@ _LONGEST_END_SECONDS = 5
 
 class _Webserver(DagsterWebserver[WorkspaceProcessContext, WorkspaceRequestContext]):
     async def graphql_http_endpoint(self, request: Request) -> Response:
-        """Take GraphQL as a POST of JSON alone; Dagster takes it, mutations included, from an address as well."""
-        if request.scope["query_string"]:
+        """Take GraphQL as a POST of JSON alone; Dagster takes it, mutations included, from the address of a GET too.
+
+        The UI names its query in the address of a POST, which Dagster does not read if the body is JSON.
+        """
+        if request.method == "GET" and request.scope["query_string"]:
             return PlainTextResponse("send GraphQL as a POST of JSON, not in the address\n", 405, {"Allow": "POST"})
         response: Response = await super().graphql_http_endpoint(request)
         return response

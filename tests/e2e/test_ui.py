@@ -3,18 +3,11 @@
 With SHABERI_SCREENSHOTS=docs/images the pictures of the documentation are taken anew.
 """
 
-import json
 import os
 import re
-import secrets
-import signal
-import socket
-import subprocess
-import sys
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +31,7 @@ from tests.browser import running_browser
 from tests.commands import run
 from tests.legacy.trees import FOLDERS, LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
+from tests.running_ui import UiServer, running_ui
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.long]
 
@@ -57,24 +51,22 @@ _GO = """
     }
 """
 _VIEWPORT: ViewportSize = {"width": 1500, "height": 950}
-_PATIENCE = 300.0
 _CLICK_MILLISECONDS = 120_000
 _RUNS = """query { runsOrError { ... on Runs { results {
     runId jobName status tags { key value } repositoryOrigin { repositoryLocationName } } } } }"""
-_LOADED = """query { locationStatusesOrError { ... on WorkspaceLocationStatusEntries { entries { loadStatus } } } }"""
 
 
 @dataclass
 class Ui:
     """The running server, its lake, and a browser."""
 
-    settings: Settings
-    environment: dict[str, str]
-    url: str
-    server: subprocess.Popen[bytes]
-    log: Path
+    server: UiServer
     mock: MockEndpoint
     context: BrowserContext
+
+    @property
+    def settings(self) -> Settings:
+        return Settings.from_environment(self.server.environment)
 
     @contextmanager
     def page(self, path: str, *, anew: bool = False) -> Iterator[Page]:
@@ -90,32 +82,23 @@ class Ui:
             if window and not anew:
                 page.evaluate(_GO, path)
             else:
-                page.goto(self.url + path)
+                page.goto(self.server.url + path)
             yield page
         except Exception as error:
-            picture = self.log.with_name(f"failure-{time.time():.0f}.png")
+            picture = self.server.log.with_name(f"failure-{time.time():.0f}.png")
             page.screenshot(path=picture)
             page.close()
             raise AssertionError(f"{error}\nscreenshot: {picture}\n{self.log_tail()}") from error
 
     def log_tail(self) -> str:
-        return "server log:\n" + self.log.read_text(errors="replace")[-3000:]
-
-    def ask(self, query: str) -> Any:
-        request = urllib.request.Request(
-            f"{self.url}/graphql",
-            json.dumps({"query": query}).encode(),
-            {"Content-Type": "application/json", "Authorization": f"Bearer {self.environment['SHABERI_UI_TOKEN']}"},
-        )
-        with urllib.request.urlopen(request, timeout=30) as response:
-            return next(iter(json.load(response)["data"].values()))
+        return "server log:\n" + self.server.said()[-3000:]
 
     def runs(self, **wanted: str) -> list[dict[str, Any]]:
         """Dagster's runs with these tags (`__` for a slash; `job` is the job's name), newest first."""
         tags = {name.replace("__", "/"): value for name, value in wanted.items()}
         return [
             run
-            for run in self.ask(_RUNS)["results"]
+            for run in self.server.ask(_RUNS)["results"]
             if tags.items() <= {"job": run["jobName"], **{tag["key"]: tag["value"] for tag in run["tags"]}}.items()
         ]
 
@@ -129,15 +112,7 @@ class Ui:
                 return None
             return newest
 
-        return self.wait_for(found)
-
-    def wait_for(self, condition: Callable[[], Any]) -> Any:
-        end = time.monotonic() + _PATIENCE
-        while not (found := condition()):
-            assert self.server.poll() is None, self.log_tail()
-            assert time.monotonic() < end, self.log_tail()
-            time.sleep(0.5)
-        return found
+        return self.server.wait_for(found)
 
     def rows(self, table: str, run_id: str) -> list[dict[str, Any]]:
         return list(Lake(self.settings.warehouse).read(table, {"run_id": run_id}).iter_rows(named=True))
@@ -157,48 +132,17 @@ class Ui:
 @pytest.fixture(scope="module")
 def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
     """One server for all tests of this file, ready when its code location is loaded."""
-    place = tmp_path_factory.mktemp("ui")
-    own = {
-        "SHABERI_WAREHOUSE": place / "warehouse",
-        "DAGSTER_HOME": place / "dagster",
-        "SHABERI_RUN_SPECS": place / "in",
-        "PYTHONPATH": f"{_TESTS / 'opened_once'}:{_TESTS.parent}",
-    }
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SHABERI_")}
-    environment |= {name: str(path) for name, path in own.items()} | {"SHABERI_UI_TOKEN": secrets.token_urlsafe()}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    command = [Path(sys.executable).with_name("shaberi"), "ui", "--port", port]
-    log = place / "server.log"
+    opened_once = f"{_TESTS / 'opened_once'}:{_TESTS.parent}"
     expect.set_options(timeout=_CLICK_MILLISECONDS)
-    with running_mock() as mock, running_browser() as browser, log.open("wb") as output:
-        server = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
-        try:
-            context = browser.new_context(reduced_motion="reduce")
-            context.set_default_timeout(_CLICK_MILLISECONDS)
-            context.add_init_script(_FORGET_AND_STAND_STILL)
-            settings = Settings.from_environment(environment)
-            running = Ui(settings, environment, f"http://127.0.0.1:{port}", server, log, mock, context)
-            running.wait_for(lambda: _is_loaded(running))
-            yield running
-        finally:
-            _stop(server)
-
-
-def _is_loaded(ui: Ui) -> bool:
-    try:
-        entries = ui.ask(_LOADED).get("entries")
-    except OSError:
-        return False
-    return bool(entries) and all(entry["loadStatus"] == "LOADED" for entry in entries)
-
-
-def _stop(server: subprocess.Popen[bytes]) -> None:
-    """Kill the server and all its children: they are one process group."""
-    with suppress(ProcessLookupError):
-        os.killpg(server.pid, signal.SIGKILL)
-    server.wait()
+    with (
+        running_mock() as mock,
+        running_browser() as browser,
+        running_ui(tmp_path_factory.mktemp("ui"), PYTHONPATH=opened_once) as server,
+    ):
+        context = browser.new_context(reduced_motion="reduce")
+        context.set_default_timeout(_CLICK_MILLISECONDS)
+        context.add_init_script(_FORGET_AND_STAND_STILL)
+        yield Ui(server, mock, context)
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +150,7 @@ def command_line_run(ui: Ui) -> str:
     """The run of a `run-evals` command on the instance that the server shows."""
     urls = ("--base-url", ui.mock.base_url, "--judge-base-url", ui.mock.base_url)
     options = ("--judge-model", "judge", "--benchmark", "elyza", "--limit", "2")
-    run("run-evals", "--model", "typed", *options, *urls, environment=ui.environment).succeeded()
+    run("run-evals", "--model", "typed", *options, *urls, environment=ui.server.environment).succeeded()
     return "typed@@default"
 
 
@@ -242,7 +186,7 @@ def test_a_registered_run_is_materialized_by_clicking_and_shows_its_metadata(ui:
         page.get_by_text(run_id, exact=True).filter(visible=True).first.click()
         page.get_by_text("Launch runs to materialize").click()
         page.get_by_role("button", name="Launch 1 run").click()
-        ui.wait_for(lambda: ui.runs(dagster__partition=run_id))
+        ui.server.wait_for(lambda: ui.runs(dagster__partition=run_id))
     ui.wait_for_status("SUCCESS", dagster__partition=run_id)
 
     assert [row["status"] for row in ui.rows("runs", run_id)] == ["complete"]
@@ -287,7 +231,7 @@ def test_a_new_run_is_started_from_the_launchpad_alone(ui: Ui) -> None:
         expect(page.get_by_role("button", name="Launch Run")).to_be_disabled()
         _enter_config(editor, "evaluate_new_run", asked)
         page.get_by_role("button", name="Launch Run").click()
-        (launched,) = ui.wait_for(lambda: ui.runs(job="new_run"))
+        (launched,) = ui.server.wait_for(lambda: ui.runs(job="new_run"))
     ui.wait_for_status("SUCCESS", dagster__partition="launched@@july")
     with ui.page(f"/runs/{launched['runId']}", anew=True) as page:
         page.locator("a").filter(has_text="/assets/metrics/rakuda").first.wait_for()
@@ -350,13 +294,13 @@ def test_a_terminated_run_is_canceled_and_its_finished_calls_are_kept(ui: Ui) ->
         page.get_by_text("Launch runs to materialize").or_(page.get_by_text("Launch 1 run")).first.wait_for()
         page.get_by_role("button", name="Launch 1 run").click()
         stopped = ui.wait_for_status("STARTED", dagster__partition=run_id)
-        ui.wait_for(lambda: ui.mock.stats()["answered"] == already + 1 and ui.mock.stats()["in_flight"] == 2)
+        ui.server.wait_for(lambda: ui.mock.stats()["answered"] == already + 1 and ui.mock.stats()["in_flight"] == 2)
     with ui.page(f"/runs/{stopped['runId']}", anew=True) as page:
         page.get_by_role("button", name="Terminate").click()
         page.get_by_role("dialog").or_(page.locator(".bp5-dialog, .bp4-dialog")).first.get_by_role(
             "button", name="Terminate"
         ).click()
-        ui.wait_for(lambda: ui.runs(dagster__partition=run_id)[0]["status"] == "CANCELED")
+        ui.server.wait_for(lambda: ui.runs(dagster__partition=run_id)[0]["status"] == "CANCELED")
 
     journal = ui.settings.warehouse / JOURNAL_FOLDER / f"{run_id}.answers.jsonl"
     assert journal.read_text(encoding="utf-8").count('"request_hash"') == 1
@@ -379,7 +323,7 @@ def test_a_legacy_tree_is_a_partition_that_is_added_and_imported_by_clicking(ui:
         _enter_config(page.locator(".CodeMirror"), IMPORT, {"trees": [f"attic={tree.root}"]})
         page.get_by_role("button", name="Save config").click()
         page.get_by_role("button", name="Launch 1 run").click()
-        ui.wait_for(lambda: ui.runs(dagster__partition="attic"))
+        ui.server.wait_for(lambda: ui.runs(dagster__partition="attic"))
     ui.wait_for_status("SUCCESS", dagster__partition="attic")
 
     with ui.page(f"/assets/{IMPORT}?{urlencode({'view': 'partitions', 'partition': 'attic'})}", anew=True) as page:
