@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+import polars as pl
 from pydantic import ValidationError
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
@@ -75,9 +76,18 @@ def _make_again(repairs: Sequence[Repair], workspace: Workspace) -> None:
         if damage.table in DERIVED:
             reprocess_imported(damage.table, list(imported), list(ALL_BENCHMARKS), workspace)
         elif damage.table in _OF_IMPORTS:
+            if damage.table == "runs":
+                _forget_rows(sorted(imported.keys() - set(lake.read("runs", columns=["run_id"])["run_id"])), workspace)
             for tag in {tag for tag, _ in imported.values()}:
                 models = [model for own, model in imported.values() if own == tag]
                 lake.replace("legacy_files", LEGACY_FILES.empty.collect(), {"import_tag": tag, "model": models})
+
+
+def _forget_rows(run_ids: Sequence[str], workspace: Workspace) -> None:
+    """Take out what was imported of runs that are not known any more: their import begins anew, and adds it again."""
+    for table in ("answers", "judgements"):
+        rows = workspace.lake.read(table, {"run_id": run_ids})
+        workspace.lake.update(table, rows.filter(pl.col("source_sha256").is_null()), {"run_id": run_ids})
 
 
 def _store_questions(workspace: Workspace) -> None:

@@ -13,7 +13,9 @@ from perf.same_tables import differences, tables_of
 from shaberi_dagster.lake.repair import ASIDE
 from shaberi_dagster.lake.store import Lake
 from tests.commands import Finished, lake_of, run, run_without_dagster
+from tests.legacy.trees import LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, running_mock
+from tests.object_storage import running_store
 from tests.sizes import FULL
 
 pytestmark = pytest.mark.e2e
@@ -136,12 +138,11 @@ def test_a_damaged_file_is_named_put_aside_and_its_rows_are_made_again_unpaid(
 
 def test_what_does_not_need_the_damaged_file_goes_on_and_the_rest_is_one_line(home: Home) -> None:
     file, _ = home.file_of("judgements", "m@@default")
-    scores = home.command("view-scores").succeeded().out
+    leaderboard = home.command("shaberi", "sql", "from leaderboard").succeeded().out
     _half(file)
     (home.warehouse / "catalog.duckdb").unlink()  # so that its views must be made with the file as it is
 
-    assert home.command("view-scores").succeeded().out == scores
-    home.command("shaberi", "sql", "select model, score from leaderboard").succeeded()
+    assert home.command("shaberi", "sql", "from leaderboard").succeeded().out == leaderboard
     for query in ("select count(*) from judgements", "select max(length(judge_output)) from judgements"):
         line = home.command("shaberi", "sql", query).complaint
         assert f"{file.name} of table judgements is damaged: it has " in line
@@ -216,3 +217,44 @@ def test_a_garbled_catalog_is_made_anew(home: Home) -> None:
     scores = home.command("view-scores").succeeded().out
     (home.warehouse / "catalog.duckdb").write_bytes(b"garbage" * 10_000)
     assert home.command("view-scores").succeeded().out == scores
+
+
+def test_a_damaged_file_of_a_mirror_is_fetched_again(whole: Home, tmp_path: Path) -> None:
+    with running_store(tmp_path / "store") as store:
+        place = store.environment | {
+            "SHABERI_WAREHOUSE": store.uri,
+            "SHABERI_MIRRORS": str(tmp_path / "mirrors"),
+            "SHABERI_RESULTS": str(tmp_path / "results"),
+        }
+        run("shaberi", "copy-lake", whole.warehouse, store.uri, environment=place).succeeded()
+        judgements = run("shaberi", "sql", "from judgements order by all", environment=place).succeeded().out
+        (mirror,) = (log.parent for log in (tmp_path / "mirrors").rglob("judgements/_delta_log"))
+        _half(next(mirror.rglob("part-*.parquet")))
+        (mirror / "_delta_log" / f"{1:020}.json").write_bytes(b"")
+
+        assert run("shaberi", "doctor", environment=place).code == 3
+        told = run("shaberi", "doctor", "--repair", environment=place).succeeded().out
+        assert told.count("fetched again from s3://") == 2
+        assert run("shaberi", "sql", "from judgements order by all", environment=place).succeeded().out == judgements
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("table", ["answers", "judgements", "runs", "scores", "metrics", "legacy_files"])
+def test_what_was_imported_and_lost_is_imported_again(table: str, tmp_path: Path) -> None:
+    tree, place = LegacyTree(tmp_path / "shisa"), lake_of(tmp_path)
+    for model in ("first", "second"):
+        tree.answers("rakuda", rows_of("rakuda", ["一", "二", "三"]), model=model)
+        tree.judgements("rakuda", rows_of("rakuda", ["一", "二", "三"], [7, 8, 9]), "a", model=model)
+    run("shaberi", "import-legacy", tree.root, environment=place).succeeded()
+    lake = Lake(tmp_path / "warehouse")
+    before = tables_of(lake)
+    _half(lake.folder / lake.files(table)[0])
+
+    assert "ok    repair: " in run("shaberi", "doctor", "--repair", environment=place).out
+    run("shaberi", "import-legacy", tree.root, environment=place).succeeded()
+
+    found, expected = (
+        {name: rows.drop("imported_at", strict=False) for name, rows in tables.items()}
+        for tables in (tables_of(Lake(tmp_path / "warehouse")), before)
+    )
+    assert list(differences(found, expected)) == []
