@@ -141,8 +141,9 @@ def _keys() -> Iterator[CheckResult]:
 
 
 def _instance(settings: Settings) -> CheckResult:
+    repairs: list[str] = []
     try:
-        opened = open_instance(settings.dagster_home)
+        opened = open_instance(settings.dagster_home, repairs.append)
     except ConfigurationError as error:
         return CheckResult("Dagster instance", fine=False, detail=str(error))
     with opened as instance:
@@ -152,4 +153,4 @@ def _instance(settings: Settings) -> CheckResult:
         with suppress(ShaberiError):  # which the lake's own findings tell
             registered = add_missing_partitions(Lake(settings.warehouse), instance)
             detail += f", {registered} runs of the lake registered"
-    return CheckResult("Dagster instance", fine=True, detail=detail)
+    return CheckResult("Dagster instance", fine=True, detail="; ".join([detail, *repairs]))
