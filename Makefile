@@ -31,6 +31,7 @@ setup: .venv/.installed ## install exactly requirements-dev.lock and the embedde
 # Into .venv what the first prerequisite locks, the weights of the embedded model, and the project itself.
 define install_lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or newer is needed, {sys.executable} is {sys.version.split()[0]}: make PYTHON=python3.11")'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) makes no environments: its package venv is missing (on Debian: apt install python3-venv)" >&2; exit 1; }
 	@test -e .venv || chmod go-rwx warehouse
 	$(PYTHON) -m venv .venv
 	sed -n '/^uv==/,/[^\\]$$/p' $< > .venv/uv.txt

@@ -2,8 +2,9 @@
 
 import os
 import socket
+import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from dagster._core.storage.tags import PARTITION_NAME_TAG
 
 from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS
 from shaberi_dagster.defs.leases import LEASE_TAG, is_leased, leased
-from shaberi_dagster.defs.storage import kept_open
+from shaberi_dagster.defs.storage import SqliteRunStorage, kept_open
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.locks import alone
 from shaberi_dagster.permissions import make_folder
 from shaberi_dagster.settings import broker_url, check_writable, database_url
@@ -72,7 +74,11 @@ _UNFINISHED = [
 ]
 
 
-def open_instance(home: Path) -> dg.DagsterInstance:
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr)  # noqa: T201
+
+
+def open_instance(home: Path, say: Callable[[str], object] = _tell) -> dg.DagsterInstance:
     """The persistent instance, made at first use; of several processes one makes it and the others wait.
 
     It is in SQLite files below the folder, or in the database of `SHABERI_DATABASE_URL`, unless the folder has a
@@ -80,6 +86,7 @@ def open_instance(home: Path) -> dg.DagsterInstance:
 
     Args:
         home: The folder.
+        say: Told of each SQLite file that a killed process has left half made.
 
     Raises:
         ConfigurationError: The folder cannot be written, or the database cannot be reached.
@@ -90,6 +97,9 @@ def open_instance(home: Path) -> dg.DagsterInstance:
         instance = dg.DagsterInstance.from_ref(kept_open(InstanceRef.from_dir(str(home), overrides=_OF_COMMANDS)))
         for storage in ("run_storage", "event_log_storage", "schedule_storage"):
             getattr(instance, storage)  # makes its tables
+        if isinstance(instance.run_storage, SqliteRunStorage):
+            for repair in instance.run_storage.repairs:
+                say(repair)
         if database_url():  # else each event would take a connection of its own
             instance.optimize_for_webserver(statement_timeout=0, pool_recycle=3600, max_overflow=20)
         return instance
@@ -123,8 +133,11 @@ def prepare_home(home: Path) -> None:
     make_folder(home)
     config, path = _INSTANCE_CONFIGS[_kind_of_instance()], home / "dagster.yaml"
     written = path.read_text(encoding="utf-8") if path.exists() else None
-    if written != config and (written is None or written in _INSTANCE_CONFIGS.values()):
-        path.write_text(config, encoding="utf-8")
+    # A beginning of ours is what a killed process had written of it.
+    if written != config and (
+        written is None or any(known.startswith(written) for known in _INSTANCE_CONFIGS.values())
+    ):
+        swap_in(path, config.encode())
 
 
 def _kind_of_instance() -> str:

@@ -2,11 +2,17 @@
 
 Dagster opens a file anew for each event, and who closes a file last writes all of it to the disk: some hundred times in
 a small run.
+
+Dagster also makes a file in its place, table by table. Here it is made aside and put there whole, so that a process
+that is killed meanwhile leaves nothing half made.
 """
 
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +24,12 @@ from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from sqlalchemy.pool import QueuePool
 
 from shaberi_dagster.permissions import let_group_write
+
+_DATABASES = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")
+_SCRATCH = ".new-databases-"
+_STAMP = "alembic_version"
+_BOOKKEEPING = {_STAMP, "secondary_indexes"}
+"""Tables that have rows as soon as a database is made."""
 
 
 def kept_open(instance: InstanceRef) -> InstanceRef:
@@ -36,8 +48,9 @@ class OpenSqliteStorage(DagsterSqliteStorage):
     """
 
     def __init__(self, base_dir: str, inst_data: Any = None) -> None:
+        repairs = complete_databases(Path(base_dir))
         super().__init__(base_dir, inst_data)
-        self._run_storage = SqliteRunStorage(self._run_storage._conn_string)  # noqa: SLF001
+        self._run_storage = SqliteRunStorage(self._run_storage._conn_string, repairs)  # noqa: SLF001
         self._event_log_storage = SqliteEventLogStorage(self._event_log_storage._base_dir)  # noqa: SLF001
 
     @classmethod
@@ -47,10 +60,15 @@ class OpenSqliteStorage(DagsterSqliteStorage):
 
 
 class SqliteRunStorage(runs.SqliteRunStorage):
-    """The file of all runs."""
+    """The file of all runs.
 
-    def __init__(self, url: str) -> None:
+    Attributes:
+        repairs: What was half made when the storage was opened, a sentence for each file.
+    """
+
+    def __init__(self, url: str, repairs: list[str]) -> None:
         super().__init__(url)
+        self.repairs = repairs
         self._engine = _opened(url)
 
     @contextmanager
@@ -102,3 +120,76 @@ def _opened(url: str) -> sqlalchemy.Engine:
     engine = sqlalchemy.create_engine(url, poolclass=QueuePool, connect_args=options)
     sqlalchemy.event.listen(engine, "connect", lambda opened, _: opened.execute("pragma synchronous = normal"))
     return engine
+
+
+def complete_databases(folder: Path) -> list[str]:
+    """Make the databases that are missing or half made; a half-made one that holds rows is kept under another name.
+
+    Only one process may do so at a time.
+
+    Args:
+        folder: That of the storage.
+
+    Returns:
+        A sentence for each that was half made.
+    """
+    for left in folder.glob(f"{_SCRATCH}*"):
+        shutil.rmtree(left)
+    wanted = [name for name in _DATABASES if not _is_whole(folder / name)]
+    if not wanted:
+        return []
+    repairs = []
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch:
+        DagsterSqliteStorage(scratch).dispose()
+        for name in wanted:
+            if (folder / name).exists():
+                repairs.append(_set_aside(folder / name))
+            _put_in_place(Path(scratch, name), folder / name)
+    return repairs
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether Dagster has come to the end of making a database: it has its version, and marks or rows."""
+    filled = _filled_tables(path) if path.exists() else None
+    return filled is not None and _STAMP in filled and filled != {_STAMP}
+
+
+def _filled_tables(path: Path) -> set[str] | None:
+    """The tables of a database that hold rows; None when the file is none or damaged.
+
+    Raises:
+        sqlite3.OperationalError: It cannot be read now.
+    """
+    try:
+        with closing(sqlite3.connect(path, timeout=SQLITE_BUSY_TIMEOUT_SECONDS)) as database:
+            tables = [name for (name,) in database.execute("select name from sqlite_master where type = 'table'")]
+            return {name for name in tables if database.execute(f'select 1 from "{name}" limit 1').fetchone()}
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError:
+        return None
+
+
+def _set_aside(path: Path) -> str:
+    """Copy a database that may hold rows, and say what becomes of it."""
+    filled = _filled_tables(path)
+    if filled is not None and filled <= _BOOKKEEPING:
+        return f"{path} was half made by a process that was killed; it held nothing and is made again"
+    places = (path.with_name(f"{path.name}.set-aside-{number}") for number in count(1))
+    aside = next(place for place in places if not place.exists())
+    for suffix in ("", "-wal", "-journal"):
+        if (file := Path(f"{path}{suffix}")).exists():
+            shutil.copy2(file, f"{aside}{suffix}")
+    return f"{path} was half made or damaged; what it holds is kept as {aside}, and it is made again"
+
+
+def _put_in_place(made: Path, path: Path) -> None:
+    """Let a database appear at once; what is left of another one's transactions is not taken for its own."""
+    whole = made.with_name("whole")
+    # A copy has all that is committed in one file, whoever still has the other open.
+    with closing(sqlite3.connect(made)) as source, closing(sqlite3.connect(whole)) as target:
+        source.backup(target)
+    for suffix in ("-wal", "-shm", "-journal"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole.replace(path)

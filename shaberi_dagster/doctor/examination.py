@@ -194,8 +194,9 @@ def _keys() -> Iterator[CheckResult]:
 
 
 def _instance(settings: Settings) -> CheckResult:
+    repairs: list[str] = []
     try:
-        opened = open_instance(settings.dagster_home)
+        opened = open_instance(settings.dagster_home, repairs.append)
     except ConfigurationError as error:
         return CheckResult("Dagster instance", fine=False, detail=str(error))
     with opened as instance:
@@ -211,4 +212,4 @@ def _instance(settings: Settings) -> CheckResult:
                 return CheckResult("Dagster instance", fine=False, detail=str(damage))
             if not isinstance(error, ShaberiError):  # which the lake's own findings tell
                 raise
-    return CheckResult("Dagster instance", fine=True, detail=detail)
+    return CheckResult("Dagster instance", fine=True, detail="; ".join([detail, *repairs]))

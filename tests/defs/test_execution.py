@@ -71,6 +71,16 @@ def test_dagster_home_is_quiet_and_a_changed_configuration_stays(tmp_path: Path)
     assert (home / "dagster.yaml").read_text(encoding="utf-8") == "telemetry: {enabled: true}\n"
 
 
+def test_half_a_configuration_of_ours_is_written_again(tmp_path: Path) -> None:
+    prepare_home(tmp_path)
+    place = tmp_path / "dagster.yaml"
+    written = place.read_text(encoding="utf-8")
+    for length in (0, 40):
+        place.write_text(written[:length], encoding="utf-8")
+        prepare_home(tmp_path)
+        assert place.read_text(encoding="utf-8") == written
+
+
 def test_a_process_is_told_apart_from_dead_ones_and_later_ones() -> None:
     living = process_name(os.getpid())
     assert living.split(":")[1] == str(os.getpid())

@@ -2,6 +2,8 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -12,11 +14,14 @@ from dagster._core.storage.runs import SqliteRunStorage
 
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.defs.storage import OpenSqliteStorage, kept_open
+from shaberi_dagster.doctor.examination import examine
 from shaberi_dagster.settings import Settings
+from tests.migrations import close_databases
 
 pytestmark = pytest.mark.integration
 
 _NORMAL = 1
+_DATABASES = ["history/runs.db", "history/runs/index.db", "schedules/schedules.db"]
 
 
 @pytest.fixture
@@ -77,3 +82,91 @@ def test_only_sqlite_files_are_kept_open(settings: Settings) -> None:
         assert own.storage_data is not None
         assert kept.config_yaml == own.storage_data.config_yaml
         assert (kept.class_name == OpenSqliteStorage.__name__) == is_kept
+
+
+def _change(database: Path, *statements: str) -> None:
+    """Leave a database as another process has left it, which has ended."""
+    close_databases()
+    with closing(sqlite3.connect(database)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def _said_when_opened(home: Path) -> list[str]:
+    said: list[str] = []
+    with open_instance(home, said.append) as instance:
+        instance.add_dynamic_partitions("runs", ["first"])
+        _report(instance, "asset")
+        assert instance.get_dynamic_partitions("runs") == ["first"]
+        assert instance.all_instigator_state() == []
+    close_databases()
+    return said
+
+
+@pytest.mark.parametrize("name", _DATABASES)
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_half_made_database_is_made_again_and_that_is_said_once(
+    settings: Settings, name: str, is_empty: bool
+) -> None:
+    home = settings.dagster_home
+    open_instance(home).dispose()
+    if is_empty:
+        close_databases()
+        (home / name).write_bytes(b"")
+    else:
+        _change(home / name, "drop table alembic_version", "drop table secondary_indexes")
+    (said,) = _said_when_opened(home)
+    assert said == f"{home / name} was half made by a process that was killed; it held nothing and is made again"
+    assert _said_when_opened(home) == []
+
+
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_a_half_made_or_damaged_database_that_may_hold_runs_is_kept_under_another_name(
+    settings: Settings, is_damaged: bool
+) -> None:
+    home = settings.dagster_home
+    database = home / _DATABASES[0]
+    with open_instance(home) as instance:
+        instance.add_run(dg.DagsterRun("job"))
+    if is_damaged:
+        close_databases()
+        database.write_bytes(b"no database " * 1000)
+    else:
+        _change(database, "drop table alembic_version")
+    before = database.read_bytes()
+
+    (said,) = _said_when_opened(home)
+
+    aside = database.with_name("runs.db.set-aside-1")
+    assert said == f"{database} was half made or damaged; what it holds is kept as {aside}, and it is made again"
+    assert aside.read_bytes() == before
+    assert _said_when_opened(home) == []
+
+
+def test_a_database_of_another_program_version_stays_as_it_is(settings: Settings) -> None:
+    home = settings.dagster_home
+    with open_instance(home) as instance:
+        instance.add_run(dg.DagsterRun("job"))
+    _change(home / _DATABASES[0], "delete from secondary_indexes", "drop table backfill_tags")
+    assert _said_when_opened(home) == []
+    with closing(sqlite3.connect(home / _DATABASES[0])) as connection:
+        assert connection.execute("select count(*) from runs").fetchone() == (1,)
+
+
+def test_doctor_repairs_a_half_made_database_and_says_so(settings: Settings) -> None:
+    database = settings.dagster_home / _DATABASES[1]
+    database.parent.mkdir(parents=True)
+    database.write_bytes(b"")
+    (finding,) = (one for one in examine(settings) if one.what == "Dagster instance")
+    assert finding.fine
+    assert f"{database} was half made by a process that was killed" in finding.detail
+    close_databases()
+    assert _said_when_opened(settings.dagster_home) == []
+
+
+def test_a_database_is_made_aside_and_what_a_killed_process_left_of_that_goes(settings: Settings) -> None:
+    home = settings.dagster_home
+    left = home / ".new-databases-left" / "history"
+    left.mkdir(parents=True)
+    open_instance(home).dispose()
+    assert {path.name for path in home.iterdir()} == {"_locks", "dagster.yaml", "history", "schedules"}
