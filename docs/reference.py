@@ -49,6 +49,8 @@ _SHARED_VARIABLES = {
     "SHABERI_DATABASE_URL": "PostgreSQL that several hosts share, `postgresql://user:password@host:port/name`: "
     "Dagster's runs, journals and locks; default: files",
     "SHABERI_BROKER_URL": "Redis through which the workers of a cluster get their runs, `redis://host:port/0`",
+    "SHABERI_KEY_HOSTS": "Hosts that key variables may be sent to, beside those of known endpoints and those that "
+    "one's own command line names: `VARIABLE=host[:port],host2;VARIABLE2=host`",
 }
 _TEST_VARIABLES = {
     "SHABERI_CORPUS": "Tests: folder of real data for the tests marked `corpus`, which are left out without it",
