@@ -51,6 +51,8 @@ _SHARED_VARIABLES = {
     "SHABERI_SHARED_GROUP": "A group of this machine for which new lakes, instances and results are made; default: "
     "their user alone reads them",
     "SHABERI_BROKER_URL": "Redis through which the workers of a cluster get their runs, `redis://host:port/0`",
+    "SHABERI_KEY_HOSTS": "Hosts that key variables may be sent to, beside those of known endpoints and those that "
+    "one's own command line names: `VARIABLE=host[:port],host2;VARIABLE2=host`",
 }
 _TEST_VARIABLES = {
     "SHABERI_CORPUS": "Tests: folder of real data for the tests marked `corpus`, which are left out without it",

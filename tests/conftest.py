@@ -83,7 +83,18 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     """No test touches the developer's lake, instance or keys."""
     monkeypatch.setenv("SHABERI_WAREHOUSE", str(tmp_path / "warehouse"))
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    for name in ("DATASETS", "RUN_SPECS", "PROMPTS", "PRICES", "RESULTS", "API_KEY", "USER", "PLUGINS", "DATABASE_URL"):
+    for name in (
+        "DATASETS",
+        "RUN_SPECS",
+        "PROMPTS",
+        "PRICES",
+        "RESULTS",
+        "API_KEY",
+        "KEY_HOSTS",
+        "USER",
+        "PLUGINS",
+        "DATABASE_URL",
+    ):
         monkeypatch.delenv(f"SHABERI_{name}", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     yield

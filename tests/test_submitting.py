@@ -138,6 +138,50 @@ def test_quick_eval_is_made_by_a_worker_as_well(cluster: Cluster, mock: MockEndp
     assert "did not yield" not in made.err  # as Dagster says of a metric that is compared with nothing
 
 
+def test_what_a_worker_would_refuse_to_send_is_said_before_anything_is_queued(
+    cluster: Cluster, mock: MockEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = {"MY_KEY": "sk-canary-0123456789abcdef"}
+    asked = ["--model", "keyed", "--base-url", mock.base_url, "--api-key-variable", "MY_KEY", "--benchmark", "elyza"]
+    asked += ["--limit", "1", "--judge-model", "judge", "--judge-base-url", mock.base_url, "--submit"]
+    command = cluster.environment | key
+    place = mock.base_url.removesuffix("/v1").removeprefix("http://")
+    unbound = f"MY_KEY is not bound to http://{place}: if the key belongs there, start the worker with "
+
+    for of_worker, said in (
+        ({}, f"MY_KEY is not set there: start it with the API key for {mock.base_url}"),
+        (key, f'{unbound}SHABERI_KEY_HOSTS="MY_KEY={place}"'),
+    ):
+        for name, value in of_worker.items():
+            monkeypatch.setitem(cluster.environment, name, value)
+            cluster.kill_worker()
+            cluster.start_worker()
+        _wait_for_a_worker(cluster.environment)
+        refused = run("run-evals", *asked, environment=command)
+        assert refused.code == 2
+        assert re.fullmatch(rf"error: worker \S+ refuses: {re.escape(said)}", refused.err.splitlines()[-1])
+        assert "Dagster run" not in refused.err
+        assert all(rows.is_empty() for rows in _rows_of("keyed", cluster.environment).values())
+    assert mock.stats()["requests"] == 0
+
+    cluster.kill_worker()
+    with started("run-evals", *asked, environment=command) as looking_on:
+        looking_on.wait_until_it_says("no worker could be asked whether it has the keys and may send them")
+        looking_on.wait_until_it_says("of keyed@@default waits in the queue")
+        monkeypatch.setitem(cluster.environment, "SHABERI_KEY_HOSTS", f"MY_KEY={place}")
+        cluster.start_worker()
+        looking_on.finished().succeeded()
+    sent = {
+        body["model"]: headers.get("Authorization") for body, headers in zip(mock.bodies, mock.headers, strict=True)
+    }
+    assert sent == {"keyed": f"Bearer {key['MY_KEY']}", "judge": None}
+
+
+def _wait_for_a_worker(environment: Mapping[str, str]) -> None:
+    while "workers: 1 answer" not in run("shaberi", "doctor", environment=environment).out:
+        pass  # each look takes two seconds, and the test has an end
+
+
 _TERMINATE = 'mutation { terminateRun(runId: "%s") { __typename } }'
 
 
@@ -158,4 +202,5 @@ def _rows_of(model: str, environment: Mapping[str, str]) -> dict[str, pl.DataFra
         tables = tables_of(Lake(Settings.from_environment().warehouse))
     own = pl.col("run_id").str.starts_with(f"{model}@@")
     found = {name: rows.filter(own) for name, rows in tables.items() if "run_id" in rows.columns}
-    return found | {"calls": found["calls"].drop("run_id")}  # either of two runs may make a call that both need
+    # Either of two runs may make a call that both need.
+    return {name: rows.drop("run_id") if name == "calls" else rows for name, rows in found.items()}

@@ -4,7 +4,6 @@ Each is a YAML file: ours are in `known_endpoints/`, others in plugin folders, w
 by the user wins: it is the entry with that address, else `custom`.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
@@ -16,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.embedded import check_embedded_model
-from shaberi_dagster.llm.keys import Address, Pair, how_to_bind, is_bound, key_hosts
+from shaberi_dagster.llm.keys import VARIABLE, Address, Pair, how_to_bind, key_hosts, pairs_named
 from shaberi_dagster.llm.own_prices import OwnPrice
 from shaberi_dagster.llm.types import ChatRequest, Endpoint, ScoreLine
 from shaberi_dagster.plugins import Kind, PluginError, PluginFile, read_yaml
@@ -28,7 +27,6 @@ _EMBEDDED = "embedded"
 _OWN = (_EMBEDDED, "openai", "gemini", CUSTOM)
 
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN_OF_SHA256 = 12
 
 
@@ -87,7 +85,7 @@ def _read(file: PluginFile) -> _Entry:
     entry = read_yaml(file, _Entry.model_validate)
     if file.is_own:
         return entry
-    if entry.api_key and not _VARIABLE.fullmatch(entry.api_key):
+    if entry.api_key and not VARIABLE.fullmatch(entry.api_key):
         raise PluginError(file.path, None, "api_key must be the name of an environment variable, never a key")
     try:
         return entry.model_copy(update={"base_url": _checked_url(entry.base_url or "")})
@@ -185,8 +183,9 @@ def named_pairs(*places: tuple[str | None, str | None]) -> frozenset[Pair]:
     pairs: set[Pair] = set()
     for base_url, variable in places:
         if base_url is not None:
-            named = variable or ENDPOINTS[CUSTOM].api_key
-            pairs |= {(named, address) for address in [Address.of(base_url.strip())] if named and address}
+            address, named = Address.of(base_url.strip()), variable or ENDPOINTS[CUSTOM].api_key
+            if address and named:
+                pairs.add((named, address))
         elif variable is not None:
             pairs |= {(variable, address) for _, address in _own_pairs()}
     return frozenset(pairs)
@@ -198,7 +197,11 @@ def may_be_sent(variable: str, base_url: str, environment: Mapping[str, str]) ->
     Raises:
         ConfigurationError: `SHABERI_KEY_HOSTS` cannot be read.
     """
-    return is_bound(variable, base_url, _own_pairs(), environment)
+    address, hosts = Address.of(base_url), key_hosts(environment).get(variable, ())
+    if address is None:
+        return False
+    is_named = (variable, address) in _own_pairs() | pairs_named()
+    return is_named or address.host in hosts or f"{address.host}:{address.port}" in hosts
 
 
 def key_state(variable: str, base_url: str, environment: Mapping[str, str]) -> Literal["ok", "not bound", "not set"]:

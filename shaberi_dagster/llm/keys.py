@@ -16,7 +16,8 @@ from shaberi_dagster.errors import ConfigurationError
 
 KEY_HOSTS = "SHABERI_KEY_HOSTS"
 _FORM = 'VARIABLE=host[:port],host2;VARIABLE2=host, such as "OPENAI_API_KEY=proxy.example,localhost:8000"'
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""The name of an environment variable."""
 _HOST = r"(?P<host>\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(?P<port>[0-9]{1,5}))?"
 # ASCII without user, escapes or backslash: nothing that the HTTP client could read as another host.
 _URL = re.compile(rf"(?P<scheme>https?)://{_HOST}(?:/[^\s\\]*)?", re.ASCII | re.IGNORECASE)
@@ -78,30 +79,10 @@ def key_hosts(environment: Mapping[str, str]) -> dict[str, list[str]]:
     for binding in filter(None, map(str.strip, environment.get(KEY_HOSTS, "").split(";"))):
         variable, _, names = (part.strip() for part in binding.partition("="))
         places = [place.strip().lower() for place in names.split(",")]
-        if not _VARIABLE.fullmatch(variable) or not all(re.fullmatch(_HOST, place) for place in places):
+        if not VARIABLE.fullmatch(variable) or not all(re.fullmatch(_HOST, place, re.ASCII) for place in places):
             raise ConfigurationError(f"{KEY_HOSTS} must be like {_FORM}")
         hosts.setdefault(variable, []).extend(places)
     return hosts
-
-
-def is_bound(variable: str, base_url: str, own: Iterable[Pair], environment: Mapping[str, str]) -> bool:
-    """Return whether a key may be sent to an address.
-
-    Args:
-        variable: The key's environment variable.
-        base_url: Where it would be sent.
-        own: The pairs of our own endpoint entries.
-        environment: Where `SHABERI_KEY_HOSTS` is read.
-
-    Raises:
-        ConfigurationError: `SHABERI_KEY_HOSTS` cannot be read.
-    """
-    address, hosts = Address.of(base_url), key_hosts(environment).get(variable, ())
-    if address is None:
-        return False
-    if (variable, address) in {*own, *pairs_named()}:
-        return True
-    return address.host in hosts or f"{address.host}:{address.port}" in hosts
 
 
 def how_to_bind(variable: str, base_url: str, *, there: bool = False) -> str:
@@ -112,7 +93,7 @@ def how_to_bind(variable: str, base_url: str, *, there: bool = False) -> str:
         base_url: Where it would be sent.
         there: Whether it is another host that refuses it, to which nothing can be named here.
     """
-    if not _VARIABLE.fullmatch(variable):
+    if not VARIABLE.fullmatch(variable):
         return f"{variable!a} cannot be the name of a key's environment variable"
     address = Address.of(base_url)
     if address is None:

@@ -21,15 +21,17 @@ def test_a_new_installation_is_fine_and_its_lake_empty() -> None:
 
 
 def test_a_lake_in_order_is_fine_and_keys_are_only_said_to_be_set(evaluated: Evaluated) -> None:
-    environment = lake_of(evaluated.folder) | {"OPENAI_API_KEY": "sk-canary-0123456789"}
+    keys = {"OPENAI_API_KEY": "sk-canary-0123456789", "SHABERI_KEY_HOSTS": "MY_KEY=gpu.example:8001,localhost"}
+    environment = lake_of(evaluated.folder) | keys
     finished = run("shaberi", "doctor", environment=environment).succeeded()
 
     assert f"ok    lake format: {FORMAT}, up to date" in finished.out
     assert "ok    table judgements: version" in finished.out
     assert "ok    stale judgements: 0 rows" in finished.out
     assert "ok    journals: none left over" in finished.out
-    assert "ok    OPENAI_API_KEY: set" in finished.out
-    assert "ok    SHABERI_API_KEY: not set" in finished.out
+    assert "ok    OPENAI_API_KEY: set, bound to https://api.openai.com\n" in finished.out
+    assert "ok    SHABERI_API_KEY: not set, bound to no address but those that commands name\n" in finished.out
+    assert "ok    MY_KEY: not set, bound to gpu.example:8001, localhost\n" in finished.out
     assert "canary" not in finished.out + finished.err
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+import yaml
 from aiohttp import web
 
 from tests.commands import Finished, lake_of, run, run_without_dagster
@@ -160,3 +161,30 @@ def test_a_server_with_a_certificate_that_nobody_vouches_for_gets_no_key(certifi
     assert "self-signed certificate" in refused.err.splitlines()[-1]
     trusted.succeeded()
     assert mock.headers[0]["Authorization"] == f"Bearer {CANARY}"
+
+
+def _request_file(folder: Path, **values: Any) -> Path:
+    path = folder / "request.yaml"
+    path.write_text(yaml.safe_dump({"benchmarks": ["elyza"], "limit": 1, "judge_models": ["judge"], **values}))
+    return path
+
+
+def test_keys_go_to_the_addresses_that_the_command_line_or_its_request_file_names(tmp_path: Path) -> None:
+    keys = {"SHABERI_API_KEY": CANARY, "JUDGE_KEY": _JUDGE_CANARY}
+    with running_mock(key=CANARY) as mock, running_mock(key=_JUDGE_CANARY) as judge:
+        places = {"base_url": mock.base_url, "judge_base_url": judge.base_url, "judge_api_key_variable": "JUDGE_KEY"}
+        options = [word for name, value in places.items() for word in (f"--{name.replace('_', '-')}", value)]
+        commands = {
+            "run-evals": ["--config", _request_file(tmp_path, **places), "--model", "from-a-file"],
+            "quick-eval": ["--model", "quick", "--datasets", "simpleqa", "--sample", "1", "--ensemble", "2"],
+            "shaberi": ["decide", "a", "b", "--judge", "judge", "--benchmark", "elyza", "--limit", "2"],
+        }
+        commands["quick-eval"] += ["--strategy", "plurality", "--judge-model", "judge", *options]
+        commands["shaberi"] += options
+        for command, arguments in commands.items():
+            finished = run(command, *arguments, environment=lake_of(tmp_path / command) | keys)
+            assert finished.code in {0, 3, 4}, finished.err  # the mock is no judge of short answers
+    sent = {body["model"] for body in mock.bodies}
+    assert sent == {"from-a-file", "quick", "a", "b"}
+    assert {headers["Authorization"] for headers in mock.headers} == {f"Bearer {CANARY}"}
+    assert {headers["Authorization"] for headers in judge.headers} == {f"Bearer {_JUDGE_CANARY}"}
