@@ -16,6 +16,7 @@ from shaberi_dagster import __version__
 from shaberi_dagster.cli.start import INTERRUPTED, say_how_to_go_on, take_interrupts
 from shaberi_dagster.errors import ShaberiError, SqlError, is_interrupt
 from shaberi_dagster.permissions import private_files
+from shaberi_dagster.rendering.streams import outliving_readers
 from shaberi_dagster.settings import warehouse_folder
 
 FINE, GATE_FAILED, USAGE, FAILED_PARTS, INCONCLUSIVE, UNFORESEEN = 0, 1, 2, 3, 4, 70
@@ -48,15 +49,19 @@ def with_plugins(epilog: str) -> str:
 
 
 def run_command(app: Callable[..., Any]) -> NoReturn:
-    """Run a typer app; errors become one line on stderr and exit code 2, Ctrl-C is 130 and how to go on."""
-    try:
-        code = _code_of(app)
-        take_interrupts(signal.SIG_IGN)  # who presses Ctrl-C again, or now, is told all the same
-    except KeyboardInterrupt:  # while an error was told
-        take_interrupts(signal.SIG_IGN)
-        code = INTERRUPTED
-    if code == INTERRUPTED:
-        say_how_to_go_on()
+    """Run a typer app; errors become one line on stderr and exit code 2, Ctrl-C is 130 and how to go on.
+
+    Who reads its output may go (`head`, a pager): the command goes on to its end, and that is its exit code.
+    """
+    with outliving_readers():
+        try:
+            code = _code_of(app)
+            take_interrupts(signal.SIG_IGN)  # who presses Ctrl-C again, or now, is told all the same
+        except KeyboardInterrupt:  # while an error was told
+            take_interrupts(signal.SIG_IGN)
+            code = INTERRUPTED
+        if code == INTERRUPTED:
+            say_how_to_go_on()
     sys.exit(code if isinstance(code, int) else FINE)
 
 
@@ -70,13 +75,6 @@ def _code_of(app: Callable[..., Any]) -> Any:
     except ShaberiError as error:
         code = error.exit_code
         _report(error, str(_damage_behind(error) or error))
-    except BrokenPipeError:
-        # The reader of our output (`head`, `less`) has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except SystemExit as stop:
-        # Typer's answer when that happens in the middle.
-        if not isinstance(stop.__context__, BrokenPipeError):
-            raise
     except typer.Exit as stop:
         code = stop.exit_code
     except BaseException as error:  # noqa: BLE001

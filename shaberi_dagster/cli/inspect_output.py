@@ -66,8 +66,10 @@ def inspect_output(how: InspectOutput) -> int:
             return FINE
         from shaberi_dagster.cli.output import endless_console  # noqa: PLC0415
         from shaberi_dagster.rendering.answers import print_answers  # noqa: PLC0415
+        from shaberi_dagster.rendering.streams import ending_with_reader  # noqa: PLC0415
 
-        print_answers(catalog, runs, questions, endless_console())
+        with ending_with_reader():
+            print_answers(catalog, runs, questions, endless_console())
     return FINE
 
 

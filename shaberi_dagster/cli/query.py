@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -13,6 +12,7 @@ from shaberi_dagster.lake.catalog import errors_of_sql, open_catalog, run_query
 from shaberi_dagster.lake.connections import arrow_of, within
 from shaberi_dagster.rendering.query_list import query_table
 from shaberi_dagster.rendering.rows import QueryRows, write_parquet, write_plan, write_rows
+from shaberi_dagster.rendering.streams import ending_with_reader
 from shaberi_dagster.rendering.terminal import draw
 from shaberi_dagster.reports.named_queries import explained, find_query, parameters_of
 from shaberi_dagster.settings import Settings
@@ -70,7 +70,7 @@ def run_sql(
                 return
             on_terminal = output_format == "table" and output is None and sys.stdout.isatty() and not explain
             found = QueryRows.of(result, _MOST_ROWS if most_rows is None and on_terminal else most_rows)
-    with nullcontext(sys.stdout) if output is None else opened(output, "w") as file:
+    with ending_with_reader() if output is None else opened(output, "w") as file:
         if explain:
             write_plan(found, file)
         else:

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -62,5 +63,6 @@ def say_how_to_go_on() -> None:
 
 def _end_at_once(*_: object) -> NoReturn:
     """While libraries are imported there is nothing to put away, and some of them take any error for theirs."""
-    say_how_to_go_on()
+    with suppress(OSError):  # nobody reads it
+        say_how_to_go_on()
     os._exit(INTERRUPTED)

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shaberi_dagster.progress import LogReporter, Overall, Reporter, StageProgress, duration
+from shaberi_dagster.rendering.streams import outliving
 from shaberi_dagster.rendering.text import printable, truncate, width_of
 
 _REFRESHES_PER_SECOND = 8
@@ -47,7 +48,7 @@ def _kept(stream: TextIO) -> TextIO:
         descriptor = os.dup(stream.fileno())
     except UnsupportedOperation:
         return stream
-    return os.fdopen(descriptor, "w", encoding=stream.encoding, errors=stream.errors)
+    return outliving(descriptor, stream)
 
 
 class LiveReporter:

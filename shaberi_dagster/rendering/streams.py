@@ -1,0 +1,75 @@
+"""Stdout and stderr that outlive their reader: what nobody reads any more is lost, and the work goes on to its end."""
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, TextIO, cast
+
+
+class _ReaderGoneError(Exception):
+    """Nobody reads stdout any more."""
+
+
+class _Outliving(io.FileIO):
+    """A descriptor that leads nowhere from when its reader (`head`, a pager) has gone."""
+
+    ends_with_reader = False
+
+    def write(self, data: Any) -> int:
+        """Write what fits; all of it is gone where nobody reads."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            if self.ends_with_reader:
+                raise _ReaderGoneError from None
+            return len(data)
+
+
+def outliving(descriptor: int, like: TextIO, *, closefd: bool = True) -> TextIO:
+    """Open a descriptor as a stream that is like another one and outlives its reader.
+
+    Args:
+        descriptor: Where it leads.
+        like: Has its encoding and buffering.
+        closefd: Whether the descriptor is closed with it.
+    """
+    raw = _Outliving(descriptor, "w", closefd=closefd)
+    lines = getattr(like, "line_buffering", False)
+    buffer = io.BufferedWriter(cast("io.RawIOBase", raw))
+    return io.TextIOWrapper(buffer, like.encoding, like.errors, line_buffering=lines)
+
+
+@contextmanager
+def outliving_readers() -> Iterator[None]:
+    """Within this context stdout and stderr outlive their readers, so that work is never left undone for one."""
+    with ExitStack() as stack:
+        for stream, redirect in ((sys.stdout, redirect_stdout), (sys.stderr, redirect_stderr)):
+            try:
+                own = outliving(stream.fileno(), stream, closefd=False)
+            except (AttributeError, io.UnsupportedOperation):
+                continue  # closed by who started us, or no file
+            stack.enter_context(redirect(own))
+            stack.callback(own.flush)
+        yield
+
+
+@contextmanager
+def ending_with_reader() -> Iterator[TextIO]:
+    """Within this context, which only reads, stdout is written: the context ends when nobody reads on."""
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    if not isinstance(raw, _Outliving):
+        yield sys.stdout
+        return
+    raw.ends_with_reader = True
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except _ReaderGoneError:
+        pass
+    finally:
+        raw.ends_with_reader = False
