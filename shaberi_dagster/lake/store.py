@@ -38,6 +38,7 @@ retry_conflicts = retry(
 
 # Whoever opens a table or commits to it goes through its log from the last checkpoint on: 0.6 ms a version, each time.
 _CONFIGURATION = {"delta.checkpointInterval": "10"}
+_FIRST_COMMIT = f"{0:020}.json"
 _BLOCK_ROWS = 16
 _FEW_FILES = 32  # of more, delta-rs is asked which of them have the rows; that takes 4 ms
 _DISK_TROUBLE = re.compile(r"([A-Z][\w/ -]+) \(os error \d+\)")  # in what delta-rs says
@@ -145,9 +146,14 @@ class Lake:
         self._complete.discard(table)
         try:
             return _LocalTable(path)
-        except TableNotFoundError:
+        except DeltaError as error:
+            if not isinstance(error, TableNotFoundError) and self.exists(table):
+                raise
             self._make_ready()
             path.mkdir(parents=True, exist_ok=True)
+            first = path / "_delta_log" / _FIRST_COMMIT
+            if first.exists() and not first.stat().st_size:
+                first.unlink()  # or delta-rs would take the table for made
             # "ignore": another process may create it at the same moment.
             created = _LocalTable.create(
                 f"{self._mirror.uri}/{TABLES[table].name}" if self._mirror else path,
@@ -321,8 +327,14 @@ class Lake:
         return blocks_of(self.scan(table, keys, columns))
 
     def exists(self, table: str) -> bool:
-        """Whether the table was ever made; those of newer programs are missing in an older lake."""
-        return (self.path(table) / "_delta_log").is_dir()
+        """Whether the table was ever made; those of newer programs are missing in an older lake.
+
+        One that was only begun has no commit, as after a kill, or an empty one, as after a host that failed.
+        """
+        log = self.path(table) / "_delta_log"
+        return log.is_dir() and any(
+            entry.suffix in {".json", ".parquet"} and entry.stat().st_size for entry in log.iterdir()
+        )
 
     @says_disk_trouble
     @retry_conflicts
