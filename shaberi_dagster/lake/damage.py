@@ -173,6 +173,11 @@ def lost_commit(folder: Path, table: str, known: int) -> Damage | None:
     return Damage(table, f"{table}/{LOG}/{known:020}.json", f"it is missing, and {CATALOG_NAME} was made from it")
 
 
+def has_commits(log: Path) -> bool:
+    """Return whether the folder of a log has anything that was committed."""
+    return log.is_dir() and any(file.suffix in {".json", ".parquet"} and file.stat().st_size for file in log.iterdir())
+
+
 def log_damage(path: Path) -> Damage | None:
     """What of a table's log is missing or empty, seen by names and sizes: delta-rs passes over an empty entry.
 
@@ -180,9 +185,10 @@ def log_damage(path: Path) -> Damage | None:
         path: The table's folder.
     """
     log = path / LOG
-    if not log.is_dir() or not (names := {one.name: one for one in log.iterdir()}):
+    if not has_commits(log):
         has_rows = next(path.rglob("*.parquet"), None) is not None
         return Damage(path.name, f"{path.name}/{LOG}", "it is missing") if has_rows else None
+    names = {file.name: file for file in log.iterdir()}
     entries = {int(match[1]): file for name, file in names.items() if (match := ENTRY.fullmatch(name))}
     checkpoints = [int(match[1]) for name in names if (match := CHECKPOINT.fullmatch(name))]
     first = max(checkpoints, default=-1) + 1

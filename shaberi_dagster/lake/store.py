@@ -20,7 +20,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.lake.damage import DamagedLakeError, log_damage, unreadable_log
+from shaberi_dagster.lake.damage import DamagedLakeError, has_commits, log_damage, unreadable_log
 from shaberi_dagster.lake.mirror import Mirror, lost
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.upgrades import FORMAT, Step, begin, check_format
@@ -41,6 +41,7 @@ retry_conflicts = retry(
 
 # Whoever opens a table or commits to it goes through its log from the last checkpoint on: 0.6 ms a version, each time.
 _CONFIGURATION = {"delta.checkpointInterval": "10"}
+_FIRST_COMMIT = f"{0:020}.json"
 _BLOCK_ROWS = 16
 _FEW_FILES = 32  # of more, delta-rs is asked which of them have the rows; that takes 4 ms
 _DISK_TROUBLE = re.compile(r"([A-Z][\w/ -]+) \(os error \d+\)")  # in what delta-rs says
@@ -153,9 +154,14 @@ class Lake:
             raise DamagedLakeError([damage])
         try:
             return _LocalTable(path)
-        except TableNotFoundError:
+        except DeltaError as error:
+            if not isinstance(error, TableNotFoundError) and self.exists(table):
+                raise
             self._make_ready()
             path.mkdir(parents=True, exist_ok=True)
+            first = path / "_delta_log" / _FIRST_COMMIT
+            if first.exists() and not first.stat().st_size:
+                first.unlink()  # or delta-rs would take the table for made
             # "ignore": another process may create it at the same moment.
             created = _LocalTable.create(
                 f"{self._mirror.uri}/{TABLES[table].name}" if self._mirror else path,
@@ -333,10 +339,13 @@ class Lake:
         return blocks_of(self.scan(table, keys, columns))
 
     def exists(self, table: str) -> bool:
-        """Whether the table was ever made; those of newer programs are missing in an older lake."""
+        """Whether the table was ever made; those of newer programs are missing in an older lake.
+
+        One that was only begun has no commit, as after a kill, or an empty one, as after a host that failed. With rows
+        and without a log it is damaged, not empty.
+        """
         path = self.path(table)
-        # With rows and without a log it is damaged, not empty.
-        return (path / "_delta_log").is_dir() or next(path.rglob("*.parquet"), None) is not None
+        return has_commits(path / "_delta_log") or next(path.rglob("*.parquet"), None) is not None
 
     @says_disk_trouble
     @retry_conflicts

@@ -15,6 +15,7 @@ from shaberi_dagster.lake import store
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.schemas import ANSWERS, RUNS, TABLES, Table
 from shaberi_dagster.lake.store import Lake, conform
+from shaberi_dagster.lake.upgrades import begin
 from tests.sizes import FULL, size
 
 pytestmark = pytest.mark.integration
@@ -75,6 +76,26 @@ def _answers(run: str, count: int = 3, benchmark: str = "elyza", text: str = "чн
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "warehouse")
+
+
+@pytest.mark.parametrize("left", [None, "00000000000000000000.json#1", "00000000000000000000.json"])
+def test_a_table_that_was_only_begun_is_read_as_missing_and_made_by_who_writes(
+    tmp_path: Path, left: str | None
+) -> None:
+    begin(tmp_path)
+    log = tmp_path / "answers" / "_delta_log"
+    log.mkdir(parents=True)
+    if left:
+        (log / left).touch()
+    files = set(tmp_path.rglob("*"))
+
+    lake = Lake(tmp_path)
+    assert lake.read("answers").is_empty()
+    assert lake.versions() == {}
+    assert set(tmp_path.rglob("*")) == files
+
+    lake.append("answers", _answers("run"))
+    assert lake.read("answers").height == Lake(tmp_path).read("answers").height == 3
 
 
 @pytest.mark.acceptance
