@@ -58,10 +58,11 @@ SERVERS: Any = {
     "runs": 4,
     "questions": 12,
     "killed": ["postgres", "redis", "store", "daemon", "worker"],
-    "latency": 0.3,
+    "longest_peace": 2.0,
+    "latency": 2.0,
     "compared": True,
 }
-SERVERS_IN_FULL: Any = SERVERS | {"runs": 8, "questions": 80, "killed": 3 * SERVERS["killed"]}
+SERVERS_IN_FULL: Any = SERVERS | {"runs": 8, "questions": 80, "killed": 3 * SERVERS["killed"], "longest_peace": 20.0}
 _SETTINGS = ("SHABERI_", "AWS_", "DAGSTER_HOME")
 
 
@@ -102,6 +103,7 @@ def evaluate_on_cluster(
     runs: int,
     questions: int,
     killed: Sequence[str] = (),
+    longest_peace: float = 8.0,
     failing: float = 0.0,
     latency: float,
     compared: bool = False,
@@ -114,6 +116,7 @@ def evaluate_on_cluster(
         runs: How many; each of a model of its own, so that none can use another one's replies.
         questions: Of each run, judged by two judges and examined by two passes.
         killed: Which parts are killed, one after another, each with its children; of workers a random one.
+        longest_peace: Seconds between two kills, at most.
         failing: Share of requests that the store answers with 503; it is none of the cluster's parts, and not killed.
         latency: Seconds until a reply.
         compared: Whether one process makes the same in a folder, to be compared.
@@ -130,12 +133,12 @@ def evaluate_on_cluster(
         started = time.monotonic()
         submitted = _submit(requests)
         chance, left, next_kill = random.Random(seed), list(killed), 0.0  # noqa: S311
-        while left or not _have_ended(submitted):
+        while not _have_ended(submitted):
             look_after(parts, outcome.restarts.append)
             if left and time.monotonic() > next_kill and endpoint.stats()["in_flight"]:
                 _kill(chance.choice([part for name, part in parts.items() if name.startswith(left[0])]))
                 outcome.kills.append(left.pop(0))
-                next_kill = time.monotonic() + chance.uniform(1, 8)
+                next_kill = time.monotonic() + chance.uniform(0.5, longest_peace)
             if time.monotonic() - started > _PATIENCE_SECONDS:
                 outcome.violations.append("the runs do not come to an end")
                 break
@@ -146,6 +149,7 @@ def evaluate_on_cluster(
         outcome.abandoned, outcome.most_at_once = counters["abandoned"], counters["most_in_flight"]
         outcome.violations += _violations(outcome, workers)
         outcome.violations += _failures(submitted)
+        outcome.violations += [f"the runs had ended before {name} was killed" for name in left]
         if compared:
             made = tables_of(Lake(Settings.from_environment().warehouse))
             stack.close()

@@ -19,6 +19,7 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.acceptance,
     pytest.mark.long,
+    pytest.mark.timeout(900),
     pytest.mark.skipif(shutil.which("redis-server") is None or not POSTGRES.is_dir(), reason="no Redis or PostgreSQL"),
 ]
 
