@@ -21,8 +21,6 @@ _BUILD: list[str] = _PYPROJECT["dependency-groups"]["build"]
 _DEVELOPMENT = [entry for entry in _PYPROJECT["dependency-groups"]["dev"] if isinstance(entry, str)]
 _OURS = {"shaberi_dagster", "tests", "perf", *(path.stem for path in (_ROOT / "perf").glob("*.py"))}
 _NOT_IMPORTED = {
-    "dagster-postgres": "named in dagster.yaml",
-    "redis": "the transport of celery",
     "pytest-randomly": "a plugin of pytest",
     "pytest-timeout": "a plugin of pytest",
     "pytest-xdist": "a plugin of pytest",

@@ -5,7 +5,6 @@ from contextlib import closing
 from pathlib import Path
 
 from shaberi_dagster.database import connect, query
-from shaberi_dagster.defs.submission import ask_workers
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.reports.findings import CheckResult
@@ -42,6 +41,8 @@ def examine_workers() -> Iterator[CheckResult]:
     url = broker_url()
     if url is None:
         return
+    from shaberi_dagster.defs.submission import ask_workers  # noqa: PLC0415  (needs the extra of clusters)
+
     try:
         names = sorted(ask_workers("ping"))
     except Exception as error:  # noqa: BLE001  (each transport has its own errors)

@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
@@ -152,34 +152,32 @@ class Lake:
         self._complete.discard(table)
         if damage := log_damage(path):
             raise DamagedLakeError([damage])
-        try:
-            return _LocalTable(path)
-        except DeltaError as error:
-            if not isinstance(error, TableNotFoundError) and self.exists(table):
-                raise
-            self._make_ready()
-            path.mkdir(parents=True, exist_ok=True)
-            first = path / "_delta_log" / _FIRST_COMMIT
-            if first.exists() and not first.stat().st_size:
-                first.unlink()  # or delta-rs would take the table for made
-            # "ignore": another process may create it at the same moment.
-            created = _LocalTable.create(
-                f"{self._mirror.uri}/{TABLES[table].name}" if self._mirror else path,
-                arrow_schema(TABLES[table]),
-                mode="ignore",
-                partition_by=list(TABLES[table].partition_by) or None,
-                name=table,
-                description=TABLES[table].meaning,
-                configuration=_CONFIGURATION,
-                storage_options=self._mirror.options if self._mirror else None,
-            )
-            if self._mirror is None:
-                self._complete.add(table)
-                return created
-            self._mirror.pull(TABLES[table].name)
-            return _LocalTable(path)
-        except DeltaError as error:
-            raise DamagedLakeError([unreadable_log(path, error)]) from error
+        if self.exists(table):
+            try:
+                return _LocalTable(path)
+            except DeltaError as error:
+                raise DamagedLakeError([unreadable_log(path, error)]) from error
+        self._make_ready()
+        path.mkdir(parents=True, exist_ok=True)
+        first = path / "_delta_log" / _FIRST_COMMIT
+        if first.exists() and not first.stat().st_size:
+            first.unlink()  # or delta-rs would take the table for made
+        # "ignore": another process may create it at the same moment.
+        created = _LocalTable.create(
+            f"{self._mirror.uri}/{TABLES[table].name}" if self._mirror else path,
+            arrow_schema(TABLES[table]),
+            mode="ignore",
+            partition_by=list(TABLES[table].partition_by) or None,
+            name=table,
+            description=TABLES[table].meaning,
+            configuration=_CONFIGURATION,
+            storage_options=self._mirror.options if self._mirror else None,
+        )
+        if self._mirror is None:
+            self._complete.add(table)
+            return created
+        self._mirror.pull(TABLES[table].name)
+        return _LocalTable(path)
 
     def _make_ready(self) -> None:
         """Let the lake have today's format, since it is going to be written.
