@@ -51,10 +51,10 @@ _SHARED_VARIABLES = {
     "SHABERI_SHARED_GROUP": "A group of this machine for which new lakes, instances and results are made; default: "
     "their user alone reads them",
     "SHABERI_BROKER_URL": "Redis through which the workers of a cluster get their runs, `redis://host:port/0`",
-    "SHABERI_UI_TOKEN": "Token of Dagster's UI and of the viewer, 16 characters or more, for scripts and for several web "
-    "servers; default: another one at each start",
-    "SHABERI_ALLOWED_HOSTS": "Names, separated by commas, under which those are asked beside this machine's: of a proxy "
-    "or of your DNS; a login is needed then",
+    "SHABERI_UI_TOKEN": "Token of Dagster's UI and of the viewer, 16 characters or more, for scripts and for several "
+    "web servers; default: another one at each start",
+    "SHABERI_ALLOWED_HOSTS": "Names, separated by commas, under which those are asked beside this machine's: of a "
+    "proxy or of your DNS; a login is needed then",
     "SHABERI_KEY_HOSTS": "Hosts that key variables may be sent to, beside those of known endpoints and those that "
     "one's own command line names: `VARIABLE=host[:port],host2;VARIABLE2=host`",
 }
