@@ -17,7 +17,8 @@ EPILOG = """Examples:
   shaberi cluster worker                      one more worker, here or on another host with the same settings
 
 Of PARTs there are worker, daemon and web; each runs on what SHABERI_DATABASE_URL, SHABERI_BROKER_URL and
-SHABERI_WAREHOUSE name, and is what containers or services start. The UI's token is printed, or SHABERI_UI_TOKEN."""
+SHABERI_WAREHOUSE name, and is what containers or services start. Beyond loopback the UI asks for a token, which is
+printed unless SHABERI_UI_TOKEN sets it."""
 
 
 def cluster(  # noqa: PLR0917

@@ -39,17 +39,6 @@ class _Webserver(DagsterWebserver[WorkspaceProcessContext, WorkspaceRequestConte
         return response
 
 
-def serve(listening: socket, access: Access) -> None:
-    """Serve the UI until a signal ends it.
-
-    Args:
-        listening: Where it listens.
-        access: Who may use it.
-    """
-    with _server(_definitions(), access) as server:
-        server.run([listening])
-
-
 def serve_with_daemon(listening: socket, access: Access, tell: Callable[[str], object]) -> None:
     """Serve the UI and run Dagster's daemon, both on one code server, until Ctrl-C.
 
@@ -101,9 +90,9 @@ def _definitions() -> ModuleTarget:
 def main(host: str, port: int) -> None:
     """Serve the UI of the instance in `DAGSTER_HOME`, as a part of a cluster."""
     access = Access.from_environment(host, port)
-    listening = listen(host, port)
-    print(f"Dagster's UI is on {access.greeting()}", file=sys.stderr, flush=True)  # noqa: T201
-    serve(listening, access)
+    with listen(host, port) as listening, _server(_definitions(), access) as server:
+        print(f"Dagster's UI is on {access.greeting()}", file=sys.stderr, flush=True)  # noqa: T201
+        server.run([listening])
 
 
 if __name__ == "__main__":

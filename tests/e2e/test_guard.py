@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -39,7 +38,7 @@ _NAMES = ["other-site.example", "rebound.example", _PROXY, socket.gethostname()]
 _LOCATION = "shaberi_dagster.definitions"
 _LAUNCH = """mutation { launchRun(executionParams: {runConfigData: "{}", selector: {jobName: "compact",
     repositoryName: "__repository__", repositoryLocationName: "shaberi_dagster.definitions"}}) { __typename } }"""
-_RUNS = "query { runsOrError { ... on Runs { results { runId jobName status tags { key value } } } } }"
+_RUNS = "query { runsOrError { ... on Runs { results { runId status } } } }"
 _VERSION = "query { version }"
 _CLICK_MILLISECONDS = 120_000
 
@@ -266,6 +265,7 @@ def _ports_of_session(leader: int) -> set[int]:
     return {port for name, port in listening.items() if name in opened}
 
 
+@pytest.mark.timeout(600)
 def test_a_browser_logs_in_once_and_the_whole_ui_works(remote: UiServer, context: BrowserContext) -> None:
     assert remote.token not in remote.said()
     page = context.new_page()
@@ -290,7 +290,7 @@ def test_a_browser_logs_in_once_and_the_whole_ui_works(remote: UiServer, context
 
 
 def _backfill_and_look_on(server: UiServer, page: Page, mock: MockEndpoint) -> None:
-    """Start two runs by a backfill in the UI, and see the events of one arrive over the WebSocket."""
+    """Start a backfill in the UI, and see the events of its run arrive over the WebSocket."""
     settings = Settings.from_environment(server.environment)
     for name in ("first", "second"):
         request = RunRequest(
@@ -303,21 +303,13 @@ def _backfill_and_look_on(server: UiServer, page: Page, mock: MockEndpoint) -> N
     page.on("websocket", lambda opened: opened.on("framereceived", lambda frame: frames.append(str(frame))))
     page.goto(f"{server.url}/locations/{_LOCATION}/jobs/evaluate")
     page.get_by_role("button", name="Materialize all").click()
-    page.get_by_text("All", exact=True).click()
-    page.get_by_role("button", name="Launch 2-run backfill").click()
-    runs = server.wait_for(lambda: _finished(server, 2))
-    assert {run["status"] for run in runs} == {"SUCCESS"}
-
-    page.goto(f"{server.url}/runs/{runs[0]['runId']}")
-    expect(page.get_by_text("RUN_SUCCESS").first).to_be_visible()
-    assert any("RunSuccessEvent" in frame for frame in frames)
-
-
-def _finished(server: UiServer, number: int) -> list[dict[str, Any]]:
-    """The runs of the job `evaluate`, when so many have ended."""
-    ended = {"SUCCESS", "FAILURE", "CANCELED"}
-    runs = [run for run in server.ask(_RUNS)["results"] if run["jobName"] == "evaluate" and run["status"] in ended]
-    return runs if len(runs) >= number else []
+    page.get_by_role("button", name="All", exact=True).click()
+    page.get_by_role("button", name="Launch backfill").click()
+    (run,) = server.wait_for(lambda: server.ask(_RUNS)["results"])
+    assert run["status"] != "SUCCESS"
+    page.goto(f"{server.url}/runs/{run['runId']}")
+    server.wait_for(lambda: page.wait_for_timeout(200) or any("RunSuccessEvent" in frame for frame in frames))
+    expect(page.get_by_text("Success", exact=True).first).to_be_visible()
 
 
 def test_behind_a_proxy_with_tls_the_ui_works_under_its_name(
@@ -325,8 +317,6 @@ def test_behind_a_proxy_with_tls_the_ui_works_under_its_name(
 ) -> None:
     with _tls_proxy(remote.port, tmp_path) as port:
         page = context.new_page()
-        sockets: list[str] = []
-        page.on("websocket", lambda opened: sockets.append(opened.url))
         page.goto(f"https://{_PROXY}:{port}/runs?token={remote.token}")
         expect(page.get_by_text("Failed", exact=True).or_(page.get_by_text("No runs")).first).to_be_visible()
         own = page.evaluate(_RUN_ATTACK, [f"https://{_PROXY}:{port}/graphql", _VERSION, _ATTACKS["fetch of JSON"]])
