@@ -1,6 +1,7 @@
 """The errors a user can meet. Each message is one line that names what to change; that of SQL shows where as well."""
 
 import re
+from collections.abc import Sequence
 
 _INTERRUPT = r"KeyboardInterrupt|ExecutionInterruptedError"
 _OF_A_LIBRARY = re.compile(rf"^INTERRUPT Error|{_INTERRUPT}")
@@ -15,6 +16,24 @@ class ShaberiError(Exception):
 
 class ConfigurationError(ShaberiError):
     """A command, setting or file asks for something that cannot be done as it stands."""
+
+
+class HubAwayError(ConfigurationError):
+    """Datasets of the Hugging Face hub can be neither fetched nor taken from its client's cache.
+
+    Args:
+        repositories: Which.
+        reason: Why the hub is not asked.
+    """
+
+    def __init__(self, repositories: Sequence[str], reason: str) -> None:
+        several = "s" if len(repositories) > 1 else ""
+        super().__init__(
+            f"hub dataset{several} {', '.join(repositories)} cannot be fetched ({reason}), and the local cache lacks "
+            f"{'them' if several else 'it'}: go online, or give the questions as files with --questions PATH or "
+            "SHABERI_DATASETS"
+        )
+        self.repositories, self.reason = tuple(repositories), reason
 
 
 class QuestionFileError(ConfigurationError):

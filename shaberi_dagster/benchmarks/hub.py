@@ -1,24 +1,37 @@
 """Data files of a dataset on the Hugging Face hub, at one commit."""
 
+import math
 import re
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from http import HTTPStatus
 from pathlib import Path, PurePosixPath
+from threading import Thread
 
-from huggingface_hub import metadata_load, snapshot_download
-from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
+from huggingface_hub import constants, get_session, metadata_load, snapshot_download
+from huggingface_hub.errors import (
+    GatedRepoError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 from huggingface_hub.utils.tqdm import disable_progress_bars
 from pydantic import BaseModel, TypeAdapter
 from yaml import YAMLError
 
 from shaberi_dagster.benchmarks.registry import HubSource
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.errors import ConfigurationError, HubAwayError
 from shaberi_dagster.permissions import user_umask
 
 DATA_SUFFIXES = (".parquet", ".jsonl", ".json", ".csv")
 _ALTERNATIVE = "or give the questions as files with --questions PATH or SHABERI_DATASETS"
+_TRY_SECONDS, _REMEMBERED_SECONDS = 4.0, 60.0
+_NO_ANSWER = "the hub does not answer"
+_tries: dict[str | None, tuple[float, bool]] = {}
+"""For each address when it was tried last, and whether it answered."""
 # What the hub itself does not take for data.
 _NOT_DATA = frozenset({"config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json"})
 # The hub's own words for splits (datasets, `data_files.py`); a file that names none belongs to `train`.
@@ -47,6 +60,8 @@ def download(
 ) -> HubFiles:
     """Fetch the split's data files; what is in the hub client's cache already is used when the hub is away.
 
+    That it is away is found out in one try of a few seconds for all datasets.
+
     Args:
         source: Repository, configuration and split.
         revision: Commit, tag or branch; None takes the source's pinned one, else the default branch.
@@ -54,9 +69,11 @@ def download(
         cache: The client's cache folder; None follows its own setting (`HF_HOME`).
 
     Raises:
-        ConfigurationError: The repository is away, missing, private or gated, or has no file of the split.
+        HubAwayError: The hub does not answer, and the client's cache has no such dataset.
+        ConfigurationError: The repository is missing, private or gated, or has no file of the split.
     """
     disable_progress_bars()  # small files; the terminal's live lines are ours
+    away = _reason_not_to_ask(source.repository, endpoint)
     try:
         with user_umask():  # the client's cache is that of all programs
             folder = snapshot_download(
@@ -66,7 +83,10 @@ def download(
                 allow_patterns=["README.md", *(f"*{suffix}" for suffix in DATA_SUFFIXES)],
                 endpoint=endpoint,
                 cache_dir=cache,
+                local_files_only=away is not None,
             )
+    except LocalEntryNotFoundError as error:
+        raise HubAwayError([source.repository], away or _NO_ANSWER) from error
     except Exception as error:
         # Whatever the client raises (OSError, ValueError, its HTTP library's own) means the same to a user.
         raise ConfigurationError(_explain(source.repository, revision or source.revision, error)) from error
@@ -81,6 +101,34 @@ def download(
             f"at {snapshot.name}: name another revision, {_ALTERNATIVE}"
         )
     return HubFiles(tuple(snapshot / name for name in chosen), revision=snapshot.name)
+
+
+def _reason_not_to_ask(repository: str, endpoint: str | None) -> str | None:
+    """Try once whether the hub answers at all, and remember that for a while.
+
+    Its client tries for half a minute with each dataset, and waits for ever where a server accepts and says nothing.
+    """
+    if constants.HF_HUB_OFFLINE:
+        return "HF_HUB_OFFLINE is set"
+    tried, answers = _tries.get(endpoint, (-math.inf, False))
+    if time.monotonic() - tried > _REMEMBERED_SECONDS:
+        found: list[bool] = []
+        # In a thread, as looking up a name takes as long as the system wants.
+        thread = Thread(target=lambda: found.append(_answers(repository, endpoint)), daemon=True)
+        thread.start()
+        thread.join(_TRY_SECONDS)
+        answers = found == [True]
+        _tries[endpoint] = time.monotonic(), answers
+    return None if answers else _NO_ANSWER
+
+
+def _answers(repository: str, endpoint: str | None) -> bool:
+    address = f"{endpoint or constants.ENDPOINT}/api/datasets/{repository}/revision/{constants.DEFAULT_REVISION}"
+    try:
+        status = get_session().head(address, timeout=_TRY_SECONDS).status_code
+    except Exception:  # noqa: BLE001  (each means that there is no answer)
+        return False
+    return status < HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _explain(repository: str, revision: str | None, error: Exception) -> str:

@@ -24,7 +24,7 @@ from shaberi_dagster.benchmarks.registry import (
 )
 from shaberi_dagster.benchmarks.sampling import sample_questions
 from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.errors import ConfigurationError, HubAwayError
 from shaberi_dagster.grading.registry import GRADERS
 from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.lake.schemas import TABLES
@@ -89,12 +89,16 @@ def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = Tru
     if is_judged:
         _check_judged(asked_judges)
     judges = _judges(request, stored, asked_judges, workspace.prompts)
-    settings = {
-        one.name: _benchmark(request, stored, one, endpoint.to_endpoint(), workspace).model_copy(
-            update={"judges": tuple(judge_names(one.name, list(asked_judges[one.name])))}
-        )
-        for one in benchmarks
-    }
+    settings, away = {}, list[HubAwayError]()
+    for one in benchmarks:
+        try:
+            settings[one.name] = _benchmark(request, stored, one, endpoint.to_endpoint(), workspace).model_copy(
+                update={"judges": tuple(judge_names(one.name, list(asked_judges[one.name])))}
+            )
+        except HubAwayError as error:
+            away.append(error)
+    if away:  # all that is missing in one message
+        raise HubAwayError([name for error in away for name in error.repositories], away[0].reason)
     make_strategies(_strategies(request), workspace.prompts, lambda _: (0, {}))  # says which name is wrong
     own = ModelSpec(model=request.model, endpoint=endpoint)
     members, consensus = _members(request, stored, own), _consensus(request, stored, own)

@@ -3,14 +3,19 @@
 import csv
 import io
 import json
+import socket
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 
 import polars as pl
 import pytest
 
 from shaberi_dagster.benchmarks.questions import QuestionSet, load_question_set
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS, get_benchmark
-from shaberi_dagster.errors import ConfigurationError, QuestionFileError
+from shaberi_dagster.errors import ConfigurationError, HubAwayError, QuestionFileError
+from tests.commands import run_anew
 
 pytestmark = pytest.mark.integration
 
@@ -231,3 +236,84 @@ def test_a_malformed_file_of_the_hub_is_named_with_its_line(hub, tmp_path):
     hub.commit("elyza/ELYZA-tasks-100", {"test.jsonl": b'{"input": "a"}\n'})
     with pytest.raises(QuestionFileError, match=r"test\.jsonl:1: has no 'reference' \(upstream 'output'\)"):
         load(hub, tmp_path)
+
+
+def commit_all(hub):
+    for benchmark in BENCHMARKS.values():
+        columns = {field: benchmark.columns.get(field, (field,))[0] for field in {"question", *benchmark.required}}
+        row = {column: f"{field} of {benchmark.name}" for field, column in columns.items()}
+        hub.commit(
+            benchmark.hub.repository, {f"{benchmark.hub.split}.jsonl": json.dumps(row | {"category": "x"}).encode()}
+        )
+
+
+def plan_all(cache, endpoint, **environment):
+    """Plan all four benchmarks on questions of the hub, in a process of its own; seconds it took, and how it ended."""
+    started = time.monotonic()
+    done = run_anew(
+        *("run-evals", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--judge-model", "gpt-5.1"),
+        *("--questions", "hub", "--dry-run"),
+        environment={"HF_ENDPOINT": endpoint, "HF_HOME": cache, **environment},
+    )
+    return time.monotonic() - started, done
+
+
+@contextmanager
+def hanging():
+    """A server that accepts whoever connects, and never says anything; and who has connected."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connected = []
+
+        def accept():
+            with suppress(OSError):
+                while True:
+                    connected.append(server.accept()[0])
+
+        Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", connected
+        server.shutdown(socket.SHUT_RDWR)
+        for connection in connected:
+            connection.close()
+
+
+@pytest.mark.e2e
+def test_a_hub_that_hangs_is_tried_once_and_sets_of_the_cache_are_used(hub, tmp_path):
+    commit_all(hub)
+    usual, online = plan_all(tmp_path, hub.endpoint)
+    online.succeeded()
+    with hanging() as (endpoint, connected):
+        seconds, offline = plan_all(tmp_path, endpoint)
+    assert offline.succeeded().out == online.out
+    assert len(connected) == 1
+    assert seconds < usual + 15
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("offline", [{}, {"HF_HUB_OFFLINE": "1"}], ids=["no such host", "told to be offline"])
+def test_a_hub_that_is_away_is_one_line_that_names_all_sets_that_are_missing(tmp_path, offline):
+    _, refused = plan_all(tmp_path, "http://hub.invalid", **offline)
+    names = ", ".join(benchmark.hub.repository for benchmark in BENCHMARKS.values())
+    reason = "HF_HUB_OFFLINE is set" if offline else "the hub does not answer"
+    assert refused.complaint == (
+        f"hub datasets {names} cannot be fetched ({reason}), and the local cache lacks them: go online, or give the "
+        "questions as files with --questions PATH or SHABERI_DATASETS"
+    )
+
+
+def test_only_sets_that_the_cache_lacks_are_named(hub, tmp_path):
+    line = json.dumps({"input": "問", "output": "答", "eval_aspect": "観点"}).encode()
+    hub.commit("elyza/ELYZA-tasks-100", {"test.jsonl": line})
+    load(hub, tmp_path)
+    with hanging() as (endpoint, connected):
+        assert load_question_set(ELYZA, "hub", hub_endpoint=endpoint, hub_cache=tmp_path).questions
+        with pytest.raises(HubAwayError) as caught:
+            load_question_set(MT_BENCH, "hub", hub_endpoint=endpoint, hub_cache=tmp_path)
+    assert caught.value.repositories == ("shisa-ai/ja-mt-bench-1shot",)
+    assert len(connected) == 1
+
+
+def test_a_hub_that_answers_is_tried_once_for_all_sets(hub, tmp_path):
+    commit_all(hub)
+    for benchmark in BENCHMARKS.values():
+        load(hub, tmp_path, benchmark)
+    assert len([request for request in hub.requests if "/revision/" in request]) == 1 + len(BENCHMARKS)
