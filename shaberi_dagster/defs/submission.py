@@ -53,6 +53,8 @@ _RESUMED = "Launching a new run worker"
 """How the daemon's event begins when a run goes on on another worker."""
 _OF_DAGSTER = " did not yield or return expected outputs "
 """What Dagster itself tells of a metric that is compared with no baseline."""
+# Dagster warns of each try to connect; who looks on is told once.
+logging.getLogger().addFilter(lambda record: not str(record.msg).startswith("Retrying failed database connection"))
 
 
 class ByWorkers:
@@ -216,27 +218,26 @@ def follow(dagster_run_id: str, instance: dg.DagsterInstance, note: Callable[[st
         ShaberiError: It has failed, as it would have here, or was canceled.
     """
     cursor, state, failure = None, None, None
-    reading = _reading(note)
-    while not (run := reading(_existing, dagster_run_id, instance)).is_finished or state != run.status:
+    looking = _patience(note)
+    while True:
+        run, entries, cursor = looking(_look, dagster_run_id, cursor, instance)
         if run.status != state and run.status in _STATES:
             note(f"Dagster run {run.run_id[:8]} of {run.tags[_PARTITION_TAG]} {_STATES[run.status]}")
-        state, has_more = run.status, True
-        while has_more:
-            page = reading(instance.get_records_for_run, dagster_run_id, cursor)
-            cursor, has_more = page.cursor, page.has_more
-            for entry in (record.event_log_entry for record in page.records):
-                _tell(entry, note)
-                failure = failure or _failure(entry)
-        if not run.is_finished:
-            time.sleep(_POLL_SECONDS)
+        state = run.status
+        for entry in entries:
+            _tell(entry, note)
+            failure = failure or _failure(entry)
+        if run.is_finished:
+            break
+        time.sleep(_POLL_SECONDS)
     if run.status == dg.DagsterRunStatus.CANCELED:
         raise ShaberiError(f"Dagster run {dagster_run_id} was canceled; the same command goes on with it")
     if run.status == dg.DagsterRunStatus.FAILURE:
         raise failure or RuntimeError(f"Dagster run {dagster_run_id} has failed; the UI tells why")
 
 
-def _reading(note: Callable[[str], object]) -> Retrying:
-    """Calls what reads the database, and waits some minutes until it is back when it is gone."""
+def _patience(note: Callable[[str], object]) -> Retrying:
+    """Calls what reads the database again, for some minutes, while it is gone."""
 
     def tell(state: RetryCallState) -> None:
         if state.attempt_number == 1:
@@ -249,6 +250,18 @@ def _reading(note: Callable[[str], object]) -> Retrying:
         before_sleep=tell,
         reraise=True,
     )
+
+
+def _look(
+    dagster_run_id: str, cursor: str | None, instance: dg.DagsterInstance
+) -> tuple[dg.DagsterRun, list[dg.EventLogEntry], str]:
+    """A run as it is, what it has told since the cursor, and the next cursor."""
+    run, entries, has_more = _existing(dagster_run_id, instance), [], True
+    while has_more:
+        page = instance.get_records_for_run(dagster_run_id, cursor)
+        entries += [record.event_log_entry for record in page.records]
+        cursor, has_more = page.cursor, page.has_more
+    return run, entries, str(cursor)
 
 
 def _existing(dagster_run_id: str, instance: dg.DagsterInstance) -> dg.DagsterRun:
