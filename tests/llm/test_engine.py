@@ -92,7 +92,10 @@ def test_a_permanent_failure_is_not_repeated(ask):
 
 def test_a_refused_key_is_not_tried_again_and_not_shown(ask):
     with running_mock(key="right") as mock:
-        call = run(lambda engine: engine.call(ask(mock.base_url, key="MY_KEY")), {"MY_KEY": CANARY})
+        call = run(
+            lambda engine: engine.call(ask(mock.base_url, key="MY_KEY")),
+            {"MY_KEY": CANARY, "SHABERI_KEY_HOSTS": "MY_KEY=127.0.0.1"},
+        )
     assert (call.error_class, call.attempts) == ("authentication", 1)
     assert "MY_KEY" in call.error_message
     assert mock.base_url in call.error_message
@@ -122,13 +125,16 @@ def test_who_has_asked_is_let_go_at_once(ask, statuses):
 
 
 def test_a_missing_key_is_named(ask):
-    with pytest.raises(ConfigurationError, match="MY_KEY"):
-        run(lambda engine: engine.call(ask(key="MY_KEY")))
+    with pytest.raises(ConfigurationError, match="set MY_KEY to the API key for"):
+        run(lambda engine: engine.call(ask("http://h/v1", key="MY_KEY")), {"SHABERI_KEY_HOSTS": "MY_KEY=h"})
 
 
 def test_the_key_is_read_from_the_environment_that_was_passed_in(ask):
     with running_mock(key=CANARY) as mock:
-        call = run(lambda engine: engine.call(ask(mock.base_url, key="MY_KEY")), {"MY_KEY": CANARY})
+        call = run(
+            lambda engine: engine.call(ask(mock.base_url, key="MY_KEY")),
+            {"MY_KEY": CANARY, "SHABERI_KEY_HOSTS": "MY_KEY=127.0.0.1"},
+        )
     assert call.status == "ok"
     assert CANARY not in repr(call)
 

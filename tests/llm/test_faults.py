@@ -145,7 +145,8 @@ def test_a_key_in_a_reply_is_taken_out_unless_it_may_be_a_word(
     message = texts | {"tool_calls": [{"function": {"arguments": key}}]}
     document = {"choices": [{"message": message, "finish_reason": "stop"}]}
     with running_mock(script=[document]) as mock:
-        _, records = _ended([ask(mock.base_url, key="KEY")], tmp_path / "j", environment={"KEY": key})
+        environment = {"KEY": key, "SHABERI_KEY_HOSTS": "KEY=127.0.0.1"}
+        _, records = _ended([ask(mock.base_url, key="KEY")], tmp_path / "j", environment=environment)
     assert [[record[name] for name in texts] for record in records] == [[f"a {kept}", f"b {kept}", f"c {kept}"]]
     assert records[0]["tool_calls"] == f'[{{"function":{{"arguments":"{kept}"}}}}]'
 
