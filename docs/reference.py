@@ -49,8 +49,8 @@ _SHARED_VARIABLES = {
     "SHABERI_DATABASE_URL": "PostgreSQL that several hosts share, `postgresql://user:password@host:port/name`: "
     "Dagster's runs, journals and locks; default: files",
     "SHABERI_BROKER_URL": "Redis through which the workers of a cluster get their runs, `redis://host:port/0`",
-    "SHABERI_UI_TOKEN": "Token of the web servers, 16 characters or more, for scripts and logins; default: another one at "
-    "each start",
+    "SHABERI_UI_TOKEN": "Token of the web servers, 16 characters or more, for scripts and logins; "
+    "default: another one at each start",
     "SHABERI_ALLOWED_HOSTS": "More names of the web servers, with commas between: of a proxy, or in the network's DNS",
 }
 _TEST_VARIABLES = {
