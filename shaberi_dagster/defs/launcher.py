@@ -17,7 +17,7 @@ from dagster_celery.launcher import CeleryRunLauncher
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
 from dagster_celery.tasks import create_resume_job_task
 from dagster_postgres.utils import DagsterPostgresException
-from kombu.exceptions import KombuError
+from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 from sqlalchemy.exc import DBAPIError
 from tenacity import before_sleep_log, retry, retry_if_exception_type, stop_after_delay, wait_fixed
@@ -72,7 +72,7 @@ class ClusterRunLauncher(CeleryRunLauncher):
 
     # A run that is launched once more than needed is refused by its lease, or has ended.
     @retry(
-        retry=retry_if_exception_type((DBAPIError, DagsterPostgresException, KombuError, RedisError)),
+        retry=retry_if_exception_type((DBAPIError, DagsterPostgresException, OperationalError, RedisError)),
         wait=wait_fixed(1),
         stop=stop_after_delay(_PATIENCE_SECONDS),
         before_sleep=before_sleep_log(_logger, logging.WARNING),
