@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -47,14 +46,14 @@ class Cluster:
 
 
 @contextmanager
-def running_redis(folder: Path) -> Iterator[str]:
+def running_redis(folder: Path, port: int = 0) -> Iterator[str]:
     """The URL of a server that keeps nothing.
 
     Args:
         folder: Where it works.
+        port: Where it listens; 0 finds a free one.
     """
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = port or free_ports(1)[0]
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", ""]
     with subprocess.Popen(["redis-server", *options], cwd=folder, stdout=subprocess.DEVNULL) as server:
         try:

@@ -31,7 +31,7 @@ _REDELIVERED_SECONDS = 60
 CELERY_SETTINGS: dict[str, Any] = {
     "broker_transport_options": {"visibility_timeout": _REDELIVERED_SECONDS},
     "broker_connection_retry_on_startup": True,
-    "broker_connection_max_retries": None,
+    "broker_connection_max_retries": None,  # for ever
     "worker_disable_prefetch": True,  # a run waits where the next free worker finds it, not behind another run
     "task_acks_late": True,
     "task_reject_on_worker_lost": True,

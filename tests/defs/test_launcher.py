@@ -1,6 +1,8 @@
 """Which runs of a cluster the daemon takes for dead, and how they go on."""
 
 import shutil
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,14 +13,17 @@ from uuid import uuid4
 import dagster as dg
 import pytest
 from celery import Task
+from dagster._core.events import DagsterEvent
 from dagster._core.launcher import ResumeRunContext, WorkerStatus
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
+from redis import Redis
 
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.defs.jobs import Materialization
 from shaberi_dagster.defs.launcher import ClusterRunLauncher
-from shaberi_dagster.defs.leases import leased
+from shaberi_dagster.defs.leases import LEASE_TAG, leased
 from shaberi_dagster.defs.submission import submit
+from shaberi_dagster.ports import free_ports
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
@@ -53,7 +58,8 @@ def submitted(registered: Callable[..., RunSpec], workspace: Workspace, instance
 @pytest.mark.parametrize(
     ("task", "held", "status"),
     [
-        (None, False, WorkerStatus.RUNNING),  # of a command line, which others close
+        (None, False, WorkerStatus.FAILED),  # launched by a daemon that was killed before it could note the task
+        (LEASE_TAG, False, WorkerStatus.RUNNING),  # of a command line, which others close
         ("PENDING", False, WorkerStatus.RUNNING),  # it waits for a worker
         ("STARTED", True, WorkerStatus.RUNNING),
         ("STARTED", False, WorkerStatus.FAILED),  # Celery does not notice that a worker was killed
@@ -70,8 +76,9 @@ def test_a_run_is_alive_as_long_as_its_lease_is_held_or_it_waits(  # noqa: PLR09
 ) -> None:
     monkeypatch.setenv("SHABERI_DATABASE_URL", database)
     task_id = uuid4().hex
-    run = dg.DagsterRun("evaluate", tags={DAGSTER_CELERY_TASK_ID_TAG: task_id} if task else {})
-    if task not in {None, "PENDING"}:
+    tag = LEASE_TAG if task == LEASE_TAG else DAGSTER_CELERY_TASK_ID_TAG
+    run = dg.DagsterRun("evaluate", tags={tag: task_id} if task else {})
+    if task not in {None, LEASE_TAG, "PENDING"}:
         launcher.celery.backend.store_result(task_id, None, task)
 
     with leased(run.run_id, database) if held else nullcontext():
@@ -94,6 +101,33 @@ def test_a_run_that_redis_has_forgotten_is_resumed_and_one_that_waits_there_is_n
 
         assert launcher.check_run_worker_health(runs[waiting]).status == WorkerStatus.RUNNING
         assert launcher.check_run_worker_health(runs[forgotten]).status == WorkerStatus.FAILED
+
+
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server")
+def test_a_run_that_a_killed_daemon_was_about_to_launch_is_launched_once_and_waits_for_redis(
+    instance: dg.DagsterInstance,
+    submitted: dg.DagsterRun,
+    database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SHABERI_DATABASE_URL", database)
+    (port,) = free_ports(1)
+    url = f"redis://127.0.0.1:{port}/0"
+    launcher = ClusterRunLauncher(default_queue="dagster", broker=url, backend=url)
+    launcher.register_instance(instance)
+    starting = DagsterEvent(event_type_value="PIPELINE_STARTING", job_name="evaluate")
+    instance.report_dagster_event(starting, run_id=submitted.run_id)
+    launched = threading.Thread(target=launcher.launch_lost)
+    launched.start()
+    time.sleep(1)
+
+    with running_redis(tmp_path, port):
+        launched.join()
+        launcher.launch_lost()
+        waiting = Redis.from_url(url).lrange("dagster", 0, -1)
+
+    assert len(waiting) == 1
 
 
 def test_a_resumed_run_is_a_task_that_workers_take_and_holds_no_slot_until_one_has(

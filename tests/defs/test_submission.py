@@ -113,7 +113,7 @@ def test_what_stops_a_worker_is_raised_where_somebody_looks_on(  # noqa: PLR0917
     assert mock.stats()["answered"] == 0
 
 
-def test_who_looks_on_while_the_database_goes_is_told_in_one_line(
+def test_who_looks_on_while_the_database_goes_for_good_is_told_in_one_line(
     registered: Callable[..., RunSpec],
     workspace: Workspace,
     instance: dg.DagsterInstance,
@@ -129,7 +129,7 @@ def test_who_looks_on_while_the_database_goes_is_told_in_one_line(
     monkeypatch.setattr(submission, "follow", lost)
 
     with pytest.raises(
-        ShaberiError, match=r"^the database of the cluster is gone; .* the same command looks on again$"
+        ShaberiError, match=r"^the database of the cluster does not come back; .* the same command looks on again$"
     ):
         look_on(wanted)
 

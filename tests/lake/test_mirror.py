@@ -157,14 +157,20 @@ def test_a_store_that_fails_now_and_then_loses_nothing(tmp_path: Path, monkeypat
         assert counted(machine(bucket, tmp_path / "there")) == 18
 
 
-def test_a_store_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_is_not_there_is_one_line_that_a_worker_is_told_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setattr(mirror, "_RETRIES", {"max_retries": 0})
+    monkeypatch.setattr(mirror, "_when_lost", [])
+    told: list[str] = []
+    mirror.when_lost(told.append)
     place = {"SHABERI_WAREHOUSE": "s3://lakes/x", "SHABERI_MIRRORS": str(tmp_path)}
-    with pytest.raises(ShaberiError, match=r"^s3://lakes/x cannot be reached or refuses us: [^\n]+$"):
+    with pytest.raises(ShaberiError, match=r"^s3://lakes/x cannot be reached or refuses us: [^\n]+$") as error:
         Lake(Settings.from_environment(place).warehouse)
+    assert told == [str(error.value)]
 
 
 @pytest.mark.parametrize("place", ["gs://lakes/x", "s3://", "s3://lakes/../x y", "s3://lakes/x?key=secret"])
