@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+import hypothesis
 import pytest
 
 from shaberi_dagster.export import results_tree
@@ -27,6 +28,9 @@ read_migrations_once()
 open_databases_once()
 make_jobs_once()
 make_tables_once()
+# A busy machine is slow, and no fault of what is tested.
+hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("patient")
 # A shell that starts all this in the background has it ignore what tests send to themselves and to their processes.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -133,6 +133,7 @@ def complete_databases(folder: Path) -> list[str]:
     Returns:
         A sentence for each that was half made.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     for left in folder.glob(f"{_SCRATCH}*"):
         shutil.rmtree(left)
     wanted = [name for name in _DATABASES if not _is_whole(folder / name)]

@@ -24,7 +24,8 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler"),
 ]
 
-_SIGNALS = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM]
+_ENDS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGINT: 130, signal.SIGTERM: 130}
+"""Signals, and the exit code of a command that gets them."""
 _SAMPLE = 4
 """Moments of each signal, in small."""
 _PARTS = 20
@@ -47,7 +48,7 @@ class Undisturbed:
     tables: dict[str, pl.DataFrame]
     created: list[str]
 
-    def moments(self, number: int, part: int) -> list[int]:
+    def moments(self, number: signal.Signals, part: int) -> list[int]:
         """Numbers of creations: all of a part, or a few of different kinds, others for each signal."""
         if FULL:
             return list(range(1 + part, len(self.created) + 1, _PARTS))
@@ -55,7 +56,7 @@ class Undisturbed:
         for moment, path in enumerate(self.created, start=1):
             kinds.setdefault(_ONCE.sub("*", path), moment)
         step = len(kinds) // _SAMPLE
-        return list(kinds.values())[number * step // len(_SIGNALS) :: step][:_SAMPLE]
+        return list(kinds.values())[list(_ENDS).index(number) * step // len(_ENDS) :: step][:_SAMPLE]
 
 
 @pytest.fixture(scope="module")
@@ -75,19 +76,19 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbe
 
 
 @pytest.mark.parametrize("part", range(_PARTS if FULL else 1))
-@pytest.mark.parametrize("number", range(len(_SIGNALS)), ids=[name.name for name in _SIGNALS])
+@pytest.mark.parametrize("number", _ENDS, ids=lambda number: number.name)
 def test_a_signal_at_any_file_of_the_first_command_leaves_a_home_that_works(
-    undisturbed: Undisturbed, tmp_path: Path, number: int, part: int
+    undisturbed: Undisturbed, tmp_path: Path, number: signal.Signals, part: int
 ) -> None:
     moments = undisturbed.moments(number, part)
     assert moments
     found = []
     for moment in moments:
         home = Home(tmp_path / str(moment), undisturbed.home.endpoint)
-        fault = _fault(home, _SIGNALS[number], at=moment)
+        fault = _fault(home, number, at=moment)
         found += [
-            f"{_SIGNALS[number].name} at creation {moment} ({_created(home)[moment - 1 : moment]}): {text}"
-            for text in violations(home, fault, undisturbed.home, undisturbed.tables)
+            f"{number.name} at creation {moment} ({_created(home)[moment - 1 : moment]}): {text}"
+            for text in violations(home, fault, _ENDS[number], undisturbed.home, undisturbed.tables)
         ]
         shutil.rmtree(home.folder)
     assert found == []
