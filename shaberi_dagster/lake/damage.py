@@ -80,7 +80,7 @@ def damage_behind(error: BaseException, folder: Path) -> DamagedLakeError | None
         error: What was raised.
         folder: The warehouse; it is only looked at where the error may be of a file.
     """
-    chain = list(_chain(error))
+    chain = _chain(error)
     if own := next((one for one in chain if isinstance(one, DamagedLakeError)), None):
         return own
     said = " ".join(
@@ -96,10 +96,13 @@ def damage_behind(error: BaseException, folder: Path) -> DamagedLakeError | None
     return DamagedLakeError(found) if found else None
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
+def _chain(error: BaseException | None) -> list[BaseException]:
+    """Return an error and those behind it, each once: an error that is raised twice stands behind itself."""
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
         error = error.__cause__ or error.__context__
+    return chain
 
 
 def _table_folders(folder: Path) -> list[Path]:
