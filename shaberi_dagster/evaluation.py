@@ -94,9 +94,9 @@ def materialize(
         except Exception as second:  # noqa: BLE001 - what stopped the stage is what has to be said (a full disk)
             workspace.reporter.note(f"the state of run {run_id} could not be written: {second}")
         changed(run_id, workspace)
-        if error is not raised:
-            raise error from raised
-        raise
+        if error is raised:
+            raise
+        raise error from None
     changed(run_id, workspace)
     give_back()  # the next stage is another one, of which each library keeps memory of its own
     return results

@@ -85,9 +85,10 @@ def _make_again(repairs: Sequence[Repair], workspace: Workspace) -> None:
 
 def _forget_rows(run_ids: Sequence[str], workspace: Workspace) -> None:
     """Take out what was imported of runs that are not known any more: their import begins anew, and adds it again."""
-    for table in ("answers", "judgements"):
+    for table in ("answers", "judgements", *DERIVED):
         rows = workspace.lake.read(table, {"run_id": run_ids})
-        workspace.lake.update(table, rows.filter(pl.col("source_sha256").is_null()), {"run_id": run_ids})
+        own = rows.clear() if table in DERIVED else rows.filter(pl.col("source_sha256").is_null())
+        workspace.lake.update(table, own, {"run_id": run_ids})
 
 
 def _store_questions(workspace: Workspace) -> None:

@@ -335,7 +335,7 @@ def define_tables(
             if damage is None:
                 raise
             if not in_spite_of_damage:
-                raise damage from error
+                raise damage from None
             _make_empty(connection, TABLES[name])
             connection.execute(
                 f"create or replace view lake.{name} as select {', '.join(TABLES[name].schema)} "

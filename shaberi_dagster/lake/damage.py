@@ -106,7 +106,9 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def _table_folders(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("[!_.]*") if path.is_dir())
+    from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
+
+    return [folder / name for name in TABLES if (folder / name).is_dir()]
 
 
 def find_damage(folder: Path, tables: Sequence[str] | None = None, *, thorough: bool = False) -> Iterator[Damage]:

@@ -42,6 +42,7 @@ from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.store import Lake, arrow_schema, retry_conflicts, says_disk_trouble
 from shaberi_dagster.lake.writer import NewFile, new_part
 from shaberi_dagster.locks import alone
+from shaberi_dagster.settings import check_writable
 
 ASIDE = "_damaged"
 _BATCH_ROWS = 16_384
@@ -71,9 +72,19 @@ def repair(folder: Path) -> Iterator[Repair]:
         folder: The warehouse; for a mirror what is damaged in it comes from the store again.
 
     Raises:
+        ConfigurationError: The lake can only be read.
         ShaberiError: The disk is full, or the store cannot be reached.
     """
-    mirror = Mirror.of(folder)
+    check_writable(folder, "the repair writes into the lake")
+    try:
+        yield from _repairs(folder, Mirror.of(folder))
+    except OSError as error:
+        raise ShaberiError(
+            f"the lake in {folder} cannot be repaired: {error.strerror or error}; run the same command again then"
+        ) from error
+
+
+def _repairs(folder: Path, mirror: Mirror | None) -> Iterator[Repair]:
     with alone(folder, "repair"):
         for damage in list(find_damage(folder, thorough=True)):
             if damage.is_of_log:
@@ -98,7 +109,9 @@ def _is_fetched(mirror: Mirror, damage: Damage) -> bool:
 def _repair_file(lake: Lake, damage: Damage) -> Repair:
     """Bring back what an earlier version has of a file's rows, and put the file aside."""
     table, name = TABLES[damage.table], damage.file.partition("/")[2]
-    (action,) = (one for one in _actions(lake.delta(table.name)) if unquote(one["path"]) == name)
+    action = next((one for one in _actions(lake.delta(table.name)) if unquote(one["path"]) == name), None)
+    if action is None:
+        return Repair(damage, "the table does not need it any more")
     _put_aside(lake.folder, damage, {"action": action})
     n_restored = _replace(lake, table.name, name, action)
     n_lost = None if action["num_records"] is None else action["num_records"] - n_restored
@@ -132,6 +145,7 @@ def _replace(lake: Lake, table: str, name: str, action: dict[str, Any]) -> int:
         for part in parts:
             part.writer.close()
         with lake.writing(table) as delta:
+            _check_active(delta, name)
             lake.push(table, [part.name for part in parts])
             removed = RemoveAction(
                 name,
@@ -151,6 +165,11 @@ def _replace(lake: Lake, table: str, name: str, action: dict[str, Any]) -> int:
             part.discard(folder)
         raise
     return n_rows
+
+
+def _check_active(delta: DeltaTable, name: str) -> None:
+    if name not in {unquote(one["path"]) for one in _actions(delta)}:
+        raise ShaberiError(f"{name} was replaced by another command meanwhile: run the same command again")
 
 
 def _earlier_rows(folder: Path, table: Table, name: str, values: dict[str, str]) -> Iterator[pa.Table]:

@@ -42,8 +42,8 @@ def test_a_missing_file_of_a_table_is_found(evaluated: Evaluated) -> None:
     finished = evaluated.shaberi("doctor")
 
     assert finished.code == 3
-    assert "FAIL  table answers: version" in finished.out
-    assert "1 files missing" in finished.out
+    assert f"FAIL  table answers: answers/benchmark={victim.parent.name.removeprefix('benchmark=')}/" in finished.out
+    assert "is damaged: it is missing; it held 5 rows of run " in finished.out
     assert "Traceback" not in finished.err
 
 

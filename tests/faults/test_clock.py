@@ -15,7 +15,7 @@ from shaberi_dagster.lake.store import Lake, arrow_schema
 from tests.commands import lake_of, run, run_without_dagster
 from tests.mock_endpoint import MockEndpoint
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 _AHEAD = timedelta(days=8)  # more than the week that compaction keeps what was replaced
 _TIMES = re.compile(r'("(?:timestamp|modificationTime|deletionTimestamp|createdTime)":)(\d+)')

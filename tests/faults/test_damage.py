@@ -18,7 +18,7 @@ from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.object_storage import running_store
 from tests.sizes import FULL
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 
 def _half(file: Path) -> None:
@@ -107,7 +107,7 @@ def home(whole: Home, tmp_path: Path) -> Home:
     return whole.copy(tmp_path / "home")
 
 
-@pytest.mark.long
+@pytest.mark.acceptance
 @pytest.mark.parametrize(("kind", "table"), _PAIRS)
 def test_a_damaged_file_is_named_put_aside_and_its_rows_are_made_again_unpaid(
     kind: str, table: str, whole: Home, home: Home
@@ -238,7 +238,6 @@ def test_a_damaged_file_of_a_mirror_is_fetched_again(whole: Home, tmp_path: Path
         assert run("shaberi", "sql", "from judgements order by all", environment=place).succeeded().out == judgements
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("table", ["answers", "judgements", "runs", "scores", "metrics", "legacy_files"])
 def test_what_was_imported_and_lost_is_imported_again(table: str, tmp_path: Path) -> None:
     tree, place = LegacyTree(tmp_path / "shisa"), lake_of(tmp_path)

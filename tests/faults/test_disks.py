@@ -53,7 +53,9 @@ def _files(folder: Path) -> set[Path]:
     return {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.e2e
 @pytest.mark.long
+@pytest.mark.acceptance
 def test_a_disk_that_is_full_at_a_commit_of_a_run_loses_nothing_and_nothing_is_paid_twice(
     mock: MockEndpoint, tmp_path: Path, disk: SmallDisk
 ) -> None:
@@ -87,6 +89,7 @@ def test_a_disk_that_is_full_at_a_commit_of_a_run_loses_nothing_and_nothing_is_p
 
 
 @pytest.mark.e2e
+@pytest.mark.long
 def test_a_disk_that_is_full_while_compacting_is_one_line_and_leaves_nothing_behind(
     mock: MockEndpoint, tmp_path: Path, disk: SmallDisk
 ) -> None:

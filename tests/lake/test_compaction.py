@@ -17,7 +17,7 @@ from shaberi_dagster.lake.store import Lake
 
 pytestmark = pytest.mark.integration
 
-_SIZE = 200_000
+_SIZE = 207_000
 _RANDOM = Random(3)
 
 

@@ -166,7 +166,7 @@ class Pages:
         except BaseException as error:
             catalog.close()
             if damage := damage_behind(error, self._warehouse):
-                raise damage from error
+                raise damage from None
             raise
         self._idle.append(catalog)
 
