@@ -13,9 +13,11 @@ import pytest
 
 from shaberi_dagster import evaluate
 from shaberi_dagster.cluster.folder import environment_of as environment_of_cluster
+from shaberi_dagster.doctor.examination import _privacy
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.permissions import is_open_to_others, make_folder, private_files, shared_group, user_umask
 from shaberi_dagster.ports import free_ports
+from shaberi_dagster.settings import Settings
 from tests.commands import SCRIPTS, lake_of, run, run_anew, started
 from tests.e2e.conftest import target
 from tests.mock_endpoint import MockEndpoint
@@ -98,7 +100,7 @@ def test_a_lake_that_is_shared_stays_shared_and_dagster_beside_it_is_private(hom
     assert f"privacy: everybody on this machine can read {lake}: chmod -R go-rwx {lake} (or set" in told
     subprocess.run(["chmod", "-R", "go-rwx", lake], check=True)
     told = run("shaberi", "doctor", environment=environment_of(home)).succeeded().out
-    assert "privacy: nobody else reads the lake" in told
+    assert "privacy: others on this machine cannot read lake, instance or results" in told
 
 
 @pytest.mark.e2e
@@ -134,6 +136,28 @@ def test_a_group_shares_a_lake_its_instance_and_its_results(home: Path, mock: Mo
         assert modes(folder, of_folders=False) == {0o660}, folder
         assert {path.stat().st_gid for path in folder.rglob("*")} == {number}
     assert not [path for path in readable_by_somebody_else(home) if Path(path).parent != home]
+
+
+@pytest.mark.integration
+def test_the_doctor_says_how_a_lake_that_is_there_becomes_the_groups(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_root()
+    for name, value in environment_of(home).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SHABERI_SHARED_GROUP", GROUP)
+    monkeypatch.setattr(os, "getgroups", lambda: [grp.getgrnam(GROUP).gr_gid])
+    lake = home / "warehouse"
+    (lake / "answers").mkdir(parents=True)
+    lake.chmod(0o700)
+    settings = Settings.from_environment()
+
+    told = _privacy(settings).detail
+    assert told.startswith(f"the group {GROUP} does not share {lake}: chgrp -R {GROUP} {lake} && ")
+    subprocess.run(["bash", "-c", told.partition(": ")[2]], check=True)
+
+    assert _privacy(settings).detail == "others on this machine cannot read lake, instance or results"
+    assert [mode(folder) for folder in (lake, lake / "answers")] == [0o2770, 0o2770]
 
 
 @pytest.mark.unit
@@ -239,6 +263,6 @@ def test_a_folder_is_open_to_others_only_where_they_can_get_to_it(tmp_path: Path
     make_folder(folder)
     assert not is_open_to_others(folder)
     folder.chmod(0o755)
-    assert is_open_to_others(folder) == all(place.stat().st_mode & 0o001 for place in tmp_path.parents)
+    assert is_open_to_others(folder) == all(place.stat().st_mode & 0o001 for place in (tmp_path, *tmp_path.parents))
     folder.parent.chmod(0o700)
     assert not is_open_to_others(folder)

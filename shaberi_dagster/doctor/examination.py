@@ -24,7 +24,7 @@ from shaberi_dagster.lake.upgrades import FORMAT, stored_format
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_file
 from shaberi_dagster.llm.endpoints import ENDPOINTS, key_bindings
 from shaberi_dagster.passes.registry import PASSES
-from shaberi_dagster.permissions import GROUP_VARIABLE, is_open_to_others
+from shaberi_dagster.permissions import GROUP_VARIABLE, is_open_to_others, shared_group
 from shaberi_dagster.plugins import Kind, parse_module
 from shaberi_dagster.prompting import parse_template
 from shaberi_dagster.reports.findings import CheckResult
@@ -85,18 +85,23 @@ def _folders(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _privacy(settings: Settings) -> CheckResult:
-    places = (settings.warehouse, settings.dagster_home, settings.results)
-    found = " ".join(shlex.quote(str(place)) for place in places if is_open_to_others(place))
-    if not found:
-        return CheckResult("privacy", fine=True, detail="nobody else reads the lake, Dagster's home or the results")
-    group = os.environ.get(GROUP_VARIABLE)
+    group, number = os.environ.get(GROUP_VARIABLE), shared_group()
+    places = [place for place in (settings.warehouse, settings.dagster_home, settings.results) if place.is_dir()]
+    is_open = any(map(is_open_to_others, places))
+    if not is_open and all(number in {None, place.stat().st_gid} for place in places):
+        return CheckResult("privacy", fine=True, detail="others on this machine cannot read lake, instance or results")
+    found = " ".join(
+        shlex.quote(str(place))
+        for place in places
+        if is_open_to_others(place) or number not in {None, place.stat().st_gid}
+    )
     advice = (
         f"chgrp -R {group} {found} && chmod -R g+rwX,o-rwx {found} && find {found} -type d -exec chmod g+s {{}} +"
         if group
         else f"chmod -R go-rwx {found} (or set {GROUP_VARIABLE}, and this line says how a group shares them)"
     )
-    # Somebody may want it so.
-    return CheckResult("privacy", fine=True, detail=f"everybody on this machine can read {found}: {advice}")
+    who = "everybody on this machine can read" if is_open else f"the group {group} does not share"
+    return CheckResult("privacy", fine=True, detail=f"{who} {found}: {advice}")  # somebody may want it so
 
 
 def _embedded_model() -> CheckResult:
