@@ -16,6 +16,7 @@ from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes,
 from shaberi_dagster.reports.requests import OVER, POLICIES, ComparisonRequest, check_choice
 from shaberi_dagster.reports.sameness import (
     QUESTIONS,
+    changed_questions,
     differences,
     find_differences,
     folded,
@@ -500,7 +501,7 @@ def _other_questions(
     sections: Sequence[Section],
     request: ComparisonRequest,
 ) -> list[str]:
-    """Benchmarks that are not compared, as both sides were asked other versions of their questions."""
+    """Benchmarks of which both sides were asked other versions of the questions, or with other reference answers."""
     everything = set().union(*_compared(sections).values())
     cells = _cells(catalog, side_a, side_b, request.pipeline)
     found = []
@@ -515,7 +516,8 @@ def _other_questions(
                 f"{benchmark}: A was asked {listed(first)}, B {listed(second)}, and is not compared "
                 f"(--question-set {min(first | second)} compares the questions that both have of it)"
             )
-    return found
+    versions = [(name, one, other) for name, one in asked[True] for of_b, other in asked[False] if name == of_b]
+    return found + changed_questions(catalog, sorted(versions))
 
 
 def _missing(sections: Sequence[Section]) -> Iterator[str]:

@@ -128,6 +128,21 @@ def folded(found: Iterable[Difference]) -> list[str]:
     return lines
 
 
+def changed_questions(catalog: duckdb.DuckDBPyConnection, sets: Iterable[tuple[str, str, str]]) -> list[str]:
+    """Say where two versions of questions ask the same, but have another answer for right.
+
+    Args:
+        catalog: Where to read.
+        sets: Benchmarks, each with the question sets of both sides.
+    """
+    unlike = [one for one in sets if one[1] != one[2]]
+    if not unlike:
+        return []
+    benchmarks, first, second = map(list, zip(*unlike, strict=True))
+    found = fetch(catalog, "changed_questions", benchmarks=benchmarks, first=first, second=second)
+    return [f"reference answers differ on {row['benchmark']} ({row['n']:,})" for row in found]
+
+
 def not_recorded(settings: SettingsByRun, run_ids: Iterable[str]) -> list[str]:
     """Say which prompts of judges nobody has recorded of any of some runs."""
     by_name: dict[str, list[str]] = {}
