@@ -286,7 +286,12 @@ def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Seque
 
 
 def unequal_missing(
-    missing_a: Sequence[float], missing_b: Sequence[float], *, n_scores: int, sides: tuple[str, str]
+    missing_a: Sequence[float],
+    missing_b: Sequence[float],
+    *,
+    n_scores: int,
+    sides: tuple[str, str],
+    noun: str = "scores",
 ) -> str:
     """Say why scores that both sides have do not stand for all: those that are missing follow the answers of one side.
 
@@ -298,6 +303,7 @@ def unequal_missing(
         missing_b: How many B lacks.
         n_scores: How many scores both sides were to get.
         sides: Whose scores they are, such as `A's`.
+        noun: What is missing.
 
     Returns:
         A clause; empty where the shares are not shown to differ.
@@ -309,7 +315,7 @@ def unequal_missing(
         return ""
     shares = (100 * sum(missing) / n_scores for missing in (missing_a, missing_b))
     said = " and ".join(f"{share:.1f} % of {side}" for share, side in zip(shares, sides, strict=True))
-    return f"{said} scores are missing (p < {_UNEQUAL}): those that both have may not stand for the rest"
+    return f"{said} {noun} are missing (p < {_UNEQUAL}): those that both have may not stand for the rest"
 
 
 # --- judges ----------------------------------------------------------------------------------------------------------
