@@ -33,7 +33,8 @@ def _(lake, mo):
 @app.cell
 def _(ConfigurationError, a, alt, b, lake, mo):
     try:
-        differences = lake.compare(a.value, b.value).frame
+        report = lake.compare(a.value, b.value)
+        differences = report.frame
     except ConfigurationError as error:
         mo.stop(True, mo.md(str(error)))
     base = alt.Chart().encode(y=alt.Y("benchmark:N", title=None))
@@ -42,7 +43,7 @@ def _(ConfigurationError, a, alt, b, lake, mo):
         x="difference:Q", color="verdict:N", tooltip=["benchmark", "judge", "n", "difference", "verdict"]
     )
     by_judge = alt.layer(rules, points, data=differences).facet(row=alt.Row("judge:N", title=None))
-    mo.vstack([mo.md("## By benchmark (judge null: the mean of all)"), by_judge])
+    mo.vstack([mo.md("## By benchmark (judge null: the mean of all)"), mo.plain_text(report.caveat), by_judge])
 
 
 @app.cell

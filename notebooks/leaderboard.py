@@ -45,7 +45,7 @@ def _(alt, mo, ranking, standings):
     means = base.mark_point(filled=True, size=70).encode(
         x=alt.X("mean:Q", scale=alt.Scale(zero=False)),
         color=alt.condition("datum.rank == 1", alt.value("green"), alt.value("gray")),
-        tooltip=["rank", "model", "tag", "mean", "lower", "upper", "n_scored", "n_planned"],
+        tooltip=["rank", "model", "tag", "mean", "lower", "upper", "against_best", "difference", "n_common"],
     )  # fmt: skip
     mo.vstack([intervals + means, mo.md("Green: no difference from the best is shown."), mo.ui.table(chosen)])
 

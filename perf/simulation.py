@@ -30,7 +30,7 @@ from shaberi_dagster.statistics.significance import (
     sign_flip_test,
     stratified_mcnemar,
 )
-from shaberi_dagster.statistics.ties import tied_groups
+from shaberi_dagster.statistics.ties import compare_pairs
 
 _SEED = 20_251_121
 _SIZES = (20, 40, 60, 100, 120)
@@ -245,7 +245,8 @@ def tests_of_many_runs(generator: np.random.Generator, repeats: int) -> None:
         wrong = []
         for _ in range(repeats):
             latent = math.sqrt(0.6) * generator.normal(size=100) + math.sqrt(0.4) * generator.normal(size=(n_runs, 100))
-            adjusted = tied_groups(population.at(special.ndtr(latent)), benchmarks).adjusted_p_values
+            scores = population.at(special.ndtr(latent))[:, :, None]
+            adjusted = compare_pairs(scores, benchmarks).adjusted_p_values
             wrong.append(bool((adjusted <= 0.05).any()))  # noqa: PLR2004
         return [n_runs, f"{100 * np.mean(wrong):.1f}"]
 

@@ -9,6 +9,7 @@ from shaberi_dagster.rendering.document import Block, Document, Heading, Sentenc
 from shaberi_dagster.rendering.figures import counted, decimals, p_value, signed, signed_interval
 from shaberi_dagster.reports.comparison import ComparisonReport, ComparisonRow, Section, Side
 from shaberi_dagster.reports.requests import POLICIES
+from shaberi_dagster.reports.scores import is_apart
 from shaberi_dagster.statistics.comparison import OVERALL
 
 _BAR_WIDTH = 25
@@ -22,6 +23,8 @@ class ComparisonDocument(Document):
 
     def blocks(self, width: int | None) -> Iterator[Block]:  # noqa: ARG002
         """A table for each judge, what it says, and what the numbers are."""
+        if self.report.caveat:
+            yield Sentences([self.report.caveat], "warning")
         for side in (self.report.a, self.report.b):
             yield Heading(_side(side))
         for section in self.report.sections:
@@ -86,6 +89,9 @@ class ComparisonDocument(Document):
         return {
             "a": _side_fields(report.a),
             "b": _side_fields(report.b),
+            "comparable": report.comparable,
+            "reasons": list(report.reasons),
+            "caveat": report.caveat,
             "null_policy": report.request.null_policy,
             "pipeline": report.request.pipeline,
             "over": report.request.over,
@@ -96,7 +102,7 @@ class ComparisonDocument(Document):
             "shared_replies": {
                 name: {"n_replies": n, "n_shared": n_shared} for name, (n, n_shared) in report.shared_replies.items()
             },
-            "warnings": list(report.warnings),
+            "warnings": [*report.reasons, *report.warnings],
             "notes": list(self._notes()),
         }
 
@@ -110,6 +116,7 @@ class ComparisonDocument(Document):
             "tags_b": " ".join(report.b.run_tags),
             "null_policy": report.request.null_policy,
             "pipeline": report.request.pipeline,
+            "caveat": report.caveat,
         }
         for section in report.sections:
             judge = section.judges[0] if len(section.judges) == 1 else ""
@@ -141,6 +148,8 @@ def _verdict(row: ComparisonRow) -> str:
         return f"equal {within}" if within else "no difference shown"
     if one.verdict == "too few":
         return "too few questions"
+    if one.verdict == "withheld":
+        return "no verdict"
     return f"{one.verdict}, {within}" if within else one.verdict
 
 
@@ -153,6 +162,8 @@ def _sentences(section: Section) -> Iterator[str]:
     if one.verdict in {"better", "worse"}:
         small = f": less than {one.margin:g}" if one.equal else ""
         yield f"A is {one.verdict} {where}, by {abs(one.difference):.2f} over {questions}{small}."
+    elif one.verdict == "withheld":
+        yield f"No verdict {where}: A - B is {signed(one.difference)} over {questions}."
     elif one.verdict == "too few":
         yield f"Too few {where}: {questions} cannot show a difference."
     elif one.minimum_detectable_effect is None:
@@ -164,8 +175,20 @@ def _sentences(section: Section) -> Iterator[str]:
             f"a difference below {one.minimum_detectable_effect:.2f} could easily have been missed with {questions}"
         )
         yield f"No difference shown {where}: {missed}."
+    yield from _details(section)
+
+
+def _details(section: Section) -> Iterator[str]:
+    """What of each benchmark counts and what does not."""
     for row in section.rows:
         name = row.difference.benchmark
+        if row.why_withheld:
+            yield f"No verdict {'overall' if name == OVERALL else f'on {name}'}: {row.why_withheld}."
+        if is_apart(row.difference.difference, row.of_means):
+            yield (
+                f"{'Overall' if name == OVERALL else name}: A - B is over what both have; the means of all that each "
+                f"has are {decimals(row.own_mean_a)} and {decimals(row.own_mean_b)} ({signed(row.of_means)})."
+            )
         if name == OVERALL:
             continue
         if left_out := _counts(

@@ -180,7 +180,9 @@ def gain(part: Any, strategy: str) -> str | None:
         return "no question has both an answer of it and a sample"
     adjusted = f" adjusted for {len(compared)} strategies" if len(compared) > 1 else ""
     within = f" ({points_range(one.interval)}; p {p_value(one.adjusted_p_value)}{adjusted})"
-    if one.n_more == 0:
+    if one.why_withheld:
+        parts = [f"no verdict: {points(one.difference)} points{within}, but {one.why_withheld}"]
+    elif one.n_more == 0:
         found = f"{points(one.difference)} points {'over' if one.difference > 0 else 'against'} the mean of its samples"
         parts = [found + within]
     else:

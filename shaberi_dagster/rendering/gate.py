@@ -58,6 +58,8 @@ class GateDocument(Document):
         return {
             **{name: getattr(report, name) for name in (*of_report, *of_baseline, *counts)},
             "doubts": list(report.doubts),
+            "comparable": report.comparable,
+            "reasons": list(report.reasons),
             "unlike_rules": list(report.unlike_rules),
             "tests": [_test_data(test) for test in report.tests],
             "lifts": [asdict(lift) | {"change": lift.change} for lift in report.lifts],

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from shaberi_dagster.reports.scores import OVERALL, RunMean, RunStatistic, ScoreReport, ScoreRow
-from shaberi_dagster.reports.standings import Ranking, Standing
+from shaberi_dagster.reports.scores import OVERALL, RunMean, RunStatistic, ScoreReport, ScoreRow, Tie
+from shaberi_dagster.reports.standings import Ranking, Standing, remarks_on
 from shaberi_dagster.statistics.intervals import Estimate
 
 TOKENS = ("prompt_tokens", "completion_tokens")
@@ -23,6 +23,7 @@ CSV_COLUMNS = (
     *("calls_without_usage", "cost_usd", "calls_without_price", "price_sources", "first_day", "last_day"),
     *("n_out_of_scale", "n_asked", "n_categories", "over_categories", "n_answers", "n_replies", "n_shared"),
     *("n_refused", "n_filtered", "n_truncated", "n_empty", "n_retried", "legacy", "zero", "strict"),
+    *("difference", "difference_lower", "difference_upper", "difference_of_means", "why_withheld"),
 )
 """Columns of the CSV file."""
 
@@ -86,6 +87,7 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
         "asked": list(ranking.asked),
         "judges": list(ranking.judges),
         "standings": [{"rank": rank} | _standing(one) for rank, one in standings],
+        "remarks": remarks_on(ranking.standings),
     }
 
 
@@ -94,8 +96,7 @@ def _standing(one: Standing) -> dict[str, Any]:
     means = {"by_benchmark": dict(one.by_benchmark), "by_judge": dict(one.by_judge)}
     names_of_counts = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_out_of_scale")
     counts = {name: getattr(one, name) for name in names_of_counts}
-    against = {"against_best": one.tie and one.tie.against_best, "p_value": one.tie and one.tie.p_value}
-    return names | _questions_interval(one.over_questions) | against | means | counts
+    return names | _questions_interval(one.over_questions) | _beside_best(one.tie) | means | counts
 
 
 def _row(row: ScoreRow) -> dict[str, Any]:
@@ -109,15 +110,24 @@ def _mean(mean: RunMean) -> dict[str, Any]:
     names = {"model": mean.model, "run_tag": mean.run_tag, "judge": mean.judge}
     what = {"asked": list(mean.asked), "n_out_of_scale": mean.n_out_of_scale}
     numbers = {"mean": mean.mean, "n_benchmarks": mean.n_benchmarks, "baseline_mean": mean.baseline_mean}
-    tie = mean.tie
-    against = {
-        "adjusted_mean": mean.adjusted_mean,
+    adjusted = {"adjusted_mean": mean.adjusted_mean}
+    interval = _questions_interval(mean.over_questions)
+    return names | numbers | interval | adjusted | _beside_best(mean.tie) | what
+
+
+def _beside_best(tie: Tie | None) -> dict[str, Any]:
+    """The verdict, and the difference from the best over what both have, beside that of the two means."""
+    return {
         "against_best": tie and tie.against_best,
         "p_value": tie and tie.p_value,
         "n_compared_runs": tie and tie.n_runs,
         "n_common_questions": tie and tie.n_common,
+        "difference": tie and tie.difference,
+        "difference_lower": tie and tie.interval and tie.interval.lower,
+        "difference_upper": tie and tie.interval and tie.interval.upper,
+        "difference_of_means": tie and tie.of_means,
+        "why_withheld": tie and tie.why,
     }
-    return names | numbers | _questions_interval(mean.over_questions) | against | what
 
 
 def _statistic(row: RunStatistic) -> dict[str, Any]:

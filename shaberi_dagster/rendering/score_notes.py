@@ -52,8 +52,9 @@ def _uncertainty_notes(report: ScoreReport) -> Iterator[str]:
     if report.ties:
         yield (
             "Against best: below where a difference from the judge's best run is shown; where none is, they need "
-            "not be equal. Paired t test of the mean over benchmarks on common questions, Holm's adjustment for "
-            "all pairs, level 0.05."
+            "not be equal. Paired t test of the mean over benchmarks on common questions, each over the judges that "
+            "scored both; Holm's adjustment for all pairs, level 0.05. No verdict where the shares of missing scores "
+            "differ (exact sign-flip test by question, p < 0.01)."
         )
     if any(row.leniency is not None for row in report.rows):
         yield (

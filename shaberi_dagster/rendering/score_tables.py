@@ -35,7 +35,12 @@ from shaberi_dagster.statistics.intervals import Estimate
 
 _FEWEST_FOR_A_MARGIN = 3  # the quantile for two runs is 12.7: ±9 of scores that are a point apart
 _QUESTIONS = ("95 % CI", "over")
-_AGAINST_BEST: Mapping[str, Cell] = {"best": "best", "tied": ("no difference", "shown"), "below": "below"}
+_AGAINST_BEST: Mapping[str, Cell] = {
+    "best": "best",
+    "tied": ("no difference", "shown"),
+    "below": "below",
+    "withheld": "no verdict",
+}
 _LENIENCY = ("adjusted", "for", "leniency")
 _PAIRS_TITLE = "Agreement of these judges on all answers of the lake that both scored"
 

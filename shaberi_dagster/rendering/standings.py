@@ -1,14 +1,26 @@
 """Who is best, as it is shown: one line for each model and base tag."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from shaberi_dagster.rendering.document import Bar, Block, Cell, DocumentColumn, DocumentTable, Heading, Sentences
-from shaberi_dagster.rendering.figures import counted, decimals, interval, is_number
+from shaberi_dagster.rendering.figures import (
+    NOTHING,
+    counted,
+    decimals,
+    interval,
+    is_number,
+    signed,
+    signed_interval,
+)
 from shaberi_dagster.rendering.terminal import table_width
 from shaberi_dagster.reports.scores import ScoreReport
-from shaberi_dagster.reports.standings import NotRanked, Ranking, Standing
+from shaberi_dagster.reports.standings import NotRanked, Ranking, Standing, remarks_on
 
 _MOST_NOT_RANKED = 10
+_DIFFERENCES = (
+    "- best: less the best line, over the n questions and the judges that both have; its CI is adjusted for all pairs."
+)
 _BEST, _FAILED = "bold green", "yellow"
 _ROOM_FOR_MODELS, _ROOM_FOR_TAGS = 24, 8
 """So many columns of the terminal names get before benchmarks do."""
@@ -46,7 +58,8 @@ def _table(ranking: Ranking, by: str, width: int | None) -> DocumentTable:
     names: Sequence[str] = ranking.judges if by == "judge" else ranking.asked
     for n in range(len(names), 0, -1):
         table = _with_columns(ranking, by, names[:n], names[n:])
-        if width is None or table_width(table) <= width:
+        needed = replace(table, columns=[one for one in table.columns if not one.spare])
+        if width is None or table_width(needed) <= width:
             return table
     return _with_columns(ranking, by, (), names)
 
@@ -74,6 +87,7 @@ def _with_columns(ranking: Ranking, by: str, names: Sequence[str], left_out: Seq
         ),
         DocumentColumn("mean", [decimals(one.mean) for one in standings], styles=best),
         *_interval(standings),
+        *_beside_best(standings),
         *(column(_title_of(name, by), lambda one, name=name: decimals(_of(one, by).get(name))) for name in names),  # type: ignore[misc]
         column("n/N", lambda one: f"{one.n_scored}/{one.n_planned}"),
         *_counts(standings, column),
@@ -81,9 +95,10 @@ def _with_columns(ranking: Ranking, by: str, names: Sequence[str], left_out: Seq
     what = "judge" if by == "judge" else "benchmark"
     said = [
         *(["Rank 1: no difference from the best is shown."] if ranking.ranks.count(1) > 1 else []),
+        *([_DIFFERENCES] if _compared(standings) else []),
         *([f"{counted(len(left_out), what)} not shown (--wide): {', '.join(left_out)}."] if left_out else []),
     ]
-    return DocumentTable(columns, notes=[" ".join(said)] if said else [])
+    return DocumentTable(columns, notes=[*([" ".join(said)] if said else []), *remarks_on(standings)])
 
 
 def _counts(standings: Sequence[Standing], column: Callable[..., DocumentColumn]) -> list[DocumentColumn]:
@@ -110,6 +125,22 @@ def _interval(standings: Sequence[Standing]) -> list[DocumentColumn]:
         for one, ends in zip(standings, known, strict=True)
     ]
     return [DocumentColumn("95 % CI", [interval(ends) for ends in known], bars=bars)]
+
+
+def _compared(standings: Sequence[Standing]) -> bool:
+    return any(one.tie for one in standings)
+
+
+def _beside_best(standings: Sequence[Standing]) -> list[DocumentColumn]:
+    """The difference from the best with its interval, and over how many questions it is."""
+    if not _compared(standings):
+        return []
+    ties = [one.tie for one in standings]
+    return [
+        DocumentColumn("- best", [signed(tie.difference if tie else None) for tie in ties]),
+        DocumentColumn("its CI", [signed_interval(tie.interval if tie else None) for tie in ties], spare=True),
+        DocumentColumn("n", [str(tie.n_common) if tie and tie.interval else NOTHING for tie in ties], spare=True),
+    ]
 
 
 def _of(one: Standing, by: str) -> Mapping[str, float]:

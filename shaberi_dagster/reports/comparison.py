@@ -1,7 +1,8 @@
 """Two models or runs over the questions that both were asked, judge by judge."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 import duckdb
@@ -13,8 +14,17 @@ from shaberi_dagster.names import check_known, did_you_mean
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, fetch, reported_scales
 from shaberi_dagster.reports.requests import OVER, POLICIES, ComparisonRequest, check_choice
-from shaberi_dagster.reports.sameness import QUESTIONS, differences, listed, read_settings
-from shaberi_dagster.reports.uncertainty import FEWEST_CATEGORIES
+from shaberi_dagster.reports.sameness import (
+    QUESTIONS,
+    changed_questions,
+    differences,
+    find_differences,
+    folded,
+    listed,
+    not_recorded,
+    read_settings,
+)
+from shaberi_dagster.reports.uncertainty import FEWEST_CATEGORIES, unequal_missing
 from shaberi_dagster.statistics.comparison import OVERALL, Difference
 from shaberi_dagster.statistics.comparison import compare as compare_scores
 from shaberi_dagster.statistics.intervals import clustered_mean_interval
@@ -56,6 +66,9 @@ class ComparisonRow:
         n_asked: Questions that both were asked.
         n_categories: Categories of the compared questions; 0 where they have none.
         over_categories: How many times as wide the interval is when categories are sampled, too; None below ten.
+        own_mean_a: The mean of A by these judges over all that it has, as a leaderboard shows it.
+        own_mean_b: That of B.
+        why_withheld: Why what is missing allows no verdict; empty where it does.
     """
 
     difference: Difference
@@ -69,6 +82,14 @@ class ComparisonRow:
     n_asked: int
     n_categories: int
     over_categories: float | None
+    own_mean_a: float
+    own_mean_b: float
+    why_withheld: str = ""
+
+    @property
+    def of_means(self) -> float:
+        """The difference of the two means, each over all that its side has."""
+        return self.own_mean_a - self.own_mean_b
 
 
 @dataclass(frozen=True)
@@ -96,6 +117,7 @@ class ComparisonReport:
         shared_replies: By benchmark, how many replies (answers and judgements) the compared runs rest on, and how many
             of them are the reply to another one's call; only benchmarks that have such.
         warnings: What is not the same on both sides.
+        reasons: Why A and B do not compare: their scores were made by other questions, judges or passes.
     """
 
     request: ComparisonRequest
@@ -104,14 +126,29 @@ class ComparisonReport:
     sections: tuple[Section, ...]
     shared_replies: Mapping[str, tuple[int, int]]
     warnings: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def comparable(self) -> bool:
+        """Whether both sides were asked and judged alike."""
+        return not self.reasons
+
+    @property
+    def caveat(self) -> str:
+        """What stands before everything where they were not, a verdict that is given `anyway` included."""
+        if self.comparable:
+            return ""
+        given = "The verdict is given anyway" if self.request.anyway else "No verdict is given (--anyway gives it)"
+        return f"A and B were not asked and judged alike: {'; '.join(self.reasons)}. {given}."
 
     @property
     def frame(self) -> pl.DataFrame:
-        """One row per judge (null: their mean) and benchmark: judge, benchmark and the fields of `Difference`."""
+        """One row per judge (null: their mean) and benchmark: judge, benchmark, the fields of `Difference`, caveats."""
         rows = [
             {"judge": section.judges[0] if len(section.judges) == 1 else None}
             | {name: value for name, value in vars(row.difference).items() if name != "interval"}
             | {"lower": one and one.lower, "upper": one and one.upper}
+            | {"why_withheld": row.why_withheld, "caveat": self.caveat}
             for section in self.sections
             for row in section.rows
             for one in [row.difference.interval]
@@ -152,12 +189,19 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
         raise ConfigurationError(_nothing_in_common(catalog, a, b, request.pipeline))
     names = set(scores["benchmark_name"].to_list())
     judges = {judge for section in sections for judge in section.judges}
-    warnings = (
-        *_unlike(catalog, a, b, benchmarks=names, judges=judges, pipeline=request.pipeline),
-        *_left_out(catalog, a, b, sections, request.pipeline),
-        *_missing(sections),
+    reasons, remarks = _unlike(catalog, a, b, benchmarks=names, judges=judges, pipeline=request.pipeline)
+    reasons += _other_questions(catalog, a, b, sections, request)
+    if reasons and not request.anyway:
+        sections = tuple(map(_without_verdict, sections))
+    return ComparisonReport(
+        request,
+        a,
+        b,
+        sections,
+        _shared_replies(catalog, a, b, names, judges),
+        (*remarks, *_left_out(sections), *_missing(sections)),
+        tuple(reasons),
     )
-    return ComparisonReport(request, a, b, sections, _shared_replies(catalog, a, b, names, judges), warnings)
 
 
 # --- what is compared ------------------------------------------------------------------------------------------------
@@ -245,12 +289,23 @@ def _sections(scores: pl.DataFrame, request: ComparisonRequest, scales: Scales) 
         parts.pop(None)
     sections = []
     for judge, part in parts.items():
-        rows = _rows(part, request, scales)
+        of_judges = scores.filter(pl.col("judge").is_in(judges) if judge is None else pl.col("judge") == judge)
+        rows = _rows(part, of_judges, request, scales)
         sections += [Section((judge,) if judge is not None else judges, rows)] if rows else []
     return tuple(sections)
 
 
-def _rows(scores: pl.DataFrame, request: ComparisonRequest, scales: Scales) -> tuple[ComparisonRow, ...]:
+def _rows(
+    scores: pl.DataFrame, of_judges: pl.DataFrame, request: ComparisonRequest, scales: Scales
+) -> tuple[ComparisonRow, ...]:
+    """Compare benchmark by benchmark.
+
+    Args:
+        scores: Of one judge, or the mean of several.
+        of_judges: Those of each judge by itself.
+        request: What to compare.
+        scales: Of the benchmarks.
+    """
     asked_both = pl.col("samples_a").is_not_null() & pl.col("samples_b").is_not_null()
     parts = {part["benchmark"][0]: part for part in scores.partition_by("benchmark", maintain_order=True)}
     if request.null_policy == "strict":
@@ -271,11 +326,52 @@ def _rows(scores: pl.DataFrame, request: ComparisonRequest, scales: Scales) -> t
         for name, part in parts.items()
     }
     comparison = compare_scores(scores, margins)
-    facts = {name: _facts(part, asked_both) for name, part in parts.items()}
+    facts = {
+        name: _facts(part, asked_both) | _own_means(of_judges.filter(benchmark=name), request.null_policy)
+        for name, part in parts.items()
+        if name in {row.benchmark for row in comparison.benchmarks}
+    }
     rows = [ComparisonRow(row, **facts[row.benchmark]) for row in comparison.benchmarks]
     if comparison.overall:
         rows.append(ComparisonRow(comparison.overall, **_summed(list(facts.values()))))
+    if request.null_policy == "legacy":
+        both = of_judges.filter(asked_both, pl.col("benchmark").is_in(list(facts)))
+        rows = [_with_missing(row, both) for row in rows]
     return tuple(rows)
+
+
+def _own_means(of_judges: pl.DataFrame, null_policy: str) -> dict[str, float]:
+    """The mean over judges of the mean of all samples that a side has."""
+    means = {}
+    for side in "ab":
+        score, samples = pl.col(f"score_{side}"), pl.col(f"samples_{side}")
+        counted = samples - pl.col(f"missing_{side}") if null_policy == "legacy" else samples
+        own = of_judges.drop_nulls(f"score_{side}").group_by("judge").agg((score * counted).sum() / counted.sum())
+        means[f"own_mean_{side}"] = fmean(own.sort("judge")[f"score_{side}"])
+    return means
+
+
+def _with_missing(row: ComparisonRow, both: pl.DataFrame) -> ComparisonRow:
+    """The row without a verdict where the shares of scores that are missing differ between the sides.
+
+    Args:
+        row: A benchmark, or all.
+        both: The scores that both sides were to get, judge by judge.
+    """
+    if row.difference.benchmark != OVERALL:
+        both = both.filter(benchmark=row.difference.benchmark)
+    shares = [(pl.col(f"missing_{side}") / pl.col(f"samples_{side}")).sum().alias(side) for side in "ab"]
+    missing = both.group_by("benchmark", "question_id").agg(shares)
+    why = unequal_missing(missing["a"].to_list(), missing["b"].to_list(), n_scores=both.height, sides=("A's", "B's"))
+    return replace(row, difference=_withheld(row.difference), why_withheld=why) if why else row
+
+
+def _without_verdict(section: Section) -> Section:
+    return replace(section, rows=tuple(replace(row, difference=_withheld(row.difference)) for row in section.rows))
+
+
+def _withheld(difference: Difference) -> Difference:
+    return replace(difference, verdict="withheld", equal=False)
 
 
 def _facts(part: pl.DataFrame, asked_both: pl.Expr) -> dict[str, Any]:
@@ -319,6 +415,7 @@ def _summed(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for judge, n in one["judge_questions"].items():
             judges[judge] = judges.get(judge, 0) + n
     kept = {"judge_questions": judges, "n_categories": 0, "over_categories": None}
+    kept |= {name: fmean(one[name] for one in facts) for name in ("own_mean_a", "own_mean_b")}
     return {name: kept[name] if name in kept else sum(one[name] for one in facts) for name in facts[0]}
 
 
@@ -351,8 +448,11 @@ def _unlike(
     benchmarks: Iterable[str],
     judges: Iterable[str],
     pipeline: str,
-) -> list[str]:
-    """How the scores of both sides were made differently.
+) -> tuple[list[str], list[str]]:
+    """Find how the scores of both sides were made differently.
+
+    Returns:
+        What allows no verdict, and what is remarkable: settings of the answers are part of what is compared.
 
     Raises:
         ConfigurationError: Those of the runs of one side were.
@@ -365,25 +465,46 @@ def _unlike(
                 f"the runs of {side.name} cannot be averaged: {unlike[0]}; name one run as {side.model}@@TAG"
             )
     # Only common questions count.
-    return differences(settings, {"A": side_a.run_ids, "B": side_b.run_ids}, ignored=QUESTIONS)
+    found = find_differences(settings, {"A": side_a.run_ids, "B": side_b.run_ids}, ignored=QUESTIONS)
+    reasons, remarks = (folded(one for one in found if one.setting.decides is decides) for decides in (True, False))
+    sources = {row["source"] for row in fetch(catalog, "run_specs", run_ids=run_ids)}
+    if sources != {None}:  # our own judges without a prompt are rules
+        unknown = not_recorded(settings, run_ids)
+        (reasons if len(sources) > 1 else remarks).extend(unknown)
+    return reasons, remarks
 
 
-def _left_out(
-    catalog: duckdb.DuckDBPyConnection, side_a: Side, side_b: Side, sections: Sequence[Section], pipeline: str
-) -> list[str]:
-    """Judges that have only a part of the compared question sets of both."""
-    compared = {
+def _compared(sections: Sequence[Section]) -> dict[str, set[str]]:
+    """The compared question sets of each judge."""
+    return {
         section.judges[0]: {row.difference.benchmark for row in section.rows if row.difference.benchmark != OVERALL}
         for section in sections
         if len(section.judges) == 1
     }
+
+
+def _left_out(sections: Sequence[Section]) -> list[str]:
+    """Judges that have only a part of the compared question sets of both."""
+    compared = _compared(sections)
     everything = set().union(*compared.values())
-    warnings = [
+    return [
         f"judge {judge} has only {', '.join(sorted(sets))} of both"
         for judge, sets in compared.items()
         if sets < everything
     ]
-    cells = _cells(catalog, side_a, side_b, pipeline)
+
+
+def _other_questions(
+    catalog: duckdb.DuckDBPyConnection,
+    side_a: Side,
+    side_b: Side,
+    sections: Sequence[Section],
+    request: ComparisonRequest,
+) -> list[str]:
+    """Benchmarks of which both sides were asked other versions of the questions, or with other reference answers."""
+    everything = set().union(*_compared(sections).values())
+    cells = _cells(catalog, side_a, side_b, request.pipeline)
+    found = []
     asked = {
         side: {(row["benchmark"], row["question_set"]) for row in cells if row["is_a"] is side}
         for side in (True, False)
@@ -391,11 +512,12 @@ def _left_out(
     for benchmark in sorted({name for name, _ in asked[True]} & {name for name, _ in asked[False]}):
         first, second = ({one for name, one in asked[side] if name == benchmark} for side in (True, False))
         if not first & second and not (first | second) & everything:
-            warnings.append(
-                f"{benchmark}: A was asked {listed(first)}, B {listed(second)}: not compared "
+            found.append(
+                f"{benchmark}: A was asked {listed(first)}, B {listed(second)}, and is not compared "
                 f"(--question-set {min(first | second)} compares the questions that both have of it)"
             )
-    return warnings
+    versions = [(name, one, other) for name, one in asked[True] for of_b, other in asked[False] if name == of_b]
+    return found + changed_questions(catalog, sorted(versions))
 
 
 def _missing(sections: Sequence[Section]) -> Iterator[str]:

@@ -16,6 +16,7 @@ import polars as pl
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
 from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.reports.uncertainty import unequal_missing
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.intervals import (
     Estimate,
@@ -111,6 +112,7 @@ class Against:
         adjusted_p_value: By Holm's method for all strategies that are compared with this reference.
         n_more: About how many more such questions show a difference of this size 8 times of 10, at the level that the
             number of strategies leaves; 0 where it is shown, None where it is none, or takes more than a million.
+        why_withheld: Why there is no verdict: one side lacks more answers; empty where there is one.
     """
 
     strategy: str
@@ -123,6 +125,7 @@ class Against:
     p_value: float | None
     adjusted_p_value: float | None
     n_more: int | None
+    why_withheld: str = ""
 
 
 @dataclass(frozen=True)
@@ -563,17 +566,29 @@ def _against_reference(
     adjusted = dict(zip(p, holm(list(p.values())), strict=True))
     for name, rows in both.items():
         values = differences[name]
+        lacks, only = (
+            rows["share"].is_null() & rows["share_reference"].is_not_null(),
+            rows["share"].is_not_null() & rows["share_reference"].is_null(),
+        )
+        why = unequal_missing(
+            lacks.cast(pl.Float64).to_list(),
+            only.cast(pl.Float64).to_list(),
+            n_scores=rows.height,
+            sides=("its", "the other side's"),
+            noun="answers",
+        )
         yield Against(
             strategy=name,
             reference=reference,
             n_questions=len(values),
-            n_only_strategy=rows.filter(pl.col("share").is_not_null() & pl.col("share_reference").is_null()).height,
-            n_only_reference=rows.filter(pl.col("share").is_null() & pl.col("share_reference").is_not_null()).height,
+            n_only_strategy=int(only.sum()),
+            n_only_reference=int(lacks.sum()),
             difference=fmean(values) if values else None,
             interval=_interval(values),
             p_value=p.get(name),
             adjusted_p_value=adjusted.get(name),
-            n_more=_more_questions(values, adjusted.get(name, 1.0), ALPHA / len(strategies)),
+            n_more=None if why else _more_questions(values, adjusted.get(name, 1.0), ALPHA / len(strategies)),
+            why_withheld=why,
         )
 
 

@@ -15,6 +15,7 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.reports.sameness import changed_questions
 from shaberi_dagster.reports.verdicts import baseline_of, listed, run_of, verdicts_of
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.stages.result import Check
@@ -78,6 +79,7 @@ class GateReport:
         n_answers: Answers of the run that were compared: of each question one by each strategy.
         n_reused: How many of them rest on replies alone that other runs have paid for.
         unlike_rules: Datasets that rules of other versions or settings graded than in the baseline.
+        unlike: What of questions and judges is not the same on both sides, rules left out; one clause each.
     """
 
     gate: Gate
@@ -96,10 +98,27 @@ class GateReport:
     n_answers: int
     n_reused: int
     unlike_rules: tuple[str, ...] = ()
+    unlike: tuple[str, ...] = ()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why run and baseline do not compare; one clause each."""
+        rules = (
+            f"another version of their rule graded {listed(self.unlike_rules)} of the baseline: "
+            "`shaberi reprocess` grades its run anew, then promote it again"
+        )
+        return (*self.unlike, *([rules] if self.unlike_rules else []))
+
+    @property
+    def comparable(self) -> bool:
+        """Whether run and baseline were asked and judged alike."""
+        return not self.reasons
 
     @property
     def result(self) -> Result:
         """`failed` where something is shown to be worse; a gate that could not have shown it is `inconclusive`."""
+        if not self.comparable:
+            return "inconclusive"
         if any(test.regressed for test in self.tests):
             return "failed"
         return "inconclusive" if self.doubts else "passed"
@@ -112,17 +131,12 @@ class GateReport:
     @property
     def doubts(self) -> tuple[str, ...]:
         """Why the gate cannot pass; one clause each."""
-        doubts = []
+        doubts = [*self.reasons]
         if not self.could_fail:
             doubts.append("there are so few questions that no test could have failed")
         if self.n_compared / self.n_questions < LEAST_COMPARED:
             share = f"{self.n_compared / self.n_questions:.0%} of the baseline's questions"
             doubts.append(f"only {share} were compared ({self.n_compared} of {self.n_questions})")
-        if self.unlike_rules:
-            doubts.append(
-                f"another version of their rule graded {listed(self.unlike_rules)} of the baseline: "
-                "`shaberi reprocess` grades its run anew, then promote it again"
-            )
         if self.baseline_run_id == self.run_id:
             doubts.append("a run is never worse than itself")
         elif self.n_reused == self.n_answers:
@@ -146,6 +160,8 @@ class GateReport:
     @property
     def verdict(self) -> str:
         """The result in one sentence."""
+        if not self.comparable:
+            return f"INCONCLUSIVE: no verdict against baseline {self.baseline}: {'; '.join(self.doubts)}"
         worse = [f"{one.tally.strategy} on {one.tally.benchmark or POOLED}" for one in self.tests if one.regressed]
         if worse:
             return f"FAILED: worse than baseline {self.baseline}: {listed(worse)}"
@@ -227,6 +243,7 @@ def check_regression(
         n_answers=answers.height,
         n_reused=n_reused,
         unlike_rules=_unlike_rules(pairs),
+        unlike=(*_unlike_versions(catalog, pairs), *_unlike_judges(pairs, rules=False)),
     )
 
 
@@ -250,7 +267,9 @@ def regression_checks(warehouse: Path, run_id: str, baseline: str, benchmarks: S
         said = f"not compared: {error}"
         return dict.fromkeys(benchmarks, Check("no_regression", passed=False, description=said, severe=False))
     said = "; ".join([report.verdict, *report.warnings])
-    worse = {name: any(test.regressed for test in report.of_benchmark(name)) for name in benchmarks}
+    worse = {
+        name: report.comparable and any(test.regressed for test in report.of_benchmark(name)) for name in benchmarks
+    }
     inconclusive = report.result == "inconclusive"
     return {
         name: Check("no_regression", passed=not (failed or inconclusive), description=said, severe=failed)
@@ -341,12 +360,17 @@ def _unlike_rules(pairs: pl.DataFrame) -> tuple[str, ...]:
     return tuple(unlike["benchmark"].unique(maintain_order=True))
 
 
-def _unlike_judges(pairs: pl.DataFrame) -> Iterator[str]:
+def _unlike_versions(catalog: duckdb.DuckDBPyConnection, pairs: pl.DataFrame) -> list[str]:
+    sets = pairs.select("benchmark", "question_set", "question_set_now").unique(maintain_order=True)
+    return changed_questions(catalog, list(sets.iter_rows()))
+
+
+def _unlike_judges(pairs: pl.DataFrame, *, rules: bool = True) -> Iterator[str]:
     columns = ["benchmark", "judge", "judge_now", "judge_config_hash", "judge_config_hash_now"]
     for benchmark, first, second, *hashes in pairs.select(columns).drop_nulls().unique(maintain_order=True).iter_rows():
         if first != second:
             yield f"{benchmark}: judges differ: baseline {first}, this run {second}"
-        elif hashes[0] != hashes[1]:
+        elif hashes[0] != hashes[1] and (rules or not first.startswith(RULE)):
             yield f"{benchmark}: version or settings of the judge {first} differ"
 
 

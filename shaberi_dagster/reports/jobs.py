@@ -87,6 +87,7 @@ class _Against(_Part):
     interval: _Interval | None
     adjusted_p_value: _Share | None
     n_more: _Count | None
+    why_withheld: str = ""
 
 
 class _Pooled(_Part):

@@ -142,6 +142,7 @@ class ComparisonRequest:
         over: What else could have been asked: other questions, or other categories of questions, where there are ten or
             more.
         margin: Up to which difference scores are as good as equal; None: 2 % of the scale's highest.
+        anyway: A verdict is given on what was not asked and judged alike, with a sentence that says so.
     """
 
     a: Annotated[
@@ -172,6 +173,9 @@ class ComparisonRequest:
         Field(description="Up to which difference scores are equal; default: 0.2 of ten, 2 points of accuracy"),
         Option("how"),
     ] = None
+    anyway: Annotated[
+        bool, Field(description="Give a verdict on what was not asked and judged alike, and say so"), Option("how")
+    ] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pipeline", _pipeline(self.pipeline))

@@ -10,6 +10,7 @@ import duckdb
 from shaberi_dagster.reports.reading import fetch
 
 _HASH = re.compile("[0-9a-f]{64}")
+_UNKNOWN, _PROMPTS = "not recorded", "prompts of judge"
 _COUNTED = ("one", "another", "a third", "a fourth", "a fifth")
 _QUESTION_SETTINGS = {
     "question_set": "question set",
@@ -33,11 +34,20 @@ class Setting(NamedTuple):
         benchmark: For which benchmark.
         name: What it is, in words.
         follows: Name of the setting that this one follows from: where that differs, this is not said as well.
+        decides: Whether scores that differ in it do not compare: it is of the judges or passes, not of the answers.
     """
 
     benchmark: str
     name: str
     follows: str = ""
+    decides: bool = False
+
+
+class Difference(NamedTuple):
+    """A setting that is not the same for some runs, and who has what: `0.2 (A), 0.7 (B)`."""
+
+    setting: Setting
+    words: str
 
 
 SettingsByRun = Mapping[Setting, Mapping[str, frozenset[str]]]
@@ -63,9 +73,9 @@ def read_settings(
     found: dict[Setting, dict[str, set[str]]] = {}
     labels = {row["prompt_hash"]: row["label"] for row in fetch(catalog, "prompt_labels")}
 
-    def add(run_id: str, value: object, benchmark: str, name: str, follows: str = "") -> None:
-        words = "not recorded" if value is None else labels.get(value, str(value))
-        found.setdefault(Setting(benchmark, name, follows), {}).setdefault(run_id, set()).add(words)
+    def add(run_id: str, value: object, setting: Setting) -> None:
+        words = _UNKNOWN if value is None else labels.get(value, str(value))
+        found.setdefault(setting, {}).setdefault(run_id, set()).add(words)
 
     wanted = sorted(benchmarks)
     for row in fetch(catalog, "run_specs", run_ids=run_ids):
@@ -77,15 +87,17 @@ def read_settings(
             asked, limit = settings.get("n_questions"), spec.get("limit")
             settings = settings | {"n_questions": min(asked, limit) if asked and limit else asked}
             for key, name in (_QUESTION_SETTINGS | _GENERATION_SETTINGS).items():
-                add(row["run_id"], settings.get(key), benchmark, name)
+                add(row["run_id"], settings.get(key), Setting(benchmark, name))
     for row in fetch(catalog, "judge_versions", run_ids=run_ids, judges=sorted(judges)):
         if row["benchmark"] in wanted:
-            prompts = f"prompts of judge {row['judge']}"
-            add(row["run_id"], row["prompts"], row["benchmark"], prompts)
-            add(row["run_id"], row["settings"], row["benchmark"], f"settings of judge {row['judge']}", prompts)
+            prompts = f"{_PROMPTS} {row['judge']}"
+            of_judge = Setting(row["benchmark"], f"settings of judge {row['judge']}", prompts, decides=True)
+            add(row["run_id"], row["prompts"], Setting(row["benchmark"], prompts, decides=True))
+            add(row["run_id"], row["settings"], of_judge)
     for row in fetch(catalog, "pass_versions", run_ids=run_ids, pipeline=pipeline):
         if row["benchmark"] in wanted:
-            add(row["run_id"], row["pipeline_hash"], row["benchmark"], f"settings of the passes {pipeline}")
+            passes = Setting(row["benchmark"], f"settings of the passes {pipeline}", decides=True)
+            add(row["run_id"], row["pipeline_hash"], passes)
     return {
         setting: {run_id: frozenset(values) for run_id, values in by_run.items()} for setting, by_run in found.items()
     }
@@ -94,7 +106,57 @@ def read_settings(
 def differences(
     settings: SettingsByRun, groups: Mapping[str, Sequence[str]], ignored: Collection[str] = ()
 ) -> list[str]:
-    """Where some runs differ, one sentence for each setting, like `tengu: temperature of answers: 0.2 (A), 0.7 (B)`.
+    """Say where some runs differ, setting by setting, like `tengu: temperature of answers: 0.2 (A), 0.7 (B)`."""
+    found = find_differences(settings, groups, ignored)
+    return [f"{one.setting.benchmark}: {one.setting.name}: {one.words}" for one in found]
+
+
+def folded(found: Iterable[Difference]) -> list[str]:
+    """Say the same with a line for each setting: `prompts of judge j differ on elyza, tengu: p (A), q (B)`.
+
+    Who has what is left out where it is not the same on all benchmarks.
+    """
+    by_name: dict[str, list[Difference]] = {}
+    for one in found:
+        by_name.setdefault(one.setting.name, []).append(one)
+    lines = []
+    for name, own in by_name.items():
+        words = {one.words for one in own}
+        verb = "differ" if name.partition(" ")[0].endswith("s") else "differs"
+        where = ", ".join(one.setting.benchmark for one in own)
+        lines.append(f"{name} {verb} on {where}" + (f": {words.pop()}" if len(words) == 1 else ""))
+    return lines
+
+
+def changed_questions(catalog: duckdb.DuckDBPyConnection, sets: Iterable[tuple[str, str, str]]) -> list[str]:
+    """Say where two versions of questions ask the same, but have another answer for right.
+
+    Args:
+        catalog: Where to read.
+        sets: Benchmarks, each with the question sets of both sides.
+    """
+    unlike = [one for one in sets if one[1] != one[2]]
+    if not unlike:
+        return []
+    benchmarks, first, second = map(list, zip(*unlike, strict=True))
+    found = fetch(catalog, "changed_questions", benchmarks=benchmarks, first=first, second=second)
+    return [f"reference answers differ on {row['benchmark']} ({row['n']:,})" for row in found]
+
+
+def not_recorded(settings: SettingsByRun, run_ids: Iterable[str]) -> list[str]:
+    """Say which prompts of judges nobody has recorded of any of some runs."""
+    by_name: dict[str, list[str]] = {}
+    for setting, by_run in settings.items():
+        values = [by_run.get(run_id, frozenset()) for run_id in run_ids]
+        if setting.name.startswith(_PROMPTS) and frozenset().union(*values) == {_UNKNOWN}:
+            by_name.setdefault(setting.name, []).append(setting.benchmark)
+    return [f"{name} are not recorded on {', '.join(benchmarks)}" for name, benchmarks in by_name.items()]
+
+
+def find_differences(
+    settings: SettingsByRun, groups: Mapping[str, Sequence[str]], ignored: Collection[str] = ()
+) -> list[Difference]:
+    """Find the settings in which some runs differ.
 
     Prompts have their labels; settings that only a hash tells apart are `one (A), another (B)`.
 
@@ -103,9 +165,10 @@ def differences(
         groups: What to call some runs, and their ids.
         ignored: Names of settings that may differ.
     """
-    found: dict[tuple[str, str], str] = {}
-    for (benchmark, name, follows), by_run in settings.items():
-        if name in ignored or (benchmark, follows) in found:
+    found: dict[tuple[str, str], Difference] = {}
+    for setting, by_run in settings.items():
+        benchmark, name = setting.benchmark, setting.name
+        if name in ignored or (benchmark, setting.follows) in found:
             continue
         values = {
             label: frozenset().union(*(by_run.get(run_id, frozenset()) for run_id in run_ids))
@@ -122,7 +185,7 @@ def differences(
                 f"{' and '.join(word for value, word in words.items() if value in own)} ({', '.join(names)})"
                 for own, names in labels.items()
             )
-            found[benchmark, name] = f"{benchmark}: {name}: {', '.join(parts)}"
+            found[benchmark, name] = Difference(setting, ", ".join(parts))
     return list(found.values())
 
 

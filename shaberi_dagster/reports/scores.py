@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeGuard, TypeVar
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
-from shaberi_dagster.statistics.intervals import Estimate, mean_of_estimates
+from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,6 +23,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 OVERALL = "overall"
 MEAN_OF = "mean of "
+_ROUNDING = 0.005  # of what is shown
 MOST_RUNS = 200
 """With more runs there are no intervals of each run, ties, leniencies and agreements, which would take seconds."""
 
@@ -310,16 +311,26 @@ class Tie:
     """A run beside the best of those that can be compared with it.
 
     Attributes:
-        against_best: `best`; `tied`: no difference from it is shown; `below`: it differs at level 0.05.
+        against_best: `best`: the one with the highest mean that none is shown to be better than; `tied`: no difference
+            from it is shown; `below`: it differs at level 0.05; `withheld`: there is no verdict.
         n_runs: Runs that were compared: by the same judge with the same prompt, over what was asked of all of them.
-        n_common: Questions that both it and the best have a score for.
+        n_common: Questions on which a judge scored both it and the best.
         p_value: Holm's adjusted p of the difference from the best; None for the best.
+        difference: Its mean less that of the best over these questions, on each by the judges that scored both; None
+            for the best.
+        interval: Of the difference; 0 is outside of it exactly where p_value is at most 0.05.
+        of_means: The difference of the two means, each over all that it has.
+        why: Why there is no verdict; empty where there is one.
     """
 
-    against_best: Literal["best", "tied", "below"]
+    against_best: Literal["best", "tied", "below", "withheld"]
     n_runs: int
     n_common: int
     p_value: float | None
+    difference: float | None = None
+    interval: Interval | None = None
+    of_means: float = 0.0
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -462,7 +473,8 @@ class ScoreReport:
     def ranking_frame(self) -> "pl.DataFrame":
         """One row per model and base tag: ranking, rank, model, tag, n_runs, mean, lower, upper and counts.
 
-        `ranking` says over which judges and question sets the mean is: only rows with the same compare.
+        `ranking` says over which judges and question sets the mean is: only rows with the same compare. How a line is
+        beside the best: against_best, the difference with its interval over n_common questions, why_withheld.
         """
         import polars as pl  # noqa: PLC0415  (only for those who want it)
 
@@ -472,9 +484,13 @@ class ScoreReport:
             | {name: getattr(one, name) for name in ("model", "tag", "n_runs", "mean")}
             | {"lower": ends and ends.interval.lower, "upper": ends and ends.interval.upper}
             | {name: getattr(one, name) for name in counts}
+            | {"against_best": tie and tie.against_best, "difference": tie and tie.difference}
+            | {"difference_lower": against and against.lower, "difference_upper": against and against.upper}
+            | {"n_common": tie and tie.n_common, "why_withheld": tie and tie.why}
             for ranking in self.rankings
             for rank, one in zip(ranking.ranks, ranking.standings, strict=True)
-            for ends in [one.over_questions]
+            for ends, tie in [(one.over_questions, one.tie)]
+            for against in [tie and tie.interval]
         ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -500,6 +516,11 @@ def is_number(value: float | None) -> TypeGuard[float]:
 def less(score: float | None, other: float | None) -> float | None:
     """The difference of two numbers; None when one is not known."""
     return score - other if is_number(score) and is_number(other) else None
+
+
+def is_apart(difference: float, of_means: float) -> bool:
+    """Return whether a paired difference is not that of two means, by more than the rounding of what is shown."""
+    return abs(difference - of_means) > _ROUNDING
 
 
 def mean_of(values: Sequence[float | None]) -> float | None:

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, islice, repeat
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 
 from shaberi_dagster.reports.reading import Scales, fetch_as
 from shaberi_dagster.reports.sameness import differences, read_settings
-from shaberi_dagster.reports.scores import ScoreRow, Tie, benchmark_order, grouped, is_number
-from shaberi_dagster.reports.uncertainty import QuestionScores, SamplesByRow, ties_among, ties_between
+from shaberi_dagster.reports.scores import ScoreRow, Tie, benchmark_order, grouped, is_apart, is_number
+from shaberi_dagster.reports.uncertainty import JudgeScores, SamplesByRow, ties_among, ties_between
 from shaberi_dagster.statistics.intervals import (
     ClusterSums,
     Estimate,
@@ -21,6 +21,7 @@ from shaberi_dagster.statistics.intervals import (
     mean_of_estimates,
 )
 
+_MOST_NAMES = 3
 _Cell = tuple[str, str, str | None, str | None]
 """What was asked, who judged it, with which prompt, under which settings of passes."""
 
@@ -107,14 +108,36 @@ class Ranking:
     @property
     def ranks(self) -> list[int]:
         """The place of each; 1 is shared by all of which no difference from the best is shown."""
+        states = [one.tie.against_best if one.tie else None for one in self.standings]
         return [
-            1 if one.tie and one.tie.against_best != "below" else place
-            for place, one in enumerate(self.standings, start=1)
+            1 if state in {"best", "tied"} else place if state is None else max(place, 2)
+            for place, state in enumerate(states, start=1)
         ]
 
     def judges_of(self, asked: str) -> tuple[str, ...]:
         """Who judged one benchmark."""
         return tuple(sorted({row.judge for row in self.standings[0].rows if row.asked == asked}))
+
+
+def remarks_on(standings: Sequence[Standing]) -> list[str]:
+    """Say on which lines there is no verdict, and where a difference from the best is not that of the two means."""
+    compared = [(f"{one.model} {one.tag}", one.tie) for one in standings if one.tie]
+    withheld = [f"No verdict on {name}: {tie.why}." for name, tie in compared if tie.why]
+    remarks = withheld[:_MOST_NAMES]
+    if len(withheld) > _MOST_NAMES:
+        remarks.append(f"No verdict on {len(withheld) - _MOST_NAMES} more lines either, for the same reason.")
+    apart = [
+        f"{name} {tie.difference:+.2f} (means: {tie.of_means:+.2f})"
+        for name, tie in compared
+        if tie.difference is not None and is_apart(tie.difference, tie.of_means)
+    ]
+    if apart:
+        more = f" and {len(apart) - _MOST_NAMES} more" if len(apart) > _MOST_NAMES else ""
+        remarks.append(
+            "Differences are over the questions and judges that both lines have, and not those of their means: "
+            f"{', '.join(apart[:_MOST_NAMES])}{more}."
+        )
+    return remarks
 
 
 @dataclass(frozen=True)
@@ -230,8 +253,8 @@ def with_ties(
     done = []
     for (_, lines), standings in zip(chosen, compared, strict=True):
         own = list(islice(found, len(standings)))
-        scores = [[QuestionScores(one.benchmark, one.questions, one.scores) for one in of.values()] for of in own]
-        ties = ties_between(range(len(own)), scores) if len(own) > 1 else {}
+        scores = [[JudgeScores(one.benchmark, **part) for one in of.values() for part in one.by_judge] for of in own]
+        ties = ties_between(range(len(own)), [one.mean for one in standings], scores) if len(own) > 1 else {}
         estimated = map(_with_interval, standings, own, repeat(scales))
         done.append([replace(one, tie=ties.get(place)) for place, one in enumerate(estimated)][-len(lines) :])
     return done
@@ -257,8 +280,7 @@ class _Sums(NamedTuple):
     squares: float
     least: float
     most: float
-    questions: Sequence[int]
-    scores: Sequence[float]
+    by_judge: Sequence[Mapping[str, Any]]
 
     def estimate(self, scales: Scales) -> Estimate | None:
         sums = ClusterSums(self.mean, self.n_values, self.n_clusters, self.squares, self.least, self.most)
@@ -400,12 +422,15 @@ def _not_ranked(entry: _Entry, why: str) -> NotRanked:
 
 def _ranking(cells: frozenset[_Cell], entries: Sequence[_Entry], samples: SamplesByRow, over: str) -> Ranking:
     counted = {(entry.model, entry.tag): tuple(row for row in entry.rows if _cell(row) in cells) for entry in entries}
-    ties = ties_among(list(counted), list(counted.values()), samples) if samples and len(counted) > 1 else {}
     standings = [
-        Standing(*key, entry.n_runs, rows, _estimate(rows, samples, over), ties.get(key))
+        Standing(*key, entry.n_runs, rows, _estimate(rows, samples, over))
         for entry, (key, rows) in zip(entries, counted.items(), strict=True)
     ]
     standings.sort(key=lambda one: (-one.mean, one.model, one.tag))
+    if samples and len(standings) > 1:
+        means = [one.mean for one in standings]
+        ties = ties_among(range(len(standings)), means, [one.rows for one in standings], samples)
+        standings = [replace(one, tie=ties.get(place)) for place, one in enumerate(standings)]
     judges = tuple(sorted({cell[1] for cell in cells}))
     return Ranking(_asked(standings[0].rows), judges, tuple(standings))
 

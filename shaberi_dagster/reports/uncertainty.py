@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, TypeVar
+from statistics import fmean
+from typing import Any, NamedTuple, TypeVar
 
 import duckdb
 
@@ -31,6 +32,8 @@ K = TypeVar("K")
 FEWEST_CATEGORIES = 10
 """From how many categories on they are taken for a sample of categories."""
 _FEWEST_COMPARED = 2
+_UNEQUAL = 0.01
+"""Level at which shares of missing scores differ."""
 
 
 class ScoreSamples(NamedTuple):
@@ -41,12 +44,14 @@ class ScoreSamples(NamedTuple):
         categories: The category of each, as a number; None where it has none.
         scores: As the null policy counts them.
         scale: The ends of the reported scale; None where that is not known.
+        without_score: The questions of samples that were asked and count nothing, as numbers.
     """
 
     questions: Sequence[int]
     categories: Sequence[int | None]
     scores: Sequence[float]
     scale: tuple[float, float] | None
+    without_score: Sequence[int] = ()
 
     @property
     def n_categories(self) -> int:
@@ -95,7 +100,7 @@ def _counted(row: ScoreRow, found: Mapping[str, Any], bounds: tuple[float, float
         scored = [(*where, bounds[0] if score is None else score) for *where, score in scored]
     kept = [one for one in scored if one[2] is not None]
     questions, categories, scores = zip(*kept, strict=True) if kept else ((), (), ())
-    return ScoreSamples(questions, categories, scores, bounds)
+    return ScoreSamples(questions, categories, scores, bounds, [one[0] for one in scored if one[2] is None])
 
 
 def _key(row: ScoreRow) -> tuple[str, str, str]:
@@ -167,7 +172,8 @@ def read_ties(rows: Sequence[ScoreRow], samples: SamplesByRow) -> dict[tuple[str
     ties: dict[tuple[str, str, str], Tie] = {}
     for _, group in alike:
         if len(group) > 1:
-            ties |= ties_among([key for key, _ in group], [own for _, own in group], samples)
+            means = [fmean(row.score for row in own if is_number(row.score)) for _, own in group]
+            ties |= ties_among([key for key, _ in group], means, [own for _, own in group], samples)
     return ties
 
 
@@ -175,61 +181,141 @@ def _version(row: ScoreRow) -> tuple[str, str | None, str | None]:
     return row.asked, row.judge_prompt_hash, row.pipeline_hash
 
 
-class QuestionScores(NamedTuple):
-    """Scores of a benchmark, each with its question, as a number."""
+class JudgeScores(NamedTuple):
+    """What a judge gave on a benchmark, each with its question, as a number; None where it gave no score."""
 
     benchmark: str
+    judge: str
     questions: Sequence[int]
-    scores: Sequence[float]
+    scores: Sequence[float | None]
 
 
-def ties_among(keys: Sequence[K], runs: Sequence[Sequence[ScoreRow]], samples: SamplesByRow) -> dict[K, Tie]:
-    """Which of some that compare are not shown to differ from the best; none when there is nothing to compare.
+def ties_among(
+    keys: Sequence[K], means: Sequence[float], runs: Sequence[Sequence[ScoreRow]], samples: SamplesByRow
+) -> dict[K, Tie]:
+    """Compare some lines with the best of them; none when there is nothing to compare.
 
     Args:
         keys: What to call each.
-        runs: The rows of each; of several runs or judges the mean of a question's scores counts.
+        means: The mean of each.
+        runs: The rows of each; of several runs the mean of a judge's scores of a question counts.
         samples: The single scores of all rows.
     """
-    own = ([(row.benchmark, samples[_key(row)]) for row in rows if _key(row) in samples] for rows in runs)
-    given = [[QuestionScores(name, one.questions, one.scores) for name, one in found] for found in own]
-    return ties_between(keys, given)
+    own = ([(row, samples[_key(row)]) for row in rows if _key(row) in samples] for rows in runs)
+    given = [
+        [
+            JudgeScores(
+                row.benchmark,
+                row.judge,
+                [*one.questions, *one.without_score],
+                [*one.scores, *([None] * len(one.without_score))],
+            )
+            for row, one in found
+        ]
+        for found in own
+    ]
+    return ties_between(keys, means, given)
 
 
-def ties_between(keys: Sequence[K], runs: Sequence[Sequence[QuestionScores]]) -> dict[K, Tie]:
-    """The same of scores that are at hand.
+def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Sequence[JudgeScores]]) -> dict[K, Tie]:
+    """Compare some lines with the best of them, by scores that are at hand.
+
+    The best is the line with the highest mean that no other one is shown to be better than: a mean over all scores can
+    be the highest because a harsh judge is missing.
 
     Args:
         keys: What to call each.
-        runs: The scores of each; of several of a question the mean counts.
+        means: The mean of each.
+        runs: The scores of each; of several of a question and judge the mean counts.
     """
     import numpy as np  # noqa: PLC0415  (costs start-up time that single runs need not pay)
 
-    from shaberi_dagster.statistics.ties import tied_groups  # noqa: PLC0415
+    from shaberi_dagster.statistics.ties import ALPHA, compare_pairs  # noqa: PLC0415
 
     columns: dict[tuple[str, int], int] = {}
-    places: list[tuple[int, int]] = []
-    scores: list[float] = []
-    for index, own in enumerate(runs):
-        for benchmark, questions, found in own:
-            places += [(index, columns.setdefault((benchmark, one), len(columns))) for one in questions]
-            scores += found
-    sums, counts = np.zeros((2, len(runs), len(columns)))
-    where = tuple(np.transpose(places))
-    np.add.at(sums, where, scores)
-    np.add.at(counts, where, 1)
-    table = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    tied = tied_groups(table, [benchmark for benchmark, _ in columns])
-    best = tied.groups[0][0]
+    judges: dict[str, int] = {}
+    blocks = [
+        (
+            index,
+            [columns.setdefault((part.benchmark, question), len(columns)) for question in part.questions],
+            judges.setdefault(part.judge, len(judges)),
+            np.array(part.scores, dtype=np.float64),
+        )
+        for index, own in enumerate(runs)
+        for part in own
+    ]
+    sums, n_scored, n_asked = np.zeros((3, len(runs), len(columns), len(judges)))
+    for index, places, judge, scores in blocks:
+        where, there = np.array(places, dtype=np.int64), ~np.isnan(scores)
+        np.add.at(sums[index, :, judge], where[there], scores[there])
+        np.add.at(n_scored[index, :, judge], where[there], 1)
+        np.add.at(n_asked[index, :, judge], where, 1)
+    table = np.divide(sums, n_scored, out=np.full_like(sums, np.nan), where=n_scored > 0)
+    missing = np.divide(n_asked - n_scored, n_asked, out=np.full_like(sums, np.nan), where=n_asked > 0)
+    pairs = compare_pairs(table, [benchmark for benchmark, _ in columns])
+    different = pairs.adjusted_p_values <= ALPHA
+
+    def why_withheld(best: int, index: int) -> str:
+        both = ~np.isnan(missing[best] + missing[index])
+        shares = (np.where(both, missing[one], 0).sum(axis=1).tolist() for one in (index, best))
+        return unequal_missing(*shares, n_scores=int(both.sum()), sides=("its", "the best's"))
+
+    def is_beaten(best: int) -> bool:
+        better = np.flatnonzero(different[best] & (pairs.differences[best] < 0))
+        return any(not why_withheld(best, int(index)) for index in better)
+
+    order = sorted(range(len(keys)), key=lambda index: -means[index])
+    best = next((index for index in order if not is_beaten(index)), order[0])
     ties: dict[K, Tie] = {}
     for index, key in enumerate(keys):
-        p = float(tied.adjusted_p_values[best, index])
         if index == best:
-            ties[key] = Tie("best", len(keys), int(counts[best].astype(bool).sum()), None)
-        elif not np.isnan(p):
-            state: Literal["tied", "below"] = "tied" if tied.tied_with_best[index] else "below"
-            ties[key] = Tie(state, len(keys), int(tied.n_common[best, index]), p)
+            ties[key] = Tie("best", len(keys), int((n_scored[best].sum(axis=1) > 0).sum()), None)
+        elif not np.isnan(p := float(pairs.adjusted_p_values[best, index])):
+            why = why_withheld(best, index)
+            ties[key] = Tie(
+                "withheld" if why else "below" if different[best, index] else "tied",
+                len(keys),
+                int(pairs.n_common[best, index]),
+                p,
+                float(pairs.differences[index, best]),
+                pairs.interval(index, best),
+                means[index] - means[best],
+                why,
+            )
     return ties if len(ties) > 1 else {}
+
+
+def unequal_missing(
+    missing_a: Sequence[float],
+    missing_b: Sequence[float],
+    *,
+    n_scores: int,
+    sides: tuple[str, str],
+    noun: str = "scores",
+) -> str:
+    """Say why scores that both sides have do not stand for all: those that are missing follow the answers of one side.
+
+    The exact sign-flip test of the missing scores, paired by question, as an answer that fails has no score by any
+    judge. With one judge it is McNemar's.
+
+    Args:
+        missing_a: For each question how many of the scores that both sides were to get A lacks.
+        missing_b: How many B lacks.
+        n_scores: How many scores both sides were to get.
+        sides: Whose scores they are, such as `A's`.
+        noun: What is missing.
+
+    Returns:
+        A clause; empty where the shares are not shown to differ.
+    """
+    from shaberi_dagster.statistics.significance import sign_flip_test  # noqa: PLC0415  (NumPy)
+
+    differences = [a - b for a, b in zip(missing_a, missing_b, strict=True) if a != b]
+    if not differences or sign_flip_test(differences).p_value >= _UNEQUAL:
+        return ""
+    shares = (100 * sum(missing) / n_scores for missing in (missing_a, missing_b))
+    said = " and ".join(f"{share:.1f} % of {side}" for share, side in zip(shares, sides, strict=True))
+    return f"{said} {noun} are missing (p < {_UNEQUAL}): those that both have may not stand for the rest"
 
 
 # --- judges ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from shaberi_dagster.statistics.intervals import Estimate, Interval, clustered_m
 from shaberi_dagster.statistics.power import ALPHA, detectable_mean_difference
 from shaberi_dagster.statistics.significance import PermutationTest, holm, sign_flip_intervals, sign_flip_test
 
-Verdict = Literal["better", "worse", "tied", "too few"]
+Verdict = Literal["better", "worse", "tied", "too few", "withheld"]
 OVERALL = "overall"
 
 
@@ -39,7 +39,8 @@ class Difference:
         equal: Whether the difference is shown to be within the margin: both one-sided tests at (1 - confidence) refuse
             a larger one (Schuirmann 1987).
         verdict: `better` or `worse`: A, at level 0.05 of the adjusted p; `tied`: no difference is shown, which says
-            nothing of equality; `too few`: not even the clearest result could show one.
+            nothing of equality; `too few`: not even the clearest result could show one; `withheld`: what was compared
+            allows no verdict, which a report says.
     """
 
     benchmark: str

@@ -1,4 +1,4 @@
-"""Many runs over the same questions: which of them cannot be told apart."""
+"""Many runs over the same questions: how each pair differs, and which pairs cannot be told apart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,94 +7,111 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from shaberi_dagster.statistics.intervals import Interval
 from shaberi_dagster.statistics.significance import holm
 
-_ALPHA = 0.05
+ALPHA = 0.05
 _ROUNDING = 1e-9  # of sums of squares
 
 _Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Ties:
-    """Which runs do not differ; rows and columns are runs in the given order.
+class Pairs:
+    """The difference of each pair of runs, first - second; rows and columns are runs in the given order.
 
     Attributes:
-        adjusted_p_values: runs x runs: Holm's adjusted p of each pair's difference; NaN for a pair that has fewer than
-            two questions of each benchmark in common, and on the diagonal.
-        n_common: runs x runs: questions that both have a score for.
-        tied_with_best: For each run, whether it is not shown to differ from the best, which is the one with the highest
-            mean over benchmarks and tied with itself.
-        groups: With the runs sorted by that mean, best first: the longest stretches of neighbours of which no two are
-            shown to differ (the bars of Demsar 2006, Journal of Machine Learning Research 7). A run can be in several.
+        differences: runs x runs: the mean over benchmarks of the mean differences over what both have; NaN for a pair
+            that has fewer than two questions of each benchmark in common.
+        standard_errors: runs x runs: of the differences.
+        degrees_of_freedom: runs x runs: of Student's t.
+        adjusted_p_values: runs x runs: Holm's adjusted p; NaN where the difference is, and on the diagonal.
+        n_common: runs x runs: questions on which a judge scored both.
+        confidence: Of the interval that leaves out 0 exactly where the adjusted p is at most `ALPHA`: 1 - `ALPHA` /
+            (pairs of which no difference is shown), the level at which Holm's adjustment ends.
     """
 
+    differences: _Floats
+    standard_errors: _Floats
+    degrees_of_freedom: _Floats
     adjusted_p_values: _Floats
     n_common: npt.NDArray[np.int64]
-    tied_with_best: tuple[bool, ...]
-    groups: tuple[tuple[int, ...], ...]
+    confidence: float
+
+    def interval(self, first: int, second: int) -> Interval:
+        """The interval of a difference at `confidence`."""
+        quantile = special.stdtrit(self.degrees_of_freedom[first, second], (1 + self.confidence) / 2)
+        margin = float(quantile * self.standard_errors[first, second])
+        difference = float(self.differences[first, second])
+        return Interval(difference - margin, difference + margin)
 
 
-def tied_groups(scores: npt.ArrayLike, benchmarks: Sequence[str], alpha: float = _ALPHA) -> Ties:
-    """Compare each run with each other one, paired by question.
+def compare_pairs(scores: npt.ArrayLike, benchmarks: Sequence[str]) -> Pairs:
+    """Compare each run with each other one, paired by question and judge.
 
-    The paired t test of the mean over benchmarks of the mean differences over common questions (degrees of freedom by
+    On each question the mean is over the judges that scored both, so that neither gains by a judge's leniency. The
+    paired t test of the mean over benchmarks of the mean differences over common questions (degrees of freedom by
     Welch and Satterthwaite), for all pairs at once, with Holm's adjustment over all pairs: the best of many runs is
     chosen by the same scores, so that comparing it with the others alone would find differences by chance.
 
     Args:
-        scores: runs x questions, NaN where a run has none; of one judge.
+        scores: runs x questions x judges, NaN where there is none.
         benchmarks: The benchmark of each question.
-        alpha: Level of the whole family of pairs.
     """
     table = np.asarray(scores, dtype=np.float64)
     columns = np.asarray(benchmarks)
     n_runs = len(table)
     total, variance, spread = np.zeros((3, n_runs, n_runs))
     n_common, n_benchmarks = np.zeros((2, n_runs, n_runs), dtype=np.int64)
-    means = []
     for benchmark in dict.fromkeys(benchmarks):
-        part = table[:, columns == benchmark]
-        n, difference, squared_error = _differences(part)
-        n_common += n
+        n, sums, squares = _sums(table[:, columns == benchmark])
+        at_least_two = np.maximum(n, 2)
+        scatter = squares - sums**2 / at_least_two
+        scatter[scatter < _ROUNDING * squares] = 0
+        squared_error = scatter / (at_least_two - 1) / at_least_two
         shared = n > 1
+        n_common += n
         n_benchmarks += shared
-        total += np.where(shared, difference, 0)
+        total += np.where(shared, sums / at_least_two, 0)
         variance += np.where(shared, squared_error, 0)
-        spread += np.where(shared, squared_error**2 / np.maximum(n - 1, 1), 0)
-        means.append(_row_means(part))
+        spread += np.where(shared, squared_error**2 / (at_least_two - 1), 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.abs(total) / np.sqrt(variance)
-        p = 2 * special.stdtr(np.where(spread > 0, variance**2 / spread, 1), -t)
+        degrees_of_freedom = np.where(spread > 0, variance**2 / spread, 1)
+        p = 2 * special.stdtr(degrees_of_freedom, -t)
+        differences = total / n_benchmarks
+        standard_errors = np.sqrt(variance) / n_benchmarks
     p[(variance == 0) & (np.abs(total) < _ROUNDING)] = 1  # equal scores of all questions
     p[n_benchmarks == 0] = np.nan
     adjusted = _adjusted(p)
-    overall = np.nan_to_num(_row_means(np.transpose(means)), nan=-np.inf)
-    order = [int(run) for run in np.argsort(-overall, kind="stable")]
-    different = adjusted <= alpha
-    return Ties(adjusted, n_common, tuple(map(bool, ~different[order[0]])), _stretches(different, order))
+    n_alike = int(np.count_nonzero(adjusted > ALPHA)) // 2
+    return Pairs(differences, standard_errors, degrees_of_freedom, adjusted, n_common, 1 - ALPHA / max(n_alike, 1))
 
 
-def _differences(part: _Floats) -> tuple[npt.NDArray[np.int64], _Floats, _Floats]:
-    """Of each pair: number of common questions, mean difference, and squared standard error of it."""
+def _sums(part: _Floats) -> tuple[npt.NDArray[np.int64], _Floats, _Floats]:
+    """Of each pair: number of common questions, sum of the differences, and sum of their squares."""
     there = ~np.isnan(part)
-    present = there.astype(np.float64)
+    count = there.sum(axis=2)
+    everybody = there.any(axis=0).sum(axis=1)
+    complete = ((count == 0) | (count == everybody)).all(axis=0)
     # Differences do not depend on where zero is; near it sums of squares lose nothing.
-    x = np.where(there, part - _row_means(part.T), 0.0)
+    centre = np.where(there, part, 0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    x = np.where(there, part - centre, 0.0)
+    # Questions that each run has of all judges or of none: matrices of their means.
+    means = x[:, complete].sum(axis=2) / np.maximum(everybody[complete], 1)
+    present = (count[:, complete] > 0).astype(np.float64)
     n = present @ present.T
-    sums = x @ present.T - present @ x.T
-    squares = x**2 @ present.T + present @ (x**2).T - 2 * x @ x.T
-    at_least_two = np.maximum(n, 2)
-    scatter = squares - sums**2 / at_least_two
-    scatter[scatter < _ROUNDING * squares] = 0
-    return n.astype(np.int64), sums / at_least_two, scatter / (at_least_two - 1) / at_least_two
-
-
-def _row_means(table: _Floats) -> _Floats:
-    """The mean of each row's numbers; NaN for a row without any."""
-    there = ~np.isnan(table)
-    count = there.sum(axis=1)
-    return np.where(count > 0, np.where(there, table, 0).sum(axis=1) / np.maximum(count, 1), np.nan)
+    sums = means @ present.T - present @ means.T
+    squares = means**2 @ present.T + present @ (means**2).T - 2 * means @ means.T
+    # The others one by one, over the judges that each pair shares.
+    for question in np.flatnonzero(~complete):
+        own, by = x[:, question], there[:, question].astype(np.float64)
+        n_judges, given = by @ by.T, own @ by.T
+        difference = (given - given.T) / np.maximum(n_judges, 1)
+        n += n_judges > 0
+        sums += difference
+        squares += difference**2
+    return n.astype(np.int64), sums, squares
 
 
 def _adjusted(p: _Floats) -> _Floats:
@@ -104,16 +121,3 @@ def _adjusted(p: _Floats) -> _Floats:
     adjusted[rows[known], columns[known]] = holm(p[rows, columns][known].tolist())
     adjusted[columns[known], rows[known]] = adjusted[rows[known], columns[known]]
     return adjusted
-
-
-def _stretches(different: npt.NDArray[np.bool_], order: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """The longest stretches of the order without a different pair."""
-    stretches: list[tuple[int, ...]] = []
-    end = 0
-    for start in range(len(order)):
-        previous = end
-        while end < len(order) and not different[order[end], order[start:end]].any():
-            end += 1
-        if end > previous:
-            stretches.append(tuple(order[start:end]))
-    return tuple(stretches)

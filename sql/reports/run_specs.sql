@@ -1,4 +1,4 @@
--- What some runs were asked for.
-select run_id, spec
+-- What some runs were asked for, and which tree imported ones are of.
+select run_id, spec, source
 from runs
 where list_contains($run_ids, run_id)

@@ -18,7 +18,8 @@ from shaberi_dagster.identity import run_id_of
 from shaberi_dagster.rendering.comparison import ComparisonDocument
 from shaberi_dagster.rendering.document import write
 from shaberi_dagster.reports.comparison import compare as read_comparison
-from shaberi_dagster.reports.requests import ComparisonRequest
+from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
+from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.statistics.comparison import compare as compare_scores
 
 pytestmark = pytest.mark.integration
@@ -46,7 +47,7 @@ class Evaluations:
 
     def add(
         self, model, values, *, tag="t", judge="a", benchmark="tengu", first=0, run_number=None, pipeline="baseline",
-        question_set=None, prompt="p", **generation,
+        question_set=None, prompt="p", source=None, **generation,
     ):  # fmt: skip
         """The scores (None: missing) of the questions from `first` on."""
         run = {"run_id": run_id_of(model, tag), "model": model, "run_tag": tag}
@@ -58,7 +59,11 @@ class Evaluations:
         ]
         rows = [own | sample | {"pipeline": pipeline, "judge_config_hash": f"config-{prompt}"} for sample in samples]
         self._append("scores", rows)
-        hashes = {"judge_config_hash": f"config-{prompt}", "judge_prompt_hash": f"prompt-{prompt}", "superseded": False}
+        hashes = {
+            "judge_config_hash": f"config-{prompt}",
+            "judge_prompt_hash": prompt and f"prompt-{prompt}",
+            "superseded": False,
+        }
         self._append("judgements", [own | sample | hashes for sample in samples])
         counts = {"n_planned": len(values), "n_scored": sum(value is not None for value in values)}
         counts |= {"n_failed": counts["n_planned"] - counts["n_scored"], "n_excluded": 0}
@@ -68,7 +73,7 @@ class Evaluations:
         self._append("metrics", [metric])
         settings = {"temperature": 0.0, "prompt_hash": "g"} | generation | {"question_set": own["question_set"]}
         spec = json.dumps({"benchmarks": {benchmark: settings}})
-        self._append("runs", [run | base | {"spec": spec, "spec_hash": "", "status": "complete", "updated_at": NOW["created_at"]} | NOW])  # fmt: skip
+        self._append("runs", [run | base | {"source": source, "spec": spec, "spec_hash": "", "status": "complete", "updated_at": NOW["created_at"]} | NOW])  # fmt: skip
         return self
 
     def questions(self, question_set, numbers, benchmark="tengu", categories=None):
@@ -324,16 +329,113 @@ def test_runs_that_are_not_alike_are_not_averaged(changed, named, lake, compared
 def test_unlike_settings_and_prompts_of_judges_are_warned_of_by_name(lake, compared):
     lake.add("m", [4.0, 6.0]).add("n", [5.0, 5.0], temperature=0.7, prompt="q")
     assert compared()["warnings"] == [
-        "tengu: temperature of answers: 0.0 (A), 0.7 (B)",
-        "tengu: prompts of judge a: prompt-p (A), prompt-q (B)",
+        "prompts of judge a differ on tengu: prompt-p (A), prompt-q (B)",
+        "temperature of answers differs on tengu: 0.0 (A), 0.7 (B)",
     ]
+
+
+def test_settings_of_answers_that_differ_leave_the_verdict(lake, compared):
+    lake.add("m", scores(1, shift=3)).add("n", scores(2), temperature=0.7)
+    report = compared()
+    assert (report["comparable"], report["caveat"], only_rows(report)[0]["verdict"]) == (True, "", "better")
+
+
+def test_prompts_that_differ_withhold_the_verdict_in_one_line_unless_it_is_wanted_anyway(lake, compared):
+    for benchmark in ("tengu", "elyza", "rakuda"):
+        lake.add("m", scores(1, shift=3), benchmark=benchmark).add("n", scores(2), benchmark=benchmark, prompt="q")
+
+    report = compared()
+
+    differs = "prompts of judge a differ on elyza, rakuda, tengu: prompt-p (A), prompt-q (B)"
+    assert (report["comparable"], report["reasons"]) == (False, [differs])
+    assert {row["verdict"] for row in only_rows(report)} == {"withheld"}
+    not_alike = f"A and B were not asked and judged alike: {differs}."
+    assert report["caveat"] == f"{not_alike} No verdict is given (--anyway gives it)."
+    assert compared(output_format="md").splitlines()[0] == f"- Warning: {report['caveat']}"
+    assert "is better" not in compared(output_format="md")
+
+    anyway = compared(anyway=True)
+    assert (anyway["comparable"], anyway["caveat"]) == (False, f"{not_alike} The verdict is given anyway.")
+    assert {row["verdict"] for row in only_rows(anyway)} == {"better"}
+    document = compared(output_format="md", anyway=True)
+    assert document.splitlines()[0] == f"- Warning: {anyway['caveat']}"
+    assert "A is better overall" in document
+    for row in csv.DictReader(io.StringIO(compared(output_format="csv", anyway=True))):
+        assert row["caveat"] == anyway["caveat"]
+
+
+@pytest.mark.parametrize(
+    ("sources", "prompt_b", "comparable"),
+    [
+        (("tree", "tree"), None, True),
+        (("tree", "other"), None, False),
+        (("tree", None), "q", False),
+        ((None, None), None, True),
+    ],
+    ids=["one tree", "two trees", "known against unknown", "our own rule"],
+)
+def test_prompts_that_nobody_recorded_are_taken_for_the_same_within_a_tree(
+    sources, prompt_b, comparable, lake, compared
+):
+    lake.add("m", scores(1, shift=3), prompt=None, source=sources[0])
+    lake.add("n", scores(2), prompt=prompt_b, source=sources[1])
+    report = compared()
+    assert report["comparable"] is comparable
+    assert only_rows(report)[0]["verdict"] == ("better" if comparable else "withheld")
+    said = [line for line in report["warnings"] if "not recorded" in line]
+    assert len(said) == (sources[0] is not None)
+
+
+def test_where_more_scores_of_one_side_are_missing_there_is_no_verdict(lake, compared):
+    a, b = scores(1, n=60, shift=3), scores(2, n=60)
+    lost = [None if place < 10 else score for place, score in enumerate(a)]
+    lake.add("m", lost).add("n", b)
+
+    report = compared()
+
+    (row,) = only_rows(report)
+    assert (row["verdict"], row["difference"] > 0, report["comparable"]) == ("withheld", True, True)
+    assert row["why_withheld"].startswith("16.7 % of A's and 0.0 % of B's scores are missing (p < 0.01)")
+    assert f"No verdict on tengu@99: {row['why_withheld']}." in said(compared)
+    assert only_rows(compared(null_policy="zero"))[0]["verdict"] != "withheld"
+
+
+def test_a_difference_that_is_not_that_of_the_means_is_said(lake, compared):
+    for judge, less in (("a", 0), ("b", 3)):
+        lake.add("m", [score - less for score in scores(1)], judge=judge)
+        own = [None if judge == "b" and place < 4 else score - less for place, score in enumerate(scores(2))]
+        lake.add("n", own, judge=judge)
+
+    report = compared()
+
+    row = report["comparisons"][0]["rows"][0]
+    assert row["own_mean_a"] == pytest.approx(np.mean(scores(1)) - 1.5)
+    assert row["own_mean_b"] == pytest.approx((np.mean(scores(2)) + np.mean(scores(2)[4:]) - 3) / 2)
+    means = f"{row['own_mean_a']:.2f} and {row['own_mean_b']:.2f} ({row['own_mean_a'] - row['own_mean_b']:+.2f})"
+    assert f"tengu@99: A - B is over what both have; the means of all that each has are {means}." in said(compared)
+
+
+def test_the_leaderboard_has_the_difference_of_compare(lake, compared, views):
+    random = np.random.default_rng(3)
+    for benchmark, n in (("tengu", 30), ("elyza", 40)):
+        for number, model in enumerate("mn"):
+            for judge in "ab":
+                own = [None if random.random() < 0.1 else score for score in scores(number + 1, n)]
+                lake.add(model, own, judge=judge, benchmark=benchmark)
+    row = compared()["comparisons"][0]["rows"][-1]
+    (ranking,) = read_scores(views.catalog, ScoreSelection()).rankings
+    tie = ranking.standings[1].tie
+    sign = 1 if ranking.standings[1].model == "m" else -1
+    assert (tie.difference, tie.n_common) == (pytest.approx(sign * row["difference"], abs=1e-12), row["n"])
 
 
 def test_other_question_sets_are_not_compared_unless_the_questions_are_chosen(lake, compared):
     lake.add("m", [4.0, 6.0, 1.0]).add("n", [5.0, 5.0], question_set="tengu@2").questions("tengu@2", [0, 1])
     lake.add("m", [4.0, 6.0], benchmark="rakuda").add("n", [4.0, 6.0], benchmark="rakuda")
 
-    assert "tengu: A was asked tengu@99, B tengu@2: not compared" in " ".join(compared()["warnings"])
+    report = compared()
+    assert "tengu: A was asked tengu@99, B tengu@2, and is not compared" in " ".join(report["reasons"])
+    assert (report["comparable"], only_rows(report)[0]["verdict"]) == (False, "withheld")
     rows = {row["question_set"]: row for row in only_rows(compared(question_sets=["tengu@2"]))}
 
     assert rows.keys() == {"tengu@2", "rakuda@99", "overall"}

@@ -83,6 +83,15 @@ def test_the_mean_of_the_samples_is_a_less_noisy_reference_than_one_answer(read)
     assert 0.7 < widths["samples"] / widths["single"] < 0.92
 
 
+def test_a_strategy_that_fails_where_samples_do_not_gets_no_verdict(read):
+    report = read({"gsm8k": {"single": right(10), "plurality": [None] * 9 + [True] * 11, "samples": MIXED}})
+
+    found = against(report, "samples")["plurality"]
+    assert found.n_only_reference == 9
+    assert found.why_withheld.startswith("45.0 % of its and 0.0 % of the other side's answers are missing (p < 0.01)")
+    assert "plurality: no verdict: " in " ".join(shown(report).split())
+
+
 def test_p_values_are_adjusted_for_the_number_of_strategies(read):
     strategies = {"plurality": right(16), "elo": right(18), "council": right(11), "majority": right(9, first=3)}
     report = read({"gsm8k": {"single": right(10), "samples": MIXED} | strategies})

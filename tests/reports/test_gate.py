@@ -253,6 +253,31 @@ def test_a_baseline_that_an_earlier_version_of_the_rule_graded_lets_nothing_pass
 
 
 @integration
+def test_other_reference_answers_make_a_drop_no_regression(lake, tmp_path):
+    lines = [f'{{"question": "gsm8k {number}", "reference": "{1 + (number == 3)}"}}\n' for number in range(SIZE)]
+    (tmp_path / "gsm8k.jsonl").write_text("".join(lines), encoding="utf-8")
+    base, now = lake.baseline({"gsm8k": same(20)}), lake.run({"gsm8k": same(2)}, questions=str(tmp_path))
+
+    report = check_regression(lake.catalog, now, base)
+
+    assert (report.result, report.reasons) == ("inconclusive", ("reference answers differ on gsm8k (1)",))
+
+
+@integration
+def test_another_judge_makes_a_drop_no_regression(lake):
+    base, now = lake.baseline({"gsm8k": same(20)}, grader_model="g"), lake.run({"gsm8k": same(2)})
+
+    report = check_regression(lake.catalog, now, base)
+
+    assert any(test.regressed for test in report.tests)
+    assert (report.result, report.comparable) == ("inconclusive", False)
+    assert report.reasons == ("gsm8k: judges differ: baseline rule:numeric+g, this run rule:numeric",)
+    assert report.verdict == f"INCONCLUSIVE: no verdict against baseline {base}: {report.reasons[0]}"
+    checks = regression_checks(lake.workspace.settings.warehouse, now, base, ["gsm8k"])
+    assert (checks["gsm8k"].passed, checks["gsm8k"].severe) == (False, False)
+
+
+@integration
 def test_strategies_that_were_not_asked_for_are_not_missing(lake):
     report = lake.check({"gsm8k": same(12)}, {"gsm8k": same(12)}, strategies=["elo"])
 

@@ -20,10 +20,11 @@ from shaberi_dagster.reports.requests import POLICIES as POLICY_MEANINGS
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.reports.scores import ScoreReport
+from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval
-from shaberi_dagster.statistics.ties import tied_groups
+from shaberi_dagster.statistics.ties import compare_pairs
 from tests.commands import lake_of
 from tests.legacy.trees import LegacyTree, rows_of
 
@@ -525,8 +526,30 @@ def test_runs_that_cannot_be_told_from_the_best_are_marked(read):
         "far": "below",
     }
     assert {(tie.n_runs, tie.n_common) for tie in found.values()} == {(3, 40)}
-    expected = tied_groups([best, close, [score / 2 for score in best]], ["tengu"] * 40)
+    scores = np.array([best, close, [score / 2 for score in best]])
+    expected = compare_pairs(scores[:, :, None], ["tengu"] * 40)
     assert found["far"].p_value == pytest.approx(expected.adjusted_p_values[0, 2])
+
+
+def test_a_judge_that_is_missing_on_one_side_makes_no_difference_between_equal_models(read):
+    given = [float(5 + place % 5) for place in range(60)]
+    metrics, rows = [], []
+    for model, lost in (("complete", []), ("lacking", range(0, 60, 10))):
+        harsh = [None if place in lost else score - 3 for place, score in enumerate(given)]
+        for judge, own in (("harsh", harsh), ("mild", given)):
+            known = [score for score in own if score is not None]
+            metrics.append(metric(model, score=float(np.mean(known)), judge=judge, n_planned=60, n_scored=len(known)))
+            rows += scored(own, model, judge=judge)
+
+    (ranking,) = read(metrics, tables={"scores": rows}).rankings
+
+    assert [(one.model, one.tie.against_best) for one in ranking.standings] == [
+        ("lacking", "best"),
+        ("complete", "tied"),
+    ]
+    tie = ranking.standings[1].tie
+    assert (tie.difference, tie.n_common, ranking.ranks) == (0.0, 60, [1, 1])
+    assert remarks_on(ranking.standings)[0].endswith(f"complete t +0.00 (means: {tie.of_means:+.2f}).")
 
 
 @pytest.mark.parametrize("other", [{"judge_prompt_hash": "q"}, {"question_set": "tengu@6"}, {"pipeline_hash": "h"}])

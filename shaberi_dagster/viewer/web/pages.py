@@ -28,6 +28,7 @@ from shaberi_dagster.reports.run_progress import CostOf, read_run
 from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, read_side_by_side
+from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.templates import Shown
 
@@ -83,6 +84,7 @@ def leaderboard(source: Source, ask: Ask) -> Shown:
             "board": board,
             "report": board.report,
             "policies": POLICIES,
+            "remarks_on": remarks_on,
             "choices": {
                 name: [row["name"] for row in own]
                 for name, own in grouped(fetch(source.catalog, "leaderboard_choices"), lambda row: row["kind"])

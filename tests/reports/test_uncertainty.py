@@ -1,0 +1,156 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from statsmodels.stats.contingency_tables import mcnemar
+
+from shaberi_dagster.reports.uncertainty import JudgeScores, ties_between, unequal_missing
+from tests.sizes import size
+
+LENIENCY = (-2.0, 0.0, 0.5, 1.0, -0.5, 0.8)
+SHARES = (0.0, 0.1, 0.2, 0.35, 0.4)
+
+
+def judged(random, n, n_judges, shift=0.0):
+    """What judges of different leniency give two models that are equal, or of which the first is better.
+
+    Returns:
+        models x questions x judges, and how well each model answered each question: judges agree on that.
+    """
+    answered = 0.9 * random.normal(size=(2, n))
+    shown = 7 + 1.2 * random.normal(size=n) + answered + np.array([[shift], [0.0]])
+    given = shown[:, :, None] + np.array(LENIENCY[:n_judges]) + 0.6 * random.normal(size=(2, n, n_judges))
+    return np.clip(np.round(given), 1, 10), answered
+
+
+def against(scores):
+    """How the second of two lines by mean is beside the first; NaN is a missing score."""
+    runs = [
+        [
+            JudgeScores("b", str(judge), range(len(own)), [None if np.isnan(score) else score for score in own])
+            for judge, own in enumerate(model.T)
+        ]
+        for model in scores
+    ]
+    ties = ties_between("ab", np.nanmean(scores, axis=(1, 2)), runs)
+    (tie,) = (tie for tie in ties.values() if tie.against_best != "best")
+    return tie
+
+
+def lost_at_random(random, shape, share, sides, judges):
+    """Which scores are missing: of one side or both, by the harsh judge or any, or all of an answer."""
+    lost = random.random(shape) < share
+    if judges == "whole answers":
+        lost = np.repeat(lost[:, :, :1], shape[2], axis=2)
+    elif judges == "the harsh judge":
+        lost[:, :, 1:] = False
+    if sides == "one":
+        lost[1] = False
+    return lost
+
+
+def verdicts(seed, repeats, n_judges, loses, *, n=100, shift=0.0):
+    """The shares of `below` and of `withheld`."""
+    random = np.random.default_rng(seed)
+    found = []
+    for _ in range(repeats):
+        scores, answered = judged(random, n, n_judges, shift)
+        scores[loses(random, scores.shape, answered)] = np.nan
+        found.append(against(scores).against_best)
+    return found.count("below") / repeats, found.count("withheld") / repeats
+
+
+@pytest.mark.unit
+def test_a_harsh_judge_that_is_missing_on_one_side_puts_no_equal_model_below():
+    random = np.random.default_rng(4)
+    scores, _ = judged(random, 60, 3)
+    scores[1] = scores[0]
+    scores[1, ::9, 0] = np.nan  # 7 of 60: as many may be missing by chance
+    tie = against(scores)
+    assert (tie.against_best, tie.difference, tie.n_common) == ("tied", 0.0, 60)
+    assert abs(tie.of_means) > 0.05
+
+
+@pytest.mark.unit
+def test_where_more_is_missing_on_one_side_there_is_no_verdict_and_it_says_why():
+    random = np.random.default_rng(4)
+    scores, _ = judged(random, 100, 2, shift=3.0)
+    assert against(scores).against_best == "below"
+    scores[0, :20, 1] = np.nan
+    tie = against(scores)
+    assert tie.against_best == "withheld"
+    assert tie.why.startswith("0.0 % of its and 10.0 % of the best's scores are missing (p < 0.01)")
+
+
+@pytest.mark.unit
+def test_the_best_is_the_line_that_none_is_shown_to_be_better_than():
+    """A line has the highest mean as the harsh judge is missing: on what both have the other one is better."""
+    random = np.random.default_rng(5)
+    scores, _ = judged(random, 200, 2, shift=0.4)
+    scores[1, :100, 0] = np.nan
+    scores[0, 100:, 1] = np.nan  # as many on either side
+    tie = against(scores)
+    means = np.nanmean(scores, axis=(1, 2))
+    assert means[1] > means[0]
+    assert (tie.against_best, tie.difference < 0, tie.of_means > 0) == ("below", True, True)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(("only_a", "only_b", "both"), [*product((0, 3, 9, 14), (0, 4, 12), (0, 5))])
+def test_with_one_judge_missing_scores_are_tested_as_mcnemar_does(only_a, only_b, both):
+    missing_a = [1.0] * only_a + [0.0] * only_b + [1.0] * both
+    missing_b = [0.0] * only_a + [1.0] * only_b + [1.0] * both
+    p = mcnemar([[both, only_a], [only_b, 20]], exact=True).pvalue
+    assert bool(unequal_missing(missing_a, missing_b, n_scores=50, sides=("A's", "B's"))) == (p < 0.01)
+
+
+@pytest.mark.unit
+def test_answers_that_failed_count_once_however_many_judges_lack_them():
+    """Six judges lack the same three answers: three questions show nothing."""
+    assert unequal_missing([6.0] * 3, [0.0] * 3, n_scores=600, sides=("A's", "B's")) == ""
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("sides", ["one", "both"])
+@pytest.mark.parametrize("judges", ["the harsh judge", "all judges", "whole answers"])
+def test_of_equal_models_scores_that_are_missing_at_random_put_few_below(sides, judges):
+    repeats = size(40, 600)
+    wrong = [
+        verdicts(seed, repeats, n_judges, lambda random, shape, _, share=share: lost_at_random(random, shape, share, sides, judges))[0]
+        for seed, (share, n_judges) in enumerate(product(SHARES, range(2, 7)))
+    ]  # fmt: skip
+    assert np.mean(wrong) < 0.05 + 2 * np.sqrt(0.05 * 0.95 / repeats / len(wrong))
+    assert max(wrong) < 0.05 + 4 * np.sqrt(0.05 * 0.95 / repeats)
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("by", ["the harsh judge", "all judges"])
+@pytest.mark.parametrize("n_judges", [1, 4])
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.4])
+def test_where_long_answers_lose_their_scores_equal_models_get_no_verdict(share, n_judges, by):
+    def loses(random, shape, answered):
+        length = answered[0] + random.normal(size=shape[1])
+        lost = np.zeros(shape, dtype=bool)
+        lost[0, length >= np.quantile(length, 1 - share), : 1 if by == "the harsh judge" else None] = True
+        return lost
+
+    repeats = size(40, 600)
+    wrong, withheld = verdicts(1, repeats, n_judges, loses)
+    assert wrong <= 0.05
+    assert withheld == 1
+
+
+@pytest.mark.acceptance
+def test_a_true_difference_is_seen_as_often_as_the_scores_that_are_left_allow():
+    """A judge that lacks a fifth on both sides costs next to nothing, a fifth of the answers what fewer questions do."""
+    repeats = size(60, 1000)
+    noise = 3 * np.sqrt(0.5 / repeats)
+
+    def power(share, judges, n=100):
+        return verdicts(2, repeats, 4, lambda random, shape, _: lost_at_random(random, shape, share, "both", judges), n=n, shift=0.4)[0]  # fmt: skip
+
+    complete = power(0.0, "all judges")
+    assert 0.7 < complete < 0.95
+    assert power(0.2, "the harsh judge") > complete - 0.03 - noise
+    assert power(0.2, "all judges") > complete - 0.08 - noise
+    assert power(0.2, "whole answers") > power(0.0, "all judges", n=60) - noise
