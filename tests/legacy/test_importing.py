@@ -81,7 +81,7 @@ def elsewhere(tmp_path) -> Workspace:
 def contents(lake: Lake) -> dict[str, pl.DataFrame]:
     """What the tables say, without times, where trees were, and the last digits of floats (of the order of sums)."""
     frames = {name: lake.read(name) for name in (*ROWS, "runs", "questions", "legacy_files")}
-    left_out = ["created_at", "updated_at", "imported_at", "root"]
+    left_out = ["created_at", "updated_at", "imported_at", "judged_at", "root"]
     return {
         name: frame.drop(left_out, strict=False).with_columns(pl.col(pl.Float64).round(9))
         for name, frame in frames.items()
