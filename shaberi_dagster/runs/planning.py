@@ -418,11 +418,12 @@ def chosen_runs(lake: Lake, models: Sequence[str], tags: Sequence[str], sources:
     """
     names = ["run_tag", "base_tag", "import_tag"]
     runs = lake.read("runs", columns=["run_id", "model", *names, "run_number", "source"]).sort("run_id")
+    chosen = runs
     for what, given, columns in (("model", models, ["model"]), ("tag", tags, names), ("source", sources, ["source"])):
         if given:
             check_known(what, given, pl.concat([runs[name] for name in columns]).drop_nulls().unique().to_list())
-            runs = runs.filter(pl.any_horizontal(pl.col(columns).is_in(list(given))))
-    return runs
+            chosen = chosen.filter(pl.any_horizontal(pl.col(columns).is_in(list(given))))
+    return chosen
 
 
 def store_run(spec: RunSpec, workspace: Workspace) -> None:

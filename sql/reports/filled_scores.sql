@@ -8,7 +8,14 @@ select scores.* replace (
     coalesce(scores.out_of_scale, judgements.out_of_scale) as out_of_scale
 )
 from lake.scores
-left join (from lake.judgements where benchmark = $benchmark and judge = $judge and not superseded) as judgements
+left join (
+    from lake.judgements
+    where benchmark = $benchmark and judge = $judge and not superseded
+    -- Nothing is doubled where two are in force by a mistake.
+    qualify row_number() over (
+        partition by run_id, question_id, sample_index, strategy, answer_hash order by created_at desc
+    ) = 1
+) as judgements
     on judgements.run_id = scores.run_id
    and judgements.question_id = scores.question_id
    and judgements.sample_index = scores.sample_index

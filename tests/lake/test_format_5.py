@@ -100,6 +100,7 @@ def _figures(folder: Path) -> list[tuple[object, ...]]:
 
 @pytest.mark.long
 @pytest.mark.acceptance
+@pytest.mark.timeout(size(300, 1800))
 def test_an_upgrade_that_is_killed_again_and_again_goes_on_and_changes_no_figure(workspace: Workspace) -> None:
     folder = workspace.settings.warehouse
     write_history(folder, Size(_MODELS, seed=1))
@@ -113,7 +114,8 @@ def test_an_upgrade_that_is_killed_again_and_again_goes_on_and_changes_no_figure
     started = time.monotonic()
     subprocess.run(command, cwd=_ROOT, env=environment | {"SHABERI_WAREHOUSE": str(whole)}, check=True)
     seconds = time.monotonic() - started
-    assert seconds <= _SECONDS
+    n_judgements = Lake(whole).read("judgements", columns=["judge"]).height
+    assert seconds <= _SECONDS, f"{n_judgements:,} judgements"
     moments = random.Random(1)
     for _ in range(_KILLS):
         process = subprocess.Popen(command, cwd=_ROOT, env=environment)
