@@ -67,8 +67,8 @@ def _(alt, mo, report):
 @app.cell
 def _(alt, lake, mo, policy):
     counts = lake.sql(
-        "select benchmark, judge, round(score) as score, count(*) as answers from reported_scores"
-        " where pipeline = 'baseline' and strategy is null and score is not null group by all"
+        "select benchmark, judge, round(reported_score) as score, count(*) as answers from evidence"
+        " where strategy is null and reported_score is not null group by all"
     )
     spread = (
         alt.Chart(counts)

@@ -233,6 +233,10 @@ def statements(folder: Path) -> Iterator[tuple[str, str, dict[str, object]]]:
         "leaderboard_under": "leaderboard_under('zero')",
         "run_statistics_of": "run_statistics_of(3)",
         "cost_at": "cost_at(null)",
+        "judge_agreement_of": "judge_agreement_of('score_patterns')",
+        "judge_leniency_of": "judge_leniency_of('score_patterns')",
+        "evidence_of": "evidence_of('scores')",
+        "imported_runs": "imported_runs(null, null)",
         "multi_judge_leaderboard_of": f"multi_judge_leaderboard_of(['{model}'])",
     }
     for path in view_files():

@@ -110,7 +110,13 @@ def grade_caches(settings: Settings, run_ids: Sequence[str]) -> list[QuickReport
 
 
 def reprocess_runs(
-    settings: Settings, passes: Sequence[str], options: Sequence[str], models: Sequence[str], tags: Sequence[str]
+    settings: Settings,
+    passes: Sequence[str],
+    options: Sequence[str],
+    *,
+    models: Sequence[str],
+    tags: Sequence[str],
+    sources: Sequence[str],
 ) -> None:
     """Parse stored outputs again, apply passes, derive scores and metrics; no call is made.
 
@@ -119,7 +125,8 @@ def reprocess_runs(
         passes: One more pipeline; none: those there are.
         options: Settings of the passes, `NAME.SETTING=VALUE`.
         models: Only these; none means all.
-        tags: Only runs with these tags or base tags; none means all.
+        tags: Only runs with these tags, base tags or tags of their import; none means all.
+        sources: Only runs imported from these trees; none means all, and the runs of our own.
 
     Raises:
         ConfigurationError: There is no such run or pass.
@@ -131,7 +138,8 @@ def reprocess_runs(
         from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
         from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB  # noqa: PLC0415
 
-        config = {"passes": list(passes), "pass_options": list(options), "models": list(models), "tags": list(tags)}
+        chosen = {"models": list(models), "tags": list(tags), "sources": list(sources)}
+        config = {"passes": list(passes), "pass_options": list(options), **chosen}
         ops = {REPROCESS: {"config": config}}
         with ready_instance(settings.dagster_home) as instance:
             done = run_job(REPROCESS_JOB, instance, ops=ops, tags={"shaberi/command": "reprocess"})

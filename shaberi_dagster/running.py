@@ -15,7 +15,7 @@ from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.evaluation import CALLING_STAGES, check_endpoints, is_up_to_date
 from shaberi_dagster.forecast import Forecast, forecast
-from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
+from shaberi_dagster.identity import run_id_of
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import named_pairs
 from shaberi_dagster.llm.keys import keys_named
@@ -26,7 +26,15 @@ from shaberi_dagster.publishing import changed, published_at_the_end
 from shaberi_dagster.rendering.live import reporter_for
 from shaberi_dagster.rendering.text import printable
 from shaberi_dagster.reports.requests import ScoreSelection
-from shaberi_dagster.runs.planning import benchmarks_of, judged_anew, load_run, named_judges, plan_run, store_run
+from shaberi_dagster.runs.planning import (
+    benchmarks_of,
+    find_run,
+    judged_anew,
+    load_run,
+    named_judges,
+    plan_run,
+    store_run,
+)
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from shaberi_dagster.settings import Settings, check_cluster
@@ -207,18 +215,18 @@ class Evaluation:
         return forecast(self._specs, self._benchmarks, stages, self._workspace, now=datetime.now(UTC), judges=judges)
 
     def _asked_benchmarks(self, request: RunRequest) -> list[str]:
-        run_id = run_id_of(check_model_name(request.model), check_run_tag(request.tag))
-        return benchmarks_of(request, load_run(self._workspace.lake, run_id))
+        return benchmarks_of(request, find_run(self._workspace.lake, request.model, request.tag))
 
     def _planned(self, request: RunRequest) -> RunSpec:
         return plan_run(request, self._workspace, is_judged="judgements" in (self._only or STAGES))
 
     def _judged_anew(self, request: RunRequest) -> RunSpec:
         """Judges that judged the run before get a new round; a judge that is new to it needs none."""
-        run_id = run_id_of(check_model_name(request.model), check_run_tag(request.tag))
-        before = load_run(self._workspace.lake, run_id)
+        before = find_run(self._workspace.lake, request.model, request.tag)
         if before is None:
-            raise ConfigurationError(f"run {run_id} has no answers to rejudge: leave --rejudge out")
+            raise ConfigurationError(
+                f"run {run_id_of(request.model, request.tag)} has no answers to rejudge: leave --rejudge out"
+            )
         # No answer is made, so a limited run stays limited.
         spec = plan_run(request.model_copy(update={"limit": request.limit or before.limit}), self._workspace)
         old = {judge.name for judge in before.judges}

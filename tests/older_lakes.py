@@ -37,6 +37,20 @@ def as_format_2(lake: Lake, spec: RunSpec) -> None:
     (lake.folder / FORMAT_NAME).write_text(json.dumps({"format": 2}), encoding="utf-8")
 
 
+def as_format_4(lake: Lake) -> None:
+    """Make the lake what it would be if it had been written before scores told their call and judgement."""
+    _rewrite(lake, "runs", lake.read("runs").drop("not_sent"))
+    _rewrite(lake, "scores", lake.read("scores").drop("call_hash", "judged_at", "out_of_scale"))
+    (lake.folder / FORMAT_NAME).write_text(json.dumps({"format": 4}), encoding="utf-8")
+    (lake.folder / "catalog.duckdb").unlink(missing_ok=True)
+    lake._opened.clear()
+
+
+def _rewrite(lake: Lake, table: str, rows: pl.DataFrame) -> None:
+    shutil.rmtree(lake.path(table))
+    write_deltalake(lake.path(table), rows.to_arrow(), partition_by=list(TABLES[table].partition_by) or None)
+
+
 def as_format_1(lake: Lake) -> Lake:
     """Make the lake what it would be if it had been written before there was a format.
 
@@ -45,9 +59,7 @@ def as_format_1(lake: Lake) -> Lake:
     """
     for table, column in _SINCE_2.items():
         if lake.exists(table):
-            rows = lake.read(table).drop(column)
-            shutil.rmtree(lake.path(table))
-            write_deltalake(lake.path(table), rows.to_arrow(), partition_by=list(TABLES[table].partition_by) or None)
+            _rewrite(lake, table, lake.read(table).drop(column))
     for table in ("prompts", "judge_configs"):
         shutil.rmtree(lake.path(table), ignore_errors=True)
     shutil.rmtree(lake.folder / LOCKS_FOLDER, ignore_errors=True)

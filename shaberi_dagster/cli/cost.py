@@ -2,7 +2,7 @@
 
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import CommandOptions, OutputFormat
-from shaberi_dagster.reports.requests import Models, Tags
+from shaberi_dagster.reports.requests import Models, Sources, Tags
 
 EPILOG = """Examples:
 
@@ -20,6 +20,7 @@ class CostOptions(CommandOptions):
 
     models: Models = ()
     tags: Tags = ()
+    sources: Sources = ()
     output_format: OutputFormat = "table"
 
 
@@ -35,6 +36,6 @@ def cost(how: CostOptions) -> int:
 
     check_format(how.output_format)
     with open_catalog(Settings.from_environment().warehouse) as catalog:
-        report = read_cost(catalog, models=how.models, tags=how.tags)
+        report = read_cost(catalog, models=how.models, tags=how.tags, sources=how.sources)
     show(CostDocument(report), how.output_format)
     return FINE

@@ -99,17 +99,13 @@ def run_export(
         raise ConfigurationError(f"--format must be one of {', '.join(FORMATS)}, not {output_format!r}")
     lake, reporter = Lake(settings.warehouse), reporter_for(sys.stderr)
     if output_format == RESULTS:
-        if selection.sources:
-            raise ConfigurationError(f"--source goes with --format {SHABERI_V1}: runs are chosen by --model and --tag")
         folder = output or settings.results
         check_writable(folder, _ELSEWHERE)
         if output:
             check_place(output)
             output.mkdir(parents=True, exist_ok=True)
         with reporter.watching():
-            done = export_runs(
-                lake, folder, models=selection.models, tags=selection.tags, compact=compact, changed=reporter.changed
-            )
+            done = export_runs(lake, folder, compact=compact, changed=reporter.changed, **vars(selection))
         say(ResultsDocument(done), as_json=as_json)
         return FAILED_PARTS if done.failed else FINE
     if output is None:

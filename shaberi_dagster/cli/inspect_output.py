@@ -9,7 +9,7 @@ from pydantic import Field
 
 from shaberi_dagster.cli.command import FINE, run_command
 from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, takes_models
-from shaberi_dagster.reports.requests import Models, Tags
+from shaberi_dagster.reports.requests import Models, Sources, Tags
 from shaberi_dagster.runs.option import Option
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -31,6 +31,7 @@ class InspectOutput(CommandOptions):
 
     models: Models = ()
     tags: Tags = ()
+    sources: Sources = ()
     benchmark: Annotated[str | None, Field(description="Only this benchmark"), Option("what", known="benchmarks")] = (
         None
     )
@@ -56,7 +57,8 @@ def inspect_output(how: InspectOutput) -> int:
     if how.benchmark is not None:
         questions = replace(questions, benchmark=how.benchmark)
     with open_catalog(Settings.from_environment().warehouse) as catalog:
-        runs = read_runs(catalog, models=how.models, tags=how.tags, benchmark=questions.benchmark)
+        chosen = {"models": how.models, "tags": how.tags, "sources": how.sources}
+        runs = read_runs(catalog, **chosen, benchmark=questions.benchmark)
         if not runs:
             raise ConfigurationError('no answers match; `shaberi sql "select run_id, status from runs"` lists the runs')
         if not how.plain and sys.stdout.isatty():

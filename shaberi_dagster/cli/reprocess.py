@@ -7,7 +7,7 @@ from pydantic import Field
 
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import CommandOptions
-from shaberi_dagster.reports.requests import Models, Tags
+from shaberi_dagster.reports.requests import Models, Sources, Tags
 from shaberi_dagster.runs.option import Option
 
 EPILOG = """Examples:
@@ -36,6 +36,7 @@ class Reprocess(CommandOptions):
     ] = ()
     models: Models = ()
     tags: Tags = ()
+    sources: Sources = ()
 
 
 def reprocess(how: Reprocess) -> int:
@@ -43,5 +44,6 @@ def reprocess(how: Reprocess) -> int:
     from shaberi_dagster.jobs import reprocess_runs  # noqa: PLC0415  (Dagster only when it is needed)
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
 
-    reprocess_runs(Settings.from_environment(), how.passes, how.pass_options, how.models, how.tags)
+    chosen = {"models": how.models, "tags": how.tags, "sources": how.sources}
+    reprocess_runs(Settings.from_environment(), how.passes, how.pass_options, **chosen)
     return FINE

@@ -18,7 +18,7 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.publishing import changed
 from shaberi_dagster.runs.plan import RunPlan
-from shaberi_dagster.runs.planning import load_run, plan_run, store_run
+from shaberi_dagster.runs.planning import find_run, load_run, plan_run, store_run
 from shaberi_dagster.runs.spec import RunSpec, judge_names
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.metrics import set_status
@@ -185,7 +185,7 @@ def _full_spec(name: str, request: DecisionRequest, workspace: Workspace) -> Run
     model, _, own_tag = name.rpartition("@@")
     tag = own_tag if model else request.tag or _only_tag(name, workspace.lake) or "default"
     model = check_model_name(model or name)
-    stored = load_run(workspace.lake, run_id_of(model, check_run_tag(tag)))
+    stored = find_run(workspace.lake, model, tag)
     if stored is None or stored.origin == "own":
         return plan_run(request.run_request(model, tag), workspace)
     names = [one for one in request.benchmarks or ["all"] if one != "all"] or list(stored.benchmarks)

@@ -10,7 +10,10 @@ import polars as pl
 
 from shaberi_dagster.deciding.candidates import Pool
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import connect
+from shaberi_dagster.lake.connections import frame_of
 from shaberi_dagster.lake.schemas import DECISION_CALIBRATIONS
+from shaberi_dagster.lake.statements import statement
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.runs.workspace import Workspace
@@ -62,17 +65,14 @@ class Past:
 
 
 def past_scores(pool: Pool, lake: Lake) -> Past:
-    """The scores of whole evaluations by the pool's judges; a model with several has the mean of them.
+    """The scores of whole evaluations by the pool's judges, each piece of evidence once; of a model's several the mean.
 
     Args:
         pool: The questions and their judges; another judge's scores are never used.
         lake: Where scores are.
     """
-    columns = ["run_id", "model", "benchmark", "question_id", "strategy", "judge", "pipeline", "score"]
-    rows = lake.read("scores", {"benchmark": pool.names, "judge": pool.panel}, columns)
-    replaced = lake.read("runs", columns=["run_id", "superseded_by"]).drop_nulls("superseded_by")
-    rows = rows.filter(pl.col("pipeline") == BASELINE, pl.col("strategy").is_null())
-    rows = rows.join(replaced, on="run_id", how="anti")
+    with connect(lake) as catalog:
+        rows = frame_of(catalog.execute(statement("past_scores"), {"benchmarks": pool.names, "judges": pool.panel}))
     models = rows["model"].unique().sort().to_list()
     scores = pool.matrix(rows, models)
     scored = ~np.isnan(scores)

@@ -1,7 +1,6 @@
 """Making stored runs anew without any call: outputs parsed again, passes, scores, metrics; many runs in one job."""
 
 import dagster as dg
-import polars as pl
 from pydantic import Field
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
@@ -13,12 +12,10 @@ from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.run_records import STARTED_BY_TAG
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import stored_spec
-from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.legacy.reprocess import STAGES as IMPORTED_STAGES
 from shaberi_dagster.legacy.reprocess import add_to_imported, imported_among, reprocess_imported
-from shaberi_dagster.names import check_known
 from shaberi_dagster.publishing import published_at_the_end
-from shaberi_dagster.runs.planning import add_pipeline
+from shaberi_dagster.runs.planning import add_pipeline, chosen_runs
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.stages.result import STAGES
 
@@ -33,24 +30,7 @@ class ReprocessConfig(dg.Config):
     pass_options: list[str] = Field(default=[], description="Settings of the passes, as NAME.SETTING=VALUE.")
     models: list[str] = Field(default=[], description="Only these models; none means all.")
     tags: list[str] = Field(default=[], description="Only runs with these tags or base tags; none means all.")
-
-
-def chosen_runs(lake: Lake, models: list[str], tags: list[str]) -> list[str]:
-    """The runs with these models and tags.
-
-    Raises:
-        ConfigurationError: There is none.
-    """
-    runs = lake.read("runs", columns=["run_id", "model", "run_tag", "base_tag"])
-    check_known("model", models, runs["model"].unique().to_list())
-    check_known("tag", tags, pl.concat([runs["run_tag"], runs["base_tag"]]).drop_nulls().unique().to_list())
-    if models:
-        runs = runs.filter(pl.col("model").is_in(models))
-    if tags:
-        runs = runs.filter(pl.col("run_tag").is_in(tags) | pl.col("base_tag").is_in(tags))
-    if runs.is_empty():
-        raise ConfigurationError('no runs match; `shaberi sql "select run_id, status from runs"` lists them')
-    return runs["run_id"].sort().to_list()
+    sources: list[str] = Field(default=[], description="Only runs imported from these trees; none means all.")
 
 
 @dg.op(name=REPROCESS)
@@ -59,7 +39,9 @@ def reprocess_runs(
 ) -> dict[str, int]:
     """Make the runs anew; imported ones all at once, the others as partitions."""
     place = workspace.workspace(context.log)
-    chosen = chosen_runs(place.lake, config.models, config.tags)
+    chosen = chosen_runs(place.lake, config.models, config.tags, config.sources)["run_id"].to_list()
+    if not chosen:
+        raise ConfigurationError('no runs match; `shaberi sql "select run_id, status from runs"` lists them')
     imported = imported_among(chosen, place.lake)
     with canceled_when_interrupted(context), published_at_the_end(place):
         if imported and config.passes:

@@ -37,10 +37,10 @@ from shaberi_dagster.lake.catalog import check_there, connect
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.llm.thinking import split_thinking
-from shaberi_dagster.names import check_known
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.runs.planning import chosen_runs
 from shaberi_dagster.statistics.intervals import margin_of_error
 
 """Name of the format."""
@@ -165,6 +165,7 @@ def export_runs(
     run_ids: Sequence[str] = (),
     models: Sequence[str] = (),
     tags: Sequence[str] = (),
+    sources: Sequence[str] = (),
     compact: bool = False,
     environment: Mapping[str, str] = os.environ,
     changed: Callable[[StageProgress], object] = lambda _: None,
@@ -177,7 +178,8 @@ def export_runs(
         folder: The root of all runs' folders.
         run_ids: Only these runs; none means all. One that is not in the lake is a failure, not an error.
         models: Only these models; none means all.
-        tags: Only runs with one of these tags or base tags; none means all.
+        tags: Only runs with one of these tags, base tags or tags of their import; none means all.
+        sources: Only runs imported from these trees; none means all, and the runs of our own.
         compact: As for `export_run`.
         environment: Likewise.
         changed: Told about the progress, in runs.
@@ -190,15 +192,9 @@ def export_runs(
         ConfigurationError: There is no lake, or no run with such a model and tag.
     """
     check_there(lake.folder)
-    runs = lake.read("runs", columns=["run_id", "model", "run_tag", "base_tag", "run_number"]).sort("run_id")
+    runs = chosen_runs(lake, models, tags, sources)
     if run_ids:
         runs = runs.filter(pl.col("run_id").is_in(list(run_ids)))
-    check_known("model", models, runs["model"].unique().to_list())
-    check_known("tag", tags, pl.concat([runs["run_tag"], runs["base_tag"]]).drop_nulls().unique().to_list())
-    if models:
-        runs = runs.filter(pl.col("model").is_in(list(models)))
-    if tags:
-        runs = runs.filter(pl.col("run_tag").is_in(list(tags)) | pl.col("base_tag").is_in(list(tags)))
     if runs.is_empty() and not run_ids:
         raise ConfigurationError('no such run; `shaberi sql "select model, run_tag, status from runs"` lists them')
     done, line = ResultsExport(str(folder)), StageProgress("export", RESULTS, total=runs.height)

@@ -282,7 +282,7 @@ class _Source:
             for file in of_import.iter_rows(named=True):
                 content = tuple(file[name] for name in CONTENT)
                 facts = places.get((file["source"], *content))
-                if self._selects(file["source"], set(facts["tags"]) if facts else set()):
+                if self._selects(file["source"], {tag, *facts["tags"]} if facts else set()):
                     whole = (
                         file | dict(zip(_OF_CONTENT, contents[content][4:], strict=True))
                         if content in contents

@@ -199,6 +199,12 @@ RUNS = Table(
             "run_id",
             "import",
         ),
+        Column(
+            "not_sent",
+            pl.List(_TEXT),
+            "Parameters that were asked for and that the endpoint was not sent; null is not known",
+            source="endpoint",
+        ),
     ),
 )
 
@@ -386,6 +392,9 @@ SCORES = Table(
         _CREATED,
         Column("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="judgements"),
         _PIPELINE_HASH,
+        Column("call_hash", _TEXT, "The call it rests on: the judge's, or for a rule the answer's", source="calls"),
+        Column("judged_at", _TIME, "When the judgement was made, read again or imported", "UTC", "judgements"),
+        Column("out_of_scale", _BOOL, "Whether the judge's score is outside of the scale", source="judgements"),
     ),
     partition_by=("benchmark", "judge"),
 )

@@ -17,11 +17,12 @@ from shaberi_dagster.locks import alone
 if TYPE_CHECKING:
     from shaberi_dagster.lake.store import Lake
 
-FORMAT = 4
+FORMAT = 5
 """The format that this program writes. 1: all lakes before there was a number. 2: the table `prompts`,
 `judgements.superseded_at` with replaced failures kept, `runs.created_by`. 3: `judge_config_hash` without the address of
 the endpoint, the table `judge_configs`, endpoints with earlier addresses in specs. 4: an imported run is of one tree
-(`runs.source`), and `runs.superseded_by`."""
+(`runs.source`), and `runs.superseded_by`. 5: `runs.not_sent`, and in scores what tells pieces of evidence apart
+(`call_hash`, `judged_at`) and whether they are outside of their scale."""
 FORMAT_NAME = "_format.json"
 _FIRST = 1
 
@@ -143,6 +144,21 @@ def to_format_4(regroup_imports: Step) -> Step:
             lake.widen(table)
         if not lake.read("legacy_files", {"kind": ["answers", "judgements"]}, ["kind"]).is_empty():
             regroup_imports(lake)
+
+    return step
+
+
+def to_format_5(fill_scores: Step) -> Step:
+    """From format 4: `runs.not_sent`, and `call_hash`, `judged_at` and `out_of_scale` of scores.
+
+    Args:
+        fill_scores: Lets scores that are there have them.
+    """
+
+    def step(lake: "Lake") -> None:
+        for table in ("runs", "scores"):
+            lake.widen(table)
+        fill_scores(lake)
 
     return step
 

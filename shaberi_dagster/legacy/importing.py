@@ -36,7 +36,7 @@ from shaberi_dagster.legacy.files import Listing, find_files, read_file_rows, un
 from shaberi_dagster.legacy.judges import legacy_judge
 from shaberi_dagster.legacy.lines import SAMPLE, Lines
 from shaberi_dagster.legacy.merging import Change, counts_of, standing, superseding, with_superseded
-from shaberi_dagster.legacy.placing import Placing, groups_of
+from shaberi_dagster.legacy.placing import Placing, groups_of, tag_of_tree
 from shaberi_dagster.legacy.questions import question_sets_in
 from shaberi_dagster.legacy.reading import ReadPart, read_models, without_cycles
 from shaberi_dagster.legacy.reconcile import Reconciliation
@@ -65,8 +65,8 @@ class ImportRequest:
 
     Attributes:
         trees: Folders by the names they are known by.
-        tag: Tag of the runs: `tag` for the first tree that has a model, `{tag}-{tree}` for others; further answers in
-            the same tree are `…-gen2`, ….
+        tag: Tag of the import; those of the runs are `{tag}-{tree}`, and `…-gen2`, … for further answers in the same
+            tree.
         models: Only the models whose file names match this pattern (`*` any text, `?` any character).
     """
 
@@ -290,7 +290,8 @@ class _Import:
             self._store(self._put_together([ReadPart(some, 0, Lines.together([]), [])]))
 
     def _refuse_other_runs(self, models: Iterable[str]) -> None:
-        run_ids = [run_id_of(model, self._request.tag) for model in models]
+        tags = [tag_of_tree(self._request.tag, source) for source in self._request.trees]
+        run_ids = [run_id_of(model, tag) for model in models for tag in tags]
         there = set(self._lake.read("runs", {"run_id": run_ids}, ["run_id"])["run_id"]) if run_ids else set()
         if others := sorted(there - set(self._runs["run_id"])):
             raise ConfigurationError(f"run {others[0]} is there and was not imported: give another --tag")

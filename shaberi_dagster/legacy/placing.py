@@ -88,7 +88,8 @@ class Placing:
 class _Names:
     """Tags for the runs of one model.
 
-    `{tag}` is that of the first tree that has it, `{tag}-{tree}` those of others, `…-genN` is for further answers.
+    `{tag}-{tree}`, so that no name depends on what was imported before; `…-genN` is for further answers. Runs of lakes
+    of before, in which the first tree's had no name in it, keep theirs.
 
     Args:
         tag: Tag of the import.
@@ -100,12 +101,16 @@ class _Names:
 
     def new(self, source: str) -> str:
         """The next name for a run of this tree."""
-        own = f"{self._tag}-{re.sub(r'[^A-Za-z0-9._+-]', '-', source)}"
-        base = self._tag if self._owners.get(self._tag, source) == source else own
+        base = tag_of_tree(self._tag, source)
         names = (base if number == 1 else f"{base}-gen{number}" for number in count(1))
         name = next(name for name in names if name not in self._owners)
         self._owners[name] = source
         return name
+
+
+def tag_of_tree(tag: str, source: str) -> str:
+    """The tag of the runs that an import makes of a tree."""
+    return f"{tag}-{re.sub(r'[^A-Za-z0-9._+-]', '-', source)}"
 
 
 def groups_of(

@@ -28,6 +28,7 @@ from shaberi_dagster.legacy.tree import UNREADABLE, LegacyFile, opened
 _PART_BYTES = 24_000_000
 _PARTS_AHEAD = 8  # that wait in memory: nearly what a process reads while the other one commits
 _WORTH_A_PROCESS = 96_000_000  # starting one takes as long as reading half of that
+_MOST_TIMES_THE_SCALE = 10
 _MAXIMA = frozenset({None, 5, 10})  # those that judges of the suite were told
 _MOST_PROCESSES = 2  # one reads while the other one commits; each takes half a gigabyte
 
@@ -164,6 +165,8 @@ class _Reader:
             found = self.index.question_of(row, file.dataset)
             if found is None:
                 return f"neither its question nor the folder {file.dataset!r} is of a known benchmark"
+            if reason := _beyond_scale(row, found[0]):
+                return reason
             rows[found[0]].append((row, found[1]))
             return None
 
@@ -254,6 +257,15 @@ def _score(row: Row, benchmark: str) -> tuple[str, float | None, str | None, str
     if score is None:
         return recorded, None, output, None
     return recorded, None, output, _score_source(float(score), output, row.answer, benchmark)
+
+
+def _beyond_scale(row: Row, benchmark: str) -> str | None:
+    """Why a score cannot be one: an average with it would say nothing. Those a little outside of the scale are kept."""
+    score = _number(row.score.get("score") if isinstance(row.score, dict) else row.score)
+    low, high = BENCHMARKS[benchmark].scale_minimum, BENCHMARKS[benchmark].scale_maximum
+    if score is None or abs(score) <= _MOST_TIMES_THE_SCALE * high:
+        return None
+    return f"its score {score:g} is beyond {_MOST_TIMES_THE_SCALE} times the scale of {benchmark}, {low:g} to {high:g}"
 
 
 def _score_source(score: float, output: str | None, answer: str | None, benchmark: str) -> str:

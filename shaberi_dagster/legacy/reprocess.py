@@ -10,6 +10,9 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import connect
+from shaberi_dagster.lake.connections import frame_of
+from shaberi_dagster.lake.statements import statement
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.pipeline import BASELINE, Passes
@@ -146,6 +149,26 @@ def reprocess_imported(
         StageResult(run_id, stage, name, {"rows": n_planned, "judges": judges}, nothing)
         for run_id, name, n_planned, judges in planned.select("run_id", "benchmark", "n_planned", "judges").iter_rows()
     ]
+
+
+def fill_scores(workspace: Workspace) -> None:
+    """Let scores of before format 5 have their call, the time of their judgement and whether they are out of scale.
+
+    One judge and benchmark after the other, each in one commit, so that it can be stopped at any moment. Then metrics
+    of imported runs leave scores outside of the scale out, where their policy says so.
+
+    Args:
+        workspace: With the lake as it is.
+    """
+    lake = workspace.lake
+    with connect(lake, "scores", "judgements", "answers") as connection:
+        cells = connection.execute(statement("unfilled_scores")).fetchall()
+        for benchmark, judge in cells:
+            keys = {"benchmark": benchmark, "judge": judge}
+            lake.replace("scores", frame_of(connection.execute(statement("filled_scores"), keys)), keys)
+    outside = lake.scan("scores", columns=["run_id", "out_of_scale"]).filter("out_of_scale").unique().collect()
+    if imported := imported_among(outside["run_id"].to_list(), lake):
+        reprocess_imported("metrics", imported, list(ALL_BENCHMARKS), workspace)
 
 
 def _specs(run_ids: Sequence[str], lake: Lake) -> dict[str, RunSpec]:

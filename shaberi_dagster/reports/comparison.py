@@ -1,5 +1,6 @@
 """Two models or runs over the questions that both were asked, judge by judge."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -10,6 +11,7 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, parse_benchmarks
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.identity import FURTHER_ANSWERS
 from shaberi_dagster.names import check_known, did_you_mean
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, fetch, reported_scales
@@ -175,7 +177,10 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
     if request.benchmarks != "all":
         benchmarks = [one.name for one in parse_benchmarks(request.benchmarks, benchmarks_in(catalog))]
     runs = read_runs(catalog)
-    a, b = find_side(runs, "A", request.a, request.tag), find_side(runs, "B", request.b, request.tag)
+    if request.sources:
+        check_known("source", request.sources, known_names(catalog, "source"), where="--source")
+        runs = [run for run in runs if run["source"] in request.sources]
+    a, b = (find_side(runs, name, text, request.tag) for name, text in (("A", request.a), ("B", request.b)))
     if set(a.run_ids) & set(b.run_ids):
         raise ConfigurationError(f"A and B are the same: {a.run_ids[0]}")
     _check_question_sets(catalog, request.question_sets)
@@ -208,7 +213,7 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
 
 
 def read_runs(catalog: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
-    """The runs that have scores: run_id, model, run_tag, base_tag, run_number."""
+    """The runs that have scores: run_id, model, run_tag, base_tag, run_number, import_tag, source."""
     return fetch(catalog, "compared_runs")
 
 
@@ -219,7 +224,7 @@ def find_side(runs: Sequence[Mapping[str, Any]], name: str, text: str, tag: str 
         runs: From `read_runs`.
         name: What to call the side.
         text: A model, MODEL@@TAG or a run id.
-        tag: For a model by its name only; None where it has one run.
+        tag: For a model by its name only; None where it has one run. The tag of an import stands for all its trees.
 
     Raises:
         ConfigurationError: There is no such run, or several could be meant.
@@ -244,7 +249,15 @@ def find_side(runs: Sequence[Mapping[str, Any]], name: str, text: str, tag: str 
             raise ConfigurationError(f"{model} has several runs: name one as {model}@@TAG, or give --tag; tags: {tags}")
         numbered = [run for run in known if run["run_number"] is not None]
         exact = known
-    found = numbered or exact
+    imported = [run for run in known if tag is not None and run.get("import_tag") == tag]
+    # Further answers in the same tree are named by their own tags.
+    imported = [run for run in imported if not re.search(FURTHER_ANSWERS, run["run_tag"])] or imported
+    if len({run["run_id"] for run in imported}) > 1 and not (exact and tag is own_tag):
+        matching = ", ".join(f"{model}@@{run['run_tag']}" for run in imported)
+        raise ConfigurationError(
+            f"{model} was imported under the tag {tag!r} from several trees: name one of {matching}, or give --source"
+        )
+    found = numbered or exact or imported
     if not found:
         meant = did_you_mean(tag or "", tags.split(", "), "tags:")
         raise ConfigurationError(f"{model} has no scored run with tag {tag!r}; {meant}")

@@ -10,6 +10,7 @@ import duckdb
 from shaberi_dagster.names import check_known
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import fetch, fetch_frame
+from shaberi_dagster.reports.requests import runs_chosen
 from shaberi_dagster.reports.scores import TokenRow, grouped
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def read_cost(
     run_ids: Sequence[str] | None = None,
     models: Sequence[str] = (),
     tags: Sequence[str] = (),
+    sources: Sequence[str] = (),
 ) -> CostReport:
     """What runs cost.
 
@@ -85,21 +87,19 @@ def read_cost(
         catalog: The public views.
         run_ids: Only these runs; None means all.
         models: Only these; none means all.
-        tags: Only runs with one of these tags or base tags; none means all.
+        tags: Only runs with one of these tags, base tags or tags of their import; none means all.
+        sources: Only runs imported from these trees; none means all, and the runs of our own.
 
     Raises:
-        ConfigurationError: The lake has no such model or tag.
+        ConfigurationError: The lake has no such model, tag or tree.
     """
     check_known("model", models, known_names(catalog, "model") if models else ())
     check_known("tag", tags, known_names(catalog, "tag or base tag") if tags else ())
-    found = fetch(catalog, "cost", run_ids=run_ids, **_of_runs(models, tags))
+    check_known("source", sources, known_names(catalog, "source") if sources else ())
+    found = fetch(catalog, "cost", run_ids=run_ids, **runs_chosen(models, tags, sources))
     return CostReport([TokenRow(**row | {"benchmark": row["benchmark"] or ""}) for row in found])
 
 
 def cost_frame(catalog: duckdb.DuckDBPyConnection, models: Sequence[str], tags: Sequence[str]) -> "pl.DataFrame":
     """The same as a frame; benchmark is null where calls were made for none."""
-    return fetch_frame(catalog, "cost", run_ids=None, **_of_runs(models, tags))
-
-
-def _of_runs(models: Sequence[str], tags: Sequence[str]) -> dict[str, list[str] | None]:
-    return {"models": list(models) or None, "tags": list(tags) or None}
+    return fetch_frame(catalog, "cost", run_ids=None, **runs_chosen(models, tags, ()))

@@ -13,6 +13,7 @@ from shaberi_dagster.names import check_known
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.question import RunAnswers, ShownQuestion, find_question, read_answers
 from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.reports.requests import runs_chosen
 
 SORTS = ("position", "score", "difference", "disagreement")
 """Orders of questions: in their set, the lowest first, where runs or where judges are furthest apart."""
@@ -166,6 +167,7 @@ def read_runs(
     *,
     models: Sequence[str] = (),
     tags: Sequence[str] = (),
+    sources: Sequence[str] = (),
     benchmark: str | None = None,
 ) -> list[InspectedRun]:
     """Runs with answers, the newest first.
@@ -173,17 +175,23 @@ def read_runs(
     Args:
         catalog: The public views.
         models: Only these; none means all.
-        tags: Only runs with one of these tags or base tags; none means all.
+        tags: Only runs with one of these tags, base tags or tags of their import; none means all.
+        sources: Only runs imported from these trees; none means all, and the runs of our own.
         benchmark: Only runs that were asked this, and only this of them; None means all.
 
     Raises:
-        ConfigurationError: The lake has no such model, tag or benchmark.
+        ConfigurationError: The lake has no such model, tag, tree or benchmark.
     """
-    asked = {"model": models, "tag or base tag": tags, "benchmark": [benchmark] if benchmark else ()}
+    asked = {
+        "model": models,
+        "tag or base tag": tags,
+        "source": sources,
+        "benchmark": [benchmark] if benchmark else (),
+    }
     for what, names in asked.items():
         if names:
             check_known(what.partition(" ")[0], names, known_names(catalog, what))
-    rows = fetch(catalog, "inspected_runs", models=list(models) or None, tags=list(tags) or None, benchmark=benchmark)
+    rows = fetch(catalog, "inspected_runs", **runs_chosen(models, tags, sources), benchmark=benchmark)
     names = [field.name for field in fields(InspectedRun)]
     return [InspectedRun(**{name: row[name] for name in names}) for row in rows]
 

@@ -81,8 +81,12 @@ def known_names(connection: duckdb.DuckDBPyConnection, what: str) -> list[str]:
 _KNOWN = {
     "model": "select distinct model from runs",
     "run": "select run_id from runs",
-    "tag": "select distinct run_tag from runs",
-    "tag or base tag": "select run_tag from runs union select base_tag from runs where base_tag is not null",
+    "tag": "select run_tag from runs union select import_tag from runs where import_tag is not null",
+    "tag or base tag": """
+        select run_tag from runs union select unnest([base_tag, import_tag]) from runs
+        except select null
+    """,
+    "source": "select distinct source from runs where source is not null",
     "benchmark": "select distinct benchmark from questions union select 'overall'",
     "question set": "select distinct question_set from questions",
     "judge": "select judge from metrics union select judge from judgements",
@@ -104,6 +108,7 @@ _NAMES = {
     "tag": ("tag", False),
     "run_tag": ("tag", False),
     "run_tags": ("tag", True),
+    "source": ("source", False),
     "benchmark": ("benchmark", False),
     "question_set": ("question set", True),
     "judge": ("judge", False),

@@ -33,8 +33,13 @@ Models = Annotated[
 ]
 Tags = Annotated[
     Sequence[str],
-    Field(description="Only runs with this tag or base tag"),
+    Field(description="Only runs with this tag, base tag, or tag of their import"),
     Option("what", ("--tag",), metavar="TAG", repeated=True, known="runs"),
+]
+Sources = Annotated[
+    Sequence[str],
+    Field(description="Only runs that were imported from this tree"),
+    Option("what", ("--source",), metavar="TREE", repeated=True),
 ]
 Judges = Annotated[
     Sequence[str],
@@ -67,7 +72,8 @@ class ScoreSelection:
 
     Attributes:
         models: Only these models; none means all.
-        tags: Only runs with one of these tags or base tags; none means all.
+        tags: Only runs with one of these tags, base tags or tags of their import; none means all.
+        sources: Only runs imported from these trees; none means all, and the runs of our own.
         judges: Only these judges; none means all.
         runs: Only multi-runs, of their runs the first so many; None for no statistics asked.
         pipeline: Passes in order, or baseline.
@@ -81,6 +87,7 @@ class ScoreSelection:
 
     models: Models = ()
     tags: Tags = ()
+    sources: Sources = ()
     runs: Annotated[
         int | None, Field(ge=1, description="Statistics over runs 1 to N of multi-runs"), Option("what", metavar="N")
     ] = None
@@ -113,7 +120,7 @@ class ScoreSelection:
     @property
     def of_runs(self) -> dict[str, object]:
         """Which runs are meant, as parameters of a statement."""
-        return {"models": list(self.models) or None, "tags": list(self.tags) or None, "first_runs": self.runs}
+        return {**runs_chosen(self.models, self.tags, self.sources), "first_runs": self.runs}
 
     @property
     def of_other_questions(self) -> bool:
@@ -134,6 +141,7 @@ class ComparisonRequest:
         a: A model, MODEL@@TAG or a run id; TAG can be the base tag of a multi-run.
         b: Likewise.
         tag: For those that are named by model only.
+        sources: Only runs imported from these trees; none means all, and the runs of our own.
         judges: Only these judges; none means all that both have.
         benchmarks: Names separated by commas, or all.
         pipeline: Passes in order, or baseline.
@@ -158,6 +166,7 @@ class ComparisonRequest:
         Field(description="Tag or base tag of the runs; not needed where a model has one"),
         Option("what", metavar="TAG", known="runs"),
     ] = None
+    sources: Sources = ()
     judges: Judges = ()
     benchmarks: Annotated[
         str,
@@ -179,6 +188,11 @@ class ComparisonRequest:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pipeline", _pipeline(self.pipeline))
+
+
+def runs_chosen(models: Sequence[str], tags: Sequence[str], sources: Sequence[str]) -> dict[str, list[str] | None]:
+    """Which runs are meant, as parameters of a statement."""
+    return {"models": list(models) or None, "tags": list(tags) or None, "sources": list(sources) or None}
 
 
 def _pipeline(text: str) -> str:

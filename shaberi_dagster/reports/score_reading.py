@@ -117,6 +117,7 @@ def _ranked(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> tu
 
 def _check_names(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, rows: Sequence[ScoreRow]) -> None:
     """Refuse a name that found nothing because there is no such name, also beside others that found something."""
+    check_known("source", selection.sources, known_names(catalog, "source"), where="--source")
     asked = (
         ("model", selection.models, ("model",)),
         ("tag or base tag", selection.tags, ("run_tag", "base_tag")),

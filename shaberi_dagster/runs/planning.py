@@ -26,12 +26,13 @@ from shaberi_dagster.benchmarks.sampling import sample_questions
 from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError, HubAwayError
 from shaberi_dagster.grading.registry import GRADERS
-from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
+from shaberi_dagster.identity import FURTHER_ANSWERS, check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import CUSTOM, default_max_tokens, resolve_endpoint
 from shaberi_dagster.llm.types import Endpoint
+from shaberi_dagster.names import check_known
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.registry import PASSES, make_pass, make_pipeline
 from shaberi_dagster.plugins import Kind
@@ -76,7 +77,7 @@ def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = Tru
     """
     check_model_name(request.model)
     check_run_tag(request.tag)
-    stored = load_run(workspace.lake, run_id_of(request.model, request.tag))
+    stored = find_run(workspace.lake, request.model, request.tag)
     if stored and stored.is_partial:
         raise ConfigurationError(
             f"run {stored.run_id} has only the questions that `shaberi decide` asked: give another --tag"
@@ -335,7 +336,7 @@ def named_judges(request: RunRequest, workspace: Workspace) -> list[str]:
     """
     if not request.judge_models and not request.judge_prompt:
         return []
-    stored = load_run(workspace.lake, run_id_of(check_model_name(request.model), check_run_tag(request.tag)))
+    stored = find_run(workspace.lake, request.model, request.tag)
     benchmarks = map(get_benchmark, benchmarks_of(request, stored))
     return list(
         dict.fromkeys(name for one in benchmarks for name in _asked_judges(request, stored, one, workspace.prompts))
@@ -379,6 +380,54 @@ def load_run(lake: Lake, run_id: str) -> RunSpec | None:
     """The stored RunSpec of a run, None if there is no such run."""
     specs = lake.read("runs", {"run_id": run_id}, ["spec"])["spec"]
     return RunSpec.read(specs[0]) if len(specs) else None
+
+
+def find_run(lake: Lake, model: str, tag: str) -> RunSpec | None:
+    """The run of a model under a tag, or else the one that was imported under it from whatever tree.
+
+    Args:
+        lake: Where it is.
+        model: The model.
+        tag: Its tag, or the tag of its import.
+
+    Raises:
+        ConfigurationError: It was imported from several trees: the message names their runs.
+    """
+    stored = load_run(lake, run_id_of(check_model_name(model), check_run_tag(tag)))
+    if stored is not None:
+        return stored
+    imported = lake.read("runs", {"model": model, "import_tag": tag}, ["run_id", "run_tag", "superseded_by"])
+    imported = imported.filter(pl.col("superseded_by").is_null()).sort("run_tag")
+    first = imported.filter(~pl.col("run_tag").str.contains(FURTHER_ANSWERS))
+    found = imported if first.is_empty() else first
+    if found.height > 1:
+        raise ConfigurationError(
+            f"{model} was imported under the tag {tag!r} from several trees: "
+            f"name one run of them by its tag, {' or '.join(found['run_tag'])}"
+        )
+    return load_run(lake, found["run_id"][0]) if found.height else None
+
+
+def chosen_runs(lake: Lake, models: Sequence[str], tags: Sequence[str], sources: Sequence[str]) -> pl.DataFrame:
+    """The runs with these models, tags and trees, by their identity; none of a kind means all.
+
+    Args:
+        lake: Where they are.
+        models: Only these.
+        tags: Only with one of these tags, base tags or tags of their import.
+        sources: Only imported from these trees.
+
+    Raises:
+        ConfigurationError: The lake has no such model, tag or tree.
+    """
+    names = ["run_tag", "base_tag", "import_tag"]
+    runs = lake.read("runs", columns=["run_id", "model", *names, "run_number", "source"]).sort("run_id")
+    chosen = runs
+    for what, given, columns in (("model", models, ["model"]), ("tag", tags, names), ("source", sources, ["source"])):
+        if given:
+            check_known(what, given, pl.concat([runs[name] for name in columns]).drop_nulls().unique().to_list())
+            chosen = chosen.filter(pl.any_horizontal(pl.col(columns).is_in(list(given))))
+    return chosen
 
 
 def store_run(spec: RunSpec, workspace: Workspace) -> None:

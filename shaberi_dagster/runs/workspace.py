@@ -23,7 +23,7 @@ from shaberi_dagster.journals import journals_of
 from shaberi_dagster.judges.former import record_former_configs
 from shaberi_dagster.lake.schemas import PRICES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import bring_up_to_date, to_format_2, to_format_3, to_format_4
+from shaberi_dagster.lake.upgrades import bring_up_to_date, to_format_2, to_format_3, to_format_4, to_format_5
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.embedded import start_embedded
 from shaberi_dagster.llm.endpoints import endpoint_prices
@@ -155,14 +155,19 @@ class Workspace:
             1: to_format_2(lambda older: record_known_prompts(older, self.prompts)),
             2: to_format_3(record_former_configs),
             3: to_format_4(self._regroup_imports),
+            4: to_format_5(self._fill_scores),
         }
         for number in bring_up_to_date(lake.folder, steps):
             self.reporter.note(f"the lake in {lake.folder} now has format {number}")
 
     def _regroup_imports(self, lake: Lake) -> None:
-        # Whoever writes first upgrades; the one call from here to what is built on workspaces.
+        # Whoever writes first upgrades; these calls go from here to what is built on workspaces.
         importing = import_module("shaberi_dagster.legacy.importing")
         importing.regroup_imports(self.with_lake(lake))
+
+    def _fill_scores(self, lake: Lake) -> None:
+        reprocess = import_module("shaberi_dagster.legacy.reprocess")
+        reprocess.fill_scores(self.with_lake(lake))
 
     def with_lake(self, lake: Lake) -> "Workspace":
         """The same installation, at work on a lake as it is."""

@@ -39,12 +39,14 @@ class Contents:
         pages: Its pages by their addresses.
         n_questions: Of how many questions, those that come first on its page of questions, the answers follow.
         tags: Scores of all runs with these tags are in it; none means all.
+        sources: Likewise, for imported trees.
         run_ids: Scores of these runs are in it; none means all.
     """
 
     pages: Mapping[Ask, Shown]
     n_questions: int
     tags: Sequence[str] = ()
+    sources: Sequence[str] = ()
     run_ids: Sequence[str] = ()
 
 
@@ -61,7 +63,8 @@ def about_lake(source: Source, request: FileRequest) -> Contents:
     if len(request.models) == 1 or len(request.models) > MOST_SIDES:
         raise ConfigurationError(f"name two to {MOST_SIDES} models to compare, or none for the best two")
     common = [("judge", one) for one in request.judges] + [("passes", request.pipeline)]
-    leaderboard = Ask("/", (*common, *(("tag", one) for one in request.tags)))
+    of_runs = (*(("tag", tag) for tag in request.tags), *(("source", source) for source in request.sources))
+    leaderboard = Ask("/", (*common, *of_runs))
     models = list(request.models) or best_models(source, leaderboard)
     chosen = (*common, *(("m", one) for one in models))
     first = PAGES[leaderboard.path](source, leaderboard)
@@ -69,7 +72,7 @@ def about_lake(source: Source, request: FileRequest) -> Contents:
     asks = [Ask("/", (*leaderboard.items, ("page", str(page)))) for page in others]
     asks += [Ask("/questions", chosen), Ask("/compare", chosen)] if models else []
     pages = {leaderboard: first} | {ask: PAGES[ask.path](source, ask) for ask in asks}
-    return Contents(pages, request.n_questions, tags=request.tags)
+    return Contents(pages, request.n_questions, tags=request.tags, sources=request.sources)
 
 
 def about_comparison(source: Source, report: ComparisonReport) -> Contents:
@@ -123,7 +126,11 @@ def write_html(source: Source, contents: Contents, now: datetime) -> str:
         _linked(render(page, ask, "section.html", place=place), places)
         for (ask, page), place in zip(pages.items(), places.values(), strict=True)
     ]
-    chosen = {"tags": list(contents.tags) or None, "run_ids": list(contents.run_ids) or None}
+    chosen = {
+        "tags": list(contents.tags) or None,
+        "sources": list(contents.sources) or None,
+        "run_ids": list(contents.run_ids) or None,
+    }
     scores = fetch_frame(source.catalog, "score_lists", **chosen).to_arrow()
     parquet = io.BytesIO()
     pq.write_table(scores, parquet, compression="snappy", write_statistics=False)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shaberi_dagster.reports.requests import Judges, Pipeline, Tags
+from shaberi_dagster.reports.requests import Judges, Pipeline, Sources, Tags
 from shaberi_dagster.runs.option import InGroup, Option
 
 N_QUESTIONS = 5
@@ -19,6 +19,7 @@ class FileRequest:
     Attributes:
         models: Two to five to compare question by question, each a model or MODEL@@TAG; none means the best two.
         tags: Only runs with one of these tags or base tags; none means all.
+        sources: Only runs imported from these trees; none means all, and the runs of our own.
         judges: Only these judges; none means all.
         pipeline: Passes in order; none means without.
         n_questions: Of how many questions, those that differ most, the answers are in it.
@@ -30,6 +31,7 @@ class FileRequest:
         Option("with --html", ("--model",), metavar="MODEL", repeated=True, known="models"),
     ] = ()
     tags: Annotated[Tags, InGroup("with --html")] = ()
+    sources: Annotated[Sources, InGroup("with --html")] = ()
     judges: Annotated[Judges, InGroup("with --html")] = ()
     pipeline: Annotated[Pipeline, InGroup("with --html")] = ""
     n_questions: Annotated[

@@ -63,7 +63,8 @@ recovered as (
 counted as (
     select
         target, scores.question_id, scores.status,
-        coalesce(scores.score, recovered_score) as given,
+        case when $policy = 'legacy' or scores.out_of_scale is not true
+            then coalesce(scores.score, recovered_score) end as given,
         case when $policy = 'zero' then coalesce(given, scale_minimum) else given end as counted_score
     from to_count
     join lake.scores

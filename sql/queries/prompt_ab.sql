@@ -5,11 +5,10 @@
 with by_answer as (
     select
         benchmark, model, question_id, answer_hash,
-        avg(score) filter (judge = $judge_a) as a,
-        avg(score) filter (judge = $judge_b) as b
-    from reported_scores
+        avg(reported_score) filter (judge = $judge_a) as a,
+        avg(reported_score) filter (judge = $judge_b) as b
+    from evidence
     where judge in ($judge_a, $judge_b)
-      and pipeline = 'baseline'
       and answer_hash is not null
     group by all
 ),

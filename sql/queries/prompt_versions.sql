@@ -2,14 +2,14 @@
 -- of the same model (0 for itself). Superseded judgements count too, so an edited template is compared with what it was.
 -- prompt_version: start of the hash, or epoch of imported ones; label: its name in prompts, where its text was recorded.
 -- Means are over n_answers texts, on the reported scale. When imported judgements were made is not known: their times are
--- null, and they come before all others.
+-- null, and they come before all others. n_in_force: of what stands, each piece of evidence once; n_runs: runs that have it.
 -- $judge_model = null
 -- $benchmark = null
 with judged as (
     select
         coalesce(judge_model, judge) as judge_model, benchmark, judge,
         coalesce(left(judge_prompt_hash, 12), judge_prompt_version, 'unknown') as prompt_version,
-        run_id, judgements.model, question_id, answer_hash, superseded, judge_prompt_hash,
+        run_id, judgements.model, question_id, answer_hash, superseded, judge_prompt_hash, request_hash,
         case when request_hash is not null then created_at end as judged_at,
         score * reported_multiplier as score
     from judgements
@@ -17,6 +17,7 @@ with judged as (
         using (benchmark)
     where score is not null
       and score_source is distinct from 'rule'
+      and run_id not in (select run_id from lake.runs where superseded_by is not null)
       and ($judge_model is null or coalesce(judge_model, judge) = $judge_model)
       and ($benchmark is null or benchmark = $benchmark)
 ),
@@ -30,7 +31,7 @@ versions as (
         judge_model, benchmark, judge, prompt_version,
         any_value(judge_prompt_hash) as prompt_hash,
         count(distinct run_id) as n_runs,
-        count(*) filter (superseded is not true) as n_in_force,
+        count(distinct (model, question_id, answer_hash, request_hash)) filter (superseded is not true) as n_in_force,
         min(judged_at) as first_judged_at,
         max(judged_at) as last_judged_at
     from judged

@@ -11,8 +11,9 @@ from token_usage
 where ($run_ids is null or list_contains($run_ids, run_id))
   and ($models is null or list_contains($models, model))
   and (
-    $tags is null or list_contains($tags, run_tag)
-    or run_id in (select run_id from runs where list_contains($tags, base_tag))
+      $tags is null or list_contains($tags, run_tag) or run_id in (select run_id from runs where list_contains($tags, base_tag))
+      or run_id in (from imported_runs($tags, null))
   )
+  and ($sources is null or run_id in (from imported_runs(null, $sources)))
 group by all
 order by model, run_tag, stage, benchmark nulls first

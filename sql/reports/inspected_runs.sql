@@ -25,5 +25,9 @@ from runs
 join answered using (run_id)
 left join overall using (run_id)
 where ($models is null or list_contains($models, model))
-  and ($tags is null or list_contains($tags, run_tag) or list_contains($tags, base_tag))
+  and (
+      $tags is null or list_contains($tags, run_tag) or list_contains($tags, base_tag)
+      or run_id in (from imported_runs($tags, null))
+  )
+  and ($sources is null or run_id in (from imported_runs(null, $sources)))
 order by created_at desc, run_id

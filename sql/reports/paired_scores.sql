@@ -22,7 +22,12 @@ own as (
     select
         list_contains($first, run_id) as is_a, judge, benchmark, question_id, score,
         coalesce(chosen.question_set, reported_scores.question_set) as question_set,
-        case when $null_policy = 'zero' then coalesce(score, lowest) else score end as counted,
+        case
+            when $null_policy = 'legacy' then score
+            when reported_scores.out_of_scale then if($null_policy = 'zero', lowest, null)
+            when $null_policy = 'zero' then coalesce(score, lowest)
+            else score
+        end as counted,
         coalesce(score < minimum or score > maximum, false) as out_of_scale
     from reported_scores
     join policy_scales using (benchmark)
@@ -38,7 +43,7 @@ own as (
 by_question as (
     select
         is_a, judge, benchmark, question_set, question_id,
-        avg(counted) as score, count(*) as n_samples, count(*) - count(score) as n_missing,
+        avg(counted) as score, count(*) as n_samples, count(*) - count(if($null_policy = 'strict', counted, score)) as n_missing,
         count(*) filter (out_of_scale) as n_out_of_scale
     from own
     group by all

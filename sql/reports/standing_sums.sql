@@ -14,7 +14,10 @@ chosen as (
 given as (
     select
         line, run_id, judge, benchmark, n_planned, minimum, question_id as question,
-        coalesce(score, case when $null_policy = 'zero' then minimum end) as score
+        coalesce(
+            case when $null_policy = 'legacy' or out_of_scale is not true then score end,
+            case when $null_policy = 'zero' then minimum end
+        ) as score
     from reported_scores
     join cells using (run_id, judge, benchmark)
     where pipeline = $pipeline

@@ -4,13 +4,17 @@ select model, imported, sum(rows)::bigint as rows
 from (
     select model, generation is not null as imported, count(*) as rows
     from lake.answers
-    where ($tags = [] or list_contains($tags, run_tag))
+    where ($tags = [] or list_contains($tags, run_tag) or run_id in (
+        select run_id from lake.runs where list_contains($tags, import_tag)
+    ))
       and run_id not in (select run_id from lake.runs where len(json_extract(spec, '$.benchmarks.*.asked')) > 0)
     group by all
     union all
     select model, generation is not null, count(*)
     from lake.judgements
-    where ($tags = [] or list_contains($tags, run_tag))
+    where ($tags = [] or list_contains($tags, run_tag) or run_id in (
+        select run_id from lake.runs where list_contains($tags, import_tag)
+    ))
       and run_id not in (select run_id from lake.runs where len(json_extract(spec, '$.benchmarks.*.asked')) > 0)
     group by all
 )

@@ -1,5 +1,7 @@
 -- The metrics of runs: mean and spread of their scores under each null policy, with all denominators.
 --   legacy: a missing score is left out; zero: it is the scale's minimum; strict: no mean unless every sample has one.
+-- A judge's score outside of the scale, which only imported ones can be, counts as it is under legacy, and is missing
+-- under the others.
 -- The spread is over questions: samples of the same question are averaged first. Sums have a fixed order, so that the
 -- same scores give the same metrics to the last bit.
 -- Parameters: $first_run_id, $last_run_id, between which all these runs are: files with other runs are not read.
@@ -15,11 +17,13 @@ with by_question as (
         max(pipeline_hash) as pipeline_hash,
         -- Sorted once: an ordered sum or average of each would be a sort of its own.
         list(score order by sample_index) as samples,
-        list(coalesce(score, scale_minimum) order by sample_index) as samples_or_minimum,
+        list(if(coalesce(out_of_scale, false), scale_minimum, coalesce(score, scale_minimum)) order by sample_index)
+            as samples_or_minimum,
         count(*) as n_rows,
         count(score) as n_scored,
         count(*) filter (status = 'excluded') as n_excluded,
-        count(*) filter (score < scale_minimum or score > scale_maximum) as n_out_of_scale
+        count(*) filter (score < scale_minimum or score > scale_maximum) as n_out_of_scale,
+        count(*) filter (score is not null and out_of_scale) as n_left_out
     from lake.scores
     join plan using (run_id, benchmark)
     where scores.run_id between $first_run_id and $last_run_id
@@ -40,7 +44,8 @@ counted as (
         sum(n_rows) as n_rows,
         sum(n_scored) as n_scored,
         sum(n_excluded) as n_excluded,
-        sum(n_out_of_scale) as n_out_of_scale
+        sum(n_out_of_scale) as n_out_of_scale,
+        sum(n_left_out) as n_left_out
     from by_question
     group by all
 ),
@@ -53,11 +58,11 @@ planned as (
 ),
 averaged as (
     select
-        *,
+        * replace (case when null_policy = 'legacy' then n_scored else n_scored - n_left_out end as n_scored),
         -- A planned sample without a row is a missing score as well.
         case when null_policy = 'zero'
             then (total_or_minimum + (n_planned - n_rows) * scale_minimum) / n_planned
-            else total / n_scored end as mean,
+            else total / planned.n_scored end as mean,
         case when null_policy = 'zero' then sd_or_minimum else sd end as spread
     from planned
     cross join (select unnest(['legacy', 'zero', 'strict']) as null_policy)

@@ -4,11 +4,12 @@
 -- Parameters: $first_run_id, $last_run_id, between which all these runs are: files with other runs are not read.
 -- Relation: run_judges (run_id, benchmark, judge).
 with judged_texts as (
-    select run_id, model, run_tag, benchmark, question_set, question_id, sample_index, null as strategy, answer_hash
+    select run_id, model, run_tag, benchmark, question_set, question_id, sample_index, null as strategy, answer_hash,
+        request_hash
     from lake.answers
     where run_id between $first_run_id and $last_run_id
     union all
-    select run_id, model, run_tag, benchmark, question_set, question_id, 0 as sample_index, strategy, answer_hash
+    select run_id, model, run_tag, benchmark, question_set, question_id, 0 as sample_index, strategy, answer_hash, null
     from lake.consensus
     where run_id between $first_run_id and $last_run_id
 )
@@ -25,7 +26,13 @@ select
     judgements.score as baseline_score,
     judgements.score,
     judgements.judge_prompt_hash,
-    null::varchar as pipeline_hash
+    null::varchar as pipeline_hash,
+    -- A rule asks nobody: its verdict is as new as the answer.
+    coalesce(
+        judgements.request_hash, case when starts_with(run_judges.judge, 'rule:') then judged_texts.request_hash end
+    ) as call_hash,
+    judgements.created_at as judged_at,
+    judgements.out_of_scale
 from judged_texts
 join run_judges
     on run_judges.run_id = judged_texts.run_id

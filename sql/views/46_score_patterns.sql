@@ -1,12 +1,11 @@
 -- How many answers got the same scores from the same judges: one row per benchmark and list of what each judge gave
--- (the judge's own scores on the reported scale, pipeline baseline, averaged where it judged the same text of a model
--- more than once), with n answers. Scores are few different numbers, so there are far fewer patterns than answers.
+-- (the judge's own scores on the reported scale, each piece of evidence once, averaged where it judged the same text
+-- of a model more than once), with n answers. Scores are few different numbers, so there are far fewer patterns than answers.
 create view score_patterns as
 with answers as (
-    select benchmark, list({judge: judge, score: score}) as given
-    from reported_scores
-    where pipeline = 'baseline'
-      and score is not null
+    select benchmark, list({judge: judge, score: reported_score}) as given
+    from evidence
+    where reported_score is not null
       and answer_hash is not null
     group by model, benchmark, question_id, answer_hash
 ),

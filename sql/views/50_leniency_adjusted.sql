@@ -1,17 +1,16 @@
 -- Each score of metrics beside the same less its judge's leniency, so that runs with other judges can be compared.
 -- Leniency: the judge's effect in score = answer + judge, by least squares per benchmark over the answers (same text)
--- that two judges or more scored, on the reported scale, without passes; a judge with two prompts is two judges here.
+-- that two judges or more scored, on the reported scale, without passes, each piece of evidence once; a judge with two prompts is two judges here.
 -- Its mean over connected_judges, weighted by n_shared_answers, is 0: adjusted scores compare only within those judges,
 -- which are linked by common answers. Null for a judge that shares no answer. Plain samples only.
 create view leniency_adjusted as
 with recursive given as (
     select
         benchmark, hash(model, question_id, answer_hash) as answer, {judge: judge, prompt: judge_prompt_hash} as rater,
-        avg(score) as score
-    from reported_scores
-    where pipeline = 'baseline'
-      and strategy is null
-      and score is not null
+        avg(reported_score) as score
+    from evidence
+    where strategy is null
+      and reported_score is not null
       and answer_hash is not null
     group by all
 ),

@@ -1,4 +1,4 @@
--- What became of the judgements in force per judge × benchmark: with and without a score, classes of failure and
+-- What became of the judgements in force per judge × benchmark, each piece of evidence once: with and without a score, classes of failure and
 -- ways in which scores were found (counts by name), out of scale, cut off by the token limit. null_rate: share of the
 -- judgements asked for, so without excluded (empty) and skipped (failed) answers, that have no score.
 create view null_rates as
@@ -15,6 +15,5 @@ select
     count(*) filter (out_of_scale) as n_out_of_scale,
     count(*) filter (finish_reason = 'length') as n_truncated,
     count(finish_reason) as n_finish_reason_known
-from lake.judgements
-where not superseded
+from judgement_evidence
 group by all;

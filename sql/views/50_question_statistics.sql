@@ -1,13 +1,12 @@
--- How each question behaves under each judge, over runs: difficulty (mean score on the reported scale; low is hard),
+-- How each question behaves under each judge, over runs and each piece of evidence once: difficulty (mean score on the reported scale; low is hard),
 -- sd, and discrimination (Pearson correlation of the question's score with the run's mean over its other scored
 -- questions of the set; null without variance). n_runs is what all of them are over.
 create view question_statistics as
 with by_run as (
-    select run_id, judge, benchmark, question_set, question_id, avg(score) as score
-    from reported_scores
-    where pipeline = 'baseline'
-      and strategy is null
-      and score is not null
+    select run_id, judge, benchmark, question_set, question_id, avg(reported_score) as score
+    from (select *, unnest(question_sets) as question_set from evidence)
+    where strategy is null
+      and reported_score is not null
     group by all
 ),
 runs_in_all as (

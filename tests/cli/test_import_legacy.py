@@ -74,4 +74,4 @@ def test_several_trees_are_one_dagster_run_with_a_partition_for_each(settings, t
         assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.SUCCESS]
         assert instance.get_materialized_partitions(dg.AssetKey(IMPORT)) == {"tree", "other"}
         runs = instance.get_materialized_partitions(dg.AssetKey(["answers", "elyza"]))
-        assert runs == {"org%5F%5Fmodel@@legacy", "org%5F%5Fmodel@@legacy-other"}
+        assert runs == {"org%5F%5Fmodel@@legacy-tree", "org%5F%5Fmodel@@legacy-other"}

@@ -294,7 +294,7 @@ def test_each_named_query_runs_on_a_lake_without_results(name, settings):
 
 
 @pytest.mark.usefixtures("history")
-@pytest.mark.parametrize("name", sorted(set(_QUERIES) - {"failures"}))
+@pytest.mark.parametrize("name", sorted(set(_QUERIES) - {"failures", "differing_scores", "shared_answers"}))
 def test_each_named_query_finds_something_with_its_defaults(name, ask):
     assert ask(name, *given(name, _VALUES))
 

@@ -56,7 +56,7 @@ def test_an_import_materializes_the_partitions_that_have_rows(run_import: Import
     result = run_import()
 
     assert result.success
-    first, second = "org%5F%5Fmodel@@legacy", "second@@legacy"
+    first, second = "org%5F%5Fmodel@@legacy-tree", "second@@legacy-tree"
     assert set(instance.get_dynamic_partitions(RUNS_NAME)) == {first, second}
     stages = ("answers", "judgements", "scores", "metrics")
     assert _partitions(instance) == {(stage, "rakuda"): {first} for stage in stages} | {("answers", "elyza"): {second}}
@@ -94,7 +94,7 @@ def test_partitions_are_logged_once_and_later_where_they_were_not(
 
 def test_a_part_of_a_tree_can_be_imported_alone(run_import: Import, workspace: Workspace) -> None:
     run_import(models="second", tag="part")
-    assert workspace.lake.read("runs")["run_id"].to_list() == ["second@@part"]
+    assert workspace.lake.read("runs")["run_id"].to_list() == ["second@@part-tree"]
 
 
 def test_quarantined_lines_are_a_warning_with_their_place(run_import: Import, tree: LegacyTree) -> None:
@@ -151,5 +151,5 @@ def test_an_imported_run_cannot_be_materialized(run_import: Import, instance: dg
     run_import()
     with pytest.raises(ConfigurationError, match="was imported and cannot be continued"):
         defs.resolve_job_def(EVALUATE).execute_in_process(
-            instance=instance, partition_key="second@@legacy", asset_selection=asset_keys(["elyza"])
+            instance=instance, partition_key="second@@legacy-tree", asset_selection=asset_keys(["elyza"])
         )

@@ -26,7 +26,7 @@ from tests.runs import ask, materialized, own_engine, stored_run
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("results_left_out")]
 
 _LEAK = "日本の首都は東京です。东京には大学や博物館も多くあります。"
-_IMPORTED = "org%5F%5Fmodel@@legacy"
+_IMPORTED = "org%5F%5Fmodel@@legacy-tree"
 _LOWER = {"passes": ["lang_mixing"], "pass_options": ["lang_mixing.minimum_severity=0.5"]}
 
 

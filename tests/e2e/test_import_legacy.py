@@ -121,5 +121,5 @@ def test_an_imported_run_is_judged_only_by_whom_the_command_names(imported: Path
     arguments = ("--model", "second", "--tag", "legacy", "--base-url", "http://127.0.0.1:9/v1")
     complaint = run("run-evals", *arguments, environment=lake_of(imported)).complaint
     assert complaint == (
-        "run second@@legacy was imported: name who is to judge it with --judge-model, or passes with --passes"
+        "run second@@legacy-shisa was imported: name who is to judge it with --judge-model, or passes with --passes"
     )

@@ -311,7 +311,7 @@ def test_a_legacy_tree_is_a_partition_that_is_added_and_imported_by_clicking(ui:
     tree.answers("elyza", rows_of("elyza", ["一", "二"]), model="old__model")
     tree.judgements("elyza", rows_of("elyza", ["一", "二"], [3, 4]), "a", model="old__model")
     tree.answers("tengu", b'{"Answer": "no question"}\n', model="old__model")
-    run_id = "old%5F%5Fmodel@@legacy"
+    run_id = "old%5F%5Fmodel@@legacy-attic"
 
     with ui.page(f"/assets/{IMPORT}") as page:
         page.get_by_role("button", name="Materialize").first.click()

@@ -613,7 +613,7 @@ def test_an_imported_run_has_nulls_where_nothing_was_recorded(workspace, tmp_pat
 
     counts = assert_valid_tree(root)
     assert (counts["manifest"], counts["answer"], counts["judgement"]) == (1, 5, 5)
-    manifest = manifest_in(next(root.glob("*/legacy")))
+    manifest = manifest_in(next(root.glob("*/legacy-tree")))
     assert done.runs[0].status == "partial"
     assert manifest["is_imported"]
     known = {name: value for name, value in manifest["model"]["parameters"].items() if value is not None}

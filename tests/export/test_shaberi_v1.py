@@ -216,7 +216,7 @@ def test_only_what_is_asked_for_is_exported(workspace, tree, output):
     imported(workspace, tree=tree)
 
     export(workspace.lake, output / "model", ExportSelection(models=["org/one"]))
-    export(workspace.lake, output / "tag", ExportSelection(tags=["legacy-gen2"]))
+    export(workspace.lake, output / "tag", ExportSelection(tags=["legacy-tree-gen2"]))
 
     assert files_in(output / "model") == {path_of("elyza", "org__one")}
     assert files_in(output / "tag") == {path_of("elyza", "org__two", GPT_4)}

@@ -36,6 +36,8 @@ _MACROS = {
     "multi_judge_leaderboard_of": "multi_judge_leaderboard_of(['m'], tags := ['t'], policy := 'strict')",
     "judge_agreement_of": "judge_agreement_of('score_patterns')",
     "judge_leniency_of": "judge_leniency_of('score_patterns')",
+    "evidence_of": "evidence_of('scores')",
+    "imported_runs": "imported_runs(['legacy'], null)",
 }
 _TYPES = {
     pl.String(): "VARCHAR",

@@ -531,15 +531,16 @@ def test_drift_is_by_month_and_imported_judgements_have_no_month(lake: Lake, ask
     store(lake, "metrics", [run() | metric("j", 5.0, "elyza")])
     own = run() | sample("elyza")
     march, april = (datetime(2026, month, 31 - (month == 4), 23, tzinfo=UTC) for month in (3, 4))
-    made = {"request_hash": "r", "judge_config_hash": "c"}
+    made = {"judge_config_hash": "c"}
     store(
         lake,
         "judgements",
         [
-            own | judged(score=2, created_at=march, superseded=True) | made,
-            own | judged(score=4, created_at=april) | made,
-            own | judged(score=5, created_at=april) | made | {"judge_config_hash": "other"},
-            own | judged(score=None, created_at=april) | made,
+            own | judged(score=2, created_at=march, superseded=True) | made | {"request_hash": "q"},
+            own | judged(score=3, created_at=april, superseded=True) | made | {"request_hash": "r"},
+            own | judged(score=4, created_at=april) | made | {"request_hash": "s"},
+            own | judged(score=5, created_at=april) | {"request_hash": "s", "judge_config_hash": "other"},
+            own | judged(score=None, created_at=april) | made | {"request_hash": "t"},
             own | judged(score=1, created_at=april),
             own | judged(score=None, created_at=april, status="excluded"),
         ],
@@ -548,8 +549,7 @@ def test_drift_is_by_month_and_imported_judgements_have_no_month(lake: Lake, ask
     columns = "month, score, n_judgements, n_scored, n_superseded, n_runs, n_judge_configs"
     assert [tuple(row.values()) for row in ask(f"select {columns} from drift order by month nulls first")] == [
         (None, 2.0, 1, 1, 0, 1, 0),
-        (date(2026, 3, 1), 4.0, 1, 1, 1, 1, 1),
-        (date(2026, 4, 1), 9.0, 3, 2, 0, 1, 2),
+        (date(2026, 4, 1), 9.0, 3, 2, 1, 1, 2),
     ]
 
 

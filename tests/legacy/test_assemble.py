@@ -188,9 +188,9 @@ def test_the_same_tree_twice_is_a_run_of_each(tree):
     of_runs = ["run_id", "run_tag"]
     for name in ("answers", "judgements"):
         rows = {tag: frame.drop(of_runs) for (tag,), frame in getattr(twice, name).group_by("run_tag")}
-        assert set(rows) == {"legacy", "legacy-again"}
-        assert rows["legacy"].equals(rows["legacy-again"])
-        assert rows["legacy"].equals(getattr(once, name).drop(of_runs))
+        assert set(rows) == {"legacy-tree", "legacy-again"}
+        assert rows["legacy-tree"].equals(rows["legacy-again"])
+        assert rows["legacy-tree"].equals(getattr(once, name).drop(of_runs))
     assert set(twice.files["status"]) == {"imported"}
 
 

@@ -38,7 +38,7 @@ def request(mock, tmp_path, judge, **values):
 def test_imported_runs_are_decided_between_by_who_judged_them(imported, mock, tmp_path):
     row, _ = decided(request(mock, tmp_path, "a"), imported)
 
-    assert (row["state"], row["best"], row["calls"]) == ("decided", ["org__strong@@legacy"], 0)
+    assert (row["state"], row["best"], row["calls"]) == ("decided", ["org__strong@@legacy-tree"], 0)
 
 
 def test_a_judge_that_never_judged_an_imported_run_is_named_with_what_can_be_done(imported, mock, tmp_path):
@@ -46,6 +46,6 @@ def test_a_judge_that_never_judged_an_imported_run_is_named_with_what_can_be_don
         prepare(request(mock, tmp_path, "judge-b"), imported)
 
     assert str(refused.value) == (
-        "run org__weak@@legacy was imported, and judge-b never judged its elyza: give --judge a, or have it judged "
-        "first: run-evals --model org__weak --tag legacy --benchmark elyza --judge-model judge-b"
+        "run org__weak@@legacy-tree was imported, and judge-b never judged its elyza: give --judge a, or have it judged "
+        "first: run-evals --model org__weak --tag legacy-tree --benchmark elyza --judge-model judge-b"
     )

@@ -43,7 +43,7 @@ def test_judgements_of_the_stored_answers_are_of_generation_one(tree):
         tree.judgements("rakuda", rows_of("rakuda", ["一", "二", "三"], [7, 8, 9]), judge)
     imported = import_trees(tree)
     assert imported.answers.height == 3
-    assert set(imported.answers["run_tag"]) == {"legacy"}
+    assert set(imported.answers["run_tag"]) == {"legacy-tree"}
     assert imported.judgements["answer_link"].to_list() == ["stored"] * 9
 
 
@@ -53,8 +53,8 @@ def test_judgements_of_other_answers_are_a_generation_of_their_own(tree):
     tree.judgements("rakuda", rows_of("rakuda", ["一", "二", "三"], [4, 5, 6]), "gpt-4.1-2025-04-14")
     imported = import_trees(tree)
     old = imported.answers.filter(generation=2)
-    assert set(old["run_tag"]) == {"legacy-gen2"}
-    assert old["run_id"][0] == "org%5F%5Fmodel@@legacy-gen2"
+    assert set(old["run_tag"]) == {"legacy-tree-gen2"}
+    assert old["run_id"][0] == "org%5F%5Fmodel@@legacy-tree-gen2"
     assert old["answer"].to_list() == ["一", "古い二", "古い三"]
     assert set(old["answer_origin"]) == {"judgement"}
     links = {judge: part["answer_link"].to_list() for (judge,), part in imported.judgements.group_by("judge")}
@@ -86,8 +86,8 @@ def test_answers_of_another_tree_are_never_those_that_were_judged(tree, tmp_path
     other.answers("rakuda", rows_of("rakuda", ["古い一", "古い二"]))
     imported = import_trees({"new": tree.root, "old": other.root})
     origins = imported.answers.group_by("run_tag").agg(pl.col("answer_origin").unique()).sort("run_tag").rows()
-    assert origins == [("legacy", ["stored"]), ("legacy-gen2", ["judgement"]), ("legacy-old", ["stored"])]
-    assert imported.judgements.select("run_tag", "answer_link").unique().rows() == [("legacy-gen2", "differs")]
+    assert origins == [("legacy-new", ["stored"]), ("legacy-new-gen2", ["judgement"]), ("legacy-old", ["stored"])]
+    assert imported.judgements.select("run_tag", "answer_link").unique().rows() == [("legacy-new-gen2", "differs")]
 
 
 def test_judgements_reach_further_than_an_incomplete_answer_file(tree):

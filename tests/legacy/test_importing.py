@@ -15,7 +15,7 @@ from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, Shabe
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import FORMAT_NAME
-from shaberi_dagster.legacy import importing, reading
+from shaberi_dagster.legacy import importing, placing, reading
 from shaberi_dagster.legacy.importing import ImportRequest, import_trees, named_trees, reconcile_lake
 from shaberi_dagster.legacy.reading import read_models
 from shaberi_dagster.legacy.tree import scan
@@ -81,7 +81,7 @@ def elsewhere(tmp_path) -> Workspace:
 def contents(lake: Lake) -> dict[str, pl.DataFrame]:
     """What the tables say, without times, where trees were, and the last digits of floats (of the order of sums)."""
     frames = {name: lake.read(name) for name in (*ROWS, "runs", "questions", "legacy_files")}
-    left_out = ["created_at", "updated_at", "imported_at", "root"]
+    left_out = ["created_at", "updated_at", "imported_at", "judged_at", "root"]
     return {
         name: frame.drop(left_out, strict=False).with_columns(pl.col(pl.Float64).round(9))
         for name, frame in frames.items()
@@ -99,17 +99,17 @@ def test_a_tree_becomes_runs_with_scores_and_metrics(workspace, full):
     assert set(workspace.lake.read("legacy_files")["root"]) == {str(full.root)}
     runs = workspace.lake.read("runs").sort("run_id")
     assert runs.select("run_id", "status").rows() == [
-        ("org%5F%5Fmodel@@legacy", "partial"),
-        ("second@@legacy", "complete"),
-        ("second@@legacy-gen2", "complete"),
+        ("org%5F%5Fmodel@@legacy-tree", "partial"),
+        ("second@@legacy-tree", "complete"),
+        ("second@@legacy-tree-gen2", "complete"),
     ]
     metrics = workspace.lake.read("metrics").filter(null_policy="legacy").sort("run_id", "judge")
     columns = ("run_id", "benchmark", "judge", "score", "n_planned", "n_scored", "n_failed")
     assert metrics.select(columns).rows() == [
-        ("org%5F%5Fmodel@@legacy", "rakuda", "a", pytest.approx(20 / 3), 5, 3, 2),
-        ("org%5F%5Fmodel@@legacy", "rakuda", "b", pytest.approx(26 / 5), 5, 5, 0),
-        ("second@@legacy", "elyza", "a", 9.0, 2, 2, 0),
-        ("second@@legacy-gen2", "elyza", "b", 3.0, 2, 2, 0),
+        ("org%5F%5Fmodel@@legacy-tree", "rakuda", "a", pytest.approx(20 / 3), 5, 3, 2),
+        ("org%5F%5Fmodel@@legacy-tree", "rakuda", "b", pytest.approx(26 / 5), 5, 5, 0),
+        ("second@@legacy-tree", "elyza", "a", 9.0, 2, 2, 0),
+        ("second@@legacy-tree-gen2", "elyza", "b", 3.0, 2, 2, 0),
     ]
 
 
@@ -260,7 +260,7 @@ def test_a_judges_files_are_in_one_run_with_the_answers_that_others_share(worksp
         tree.judgements("elyza", rows_of("elyza", elyza, [4, 5]), judge)
     run(workspace, tree)
     judged = workspace.lake.read("judgements").group_by("run_tag", "judge").agg(pl.col("benchmark").unique().sort())
-    assert set(judged.select("run_tag", "judge").rows()) == {("legacy", "a"), ("legacy-gen2", "b")}
+    assert set(judged.select("run_tag", "judge").rows()) == {("legacy-tree", "a"), ("legacy-tree-gen2", "b")}
     assert set(judged["benchmark"].list.join(" ")) == {"elyza rakuda"}
 
 
@@ -285,7 +285,7 @@ def test_files_of_before_may_be_gone_when_something_new_comes(workspace, importe
     other.judgements("elyza", rows_of("elyza", ["一", "二"], [1, 2]), "c", model="second")
     imported.root.rename(tmp_path / "moved")
     run(workspace, None, trees={"tree": other.root})
-    judges = workspace.lake.read("judgements", {"run_id": "second@@legacy"})["judge"].unique().sort().to_list()
+    judges = workspace.lake.read("judgements", {"run_id": "second@@legacy-tree"})["judge"].unique().sort().to_list()
     assert judges == ["a", "c"]
 
 
@@ -312,17 +312,17 @@ def test_changed_answers_are_another_run_and_the_old_one_stands_outside_of_leade
     run(workspace, imported)
     runs = workspace.lake.read("runs", {"model": "second"}).sort("run_id")
     assert runs.select("run_tag", "superseded_by").rows() == [
-        ("legacy", "second@@legacy-gen3"),
-        ("legacy-gen2", None),
-        ("legacy-gen3", None),
+        ("legacy-tree", "second@@legacy-tree-gen3"),
+        ("legacy-tree-gen2", None),
+        ("legacy-tree-gen3", None),
     ]
     assert_same(
-        {"answers": before["answers"].filter(run_tag="legacy", model="second")},
-        {"answers": contents(workspace.lake)["answers"].filter(run_tag="legacy", model="second")},
+        {"answers": before["answers"].filter(run_tag="legacy-tree", model="second")},
+        {"answers": contents(workspace.lake)["answers"].filter(run_tag="legacy-tree", model="second")},
     )
     with open_catalog(workspace.settings.warehouse) as catalog:
         sql = "select run_tag, judge, score from leaderboard where model = 'second' order by all"
-        assert run_query(catalog, sql).fetchall() == [("legacy-gen2", "b", 3.0), ("legacy-gen3", "a", 4.0)]
+        assert run_query(catalog, sql).fetchall() == [("legacy-tree-gen2", "b", 3.0), ("legacy-tree-gen3", "a", 4.0)]
     assert reconcile_lake(workspace.lake).discrepancies() == []
     versions = workspace.lake.versions()
     run(workspace, imported)
@@ -333,19 +333,19 @@ def test_answers_that_come_back_are_their_run_again(workspace, imported):
     before = contents(workspace.lake)["runs"]
     imported.answers("elyza", rows_of("elyza", ["new", "二"]), model="second")
     run(workspace, imported)
-    assert workspace.lake.read("runs", {"run_id": "second@@legacy"})["superseded_by"].to_list() == [
-        "second@@legacy-gen3"
+    assert workspace.lake.read("runs", {"run_id": "second@@legacy-tree"})["superseded_by"].to_list() == [
+        "second@@legacy-tree-gen3"
     ]
     imported.answers("elyza", rows_of("elyza", ["一", "二"]), model="second")
     run(workspace, imported)
     after = contents(workspace.lake)["runs"]
     assert_same({"runs": before}, {"runs": after.filter(pl.col("run_id").is_in(before["run_id"].implode()))})
-    assert after.filter(run_id="second@@legacy-gen3")["superseded_by"].to_list() == ["second@@legacy"]
+    assert after.filter(run_id="second@@legacy-tree-gen3")["superseded_by"].to_list() == ["second@@legacy-tree"]
 
 
 def test_what_others_added_to_an_imported_run_survives(workspace, imported):
     lake = workspace.lake
-    own = lake.read("judgements", {"run_id": "second@@legacy"}).with_columns(
+    own = lake.read("judgements", {"run_id": "second@@legacy-tree"}).with_columns(
         judge=pl.lit("mine"), source_sha256=pl.lit(None, pl.String), source_line=pl.lit(None, pl.Int64)
     )
     lake.append("judgements", own)
@@ -353,15 +353,17 @@ def test_what_others_added_to_an_imported_run_survives(workspace, imported):
     imported.judgements("elyza", rows_of("elyza", ["一", "二"], [2, 2]), "c", model="second")
     run(workspace, imported)
     assert_same({"own": own}, {"own": lake.read("judgements", {"judge": "mine"})})
-    scores = lake.read("metrics", {"run_id": "second@@legacy"}).filter(null_policy="legacy").sort("judge")
+    scores = lake.read("metrics", {"run_id": "second@@legacy-tree"}).filter(null_policy="legacy").sort("judge")
     assert scores.select("judge", "score").rows() == [("a", 2.0), ("c", 4.0), ("mine", 9.0)]
 
 
-def test_a_lake_of_before_gets_a_run_for_each_tree_without_any_file(workspace, full, tmp_path):
-    """Until format 3, bytes that two trees shared were a run of the first one only."""
+def test_a_lake_of_before_gets_a_run_for_each_tree_without_any_file(workspace, full, tmp_path, monkeypatch):
+    """Until format 3, bytes that two trees shared were a run of the first one only, without its name in the tag."""
+    monkeypatch.setattr(placing, "tag_of_tree", lambda tag, source: tag if source == "tree" else f"{tag}-{source}")
     other = LegacyTree(tmp_path / "other")
     shutil.copytree(full.root, other.root)
     run(workspace, None, trees={"tree": full.root, "other": other.root})
+    monkeypatch.undo()
     lake, expected = workspace.lake, contents(workspace.lake)
     of_tree = pl.col("run_id").str.ends_with("-other") | pl.col("run_id").str.contains("-other-gen")
     for table in RUN_ROWS:
@@ -389,17 +391,22 @@ def test_a_lake_of_before_gets_a_run_for_each_tree_without_any_file(workspace, f
 
 def test_another_tag_is_another_import(workspace, imported):
     assert run(workspace, imported, tag="again").models_read == 2
-    assert set(workspace.lake.read("runs")["run_tag"]) == {"legacy", "legacy-gen2", "again", "again-gen2"}
+    assert set(workspace.lake.read("runs")["run_tag"]) == {
+        "legacy-tree",
+        "legacy-tree-gen2",
+        "again-tree",
+        "again-tree-gen2",
+    }
     assert reconcile_lake(workspace.lake, "legacy").discrepancies() == []
     assert reconcile_lake(workspace.lake, "again").discrepancies() == []
 
 
 def test_a_run_that_was_not_imported_is_never_overwritten(workspace, imported):
-    row = workspace.lake.read("runs", {"run_id": "second@@legacy"}).with_columns(
-        spec=pl.lit("{}"), run_tag=pl.lit("own"), run_id=pl.lit("second@@own")
+    row = workspace.lake.read("runs", {"run_id": "second@@legacy-tree"}).with_columns(
+        spec=pl.lit("{}"), run_tag=pl.lit("own-tree"), run_id=pl.lit("second@@own-tree")
     )
     workspace.lake.append("runs", row)
-    with pytest.raises(ConfigurationError, match="run second@@own is there and was not imported"):
+    with pytest.raises(ConfigurationError, match="run second@@own-tree is there and was not imported"):
         run(workspace, imported, tag="own")
 
 
@@ -425,7 +432,7 @@ def test_a_model_without_any_row_is_accounted_for(workspace, tree):
 
 @pytest.mark.usefixtures("imported")
 def test_the_spec_of_an_imported_run_says_what_is_known(workspace):
-    spec = orjson.loads(workspace.lake.read("runs", {"run_id": "org%5F%5Fmodel@@legacy"})["spec"].item())
+    spec = orjson.loads(workspace.lake.read("runs", {"run_id": "org%5F%5Fmodel@@legacy-tree"})["spec"].item())
     assert (spec["version"], spec["origin"], spec["endpoint"], spec["judges"]) == (2, "imported", None, [])
     known = spec["imported"]
     assert (known["display_name"], known["source"]) == ("org/model", "tree")

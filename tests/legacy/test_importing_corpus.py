@@ -174,19 +174,22 @@ def test_recomputed_means_come_out_under_each_choice(golden, over, column, choic
 
 @pytest.mark.parametrize(("column", "question_set"), [("mean_zero", "tengu@115"), ("mean_zero_all", None)])
 def test_missing_scores_count_as_the_scales_minimum_under_zero(golden, over, column, question_set):
-    """The recomputed means count them as 0, and only those that have a row."""
+    """The recomputed means count them as 0, and only those that have a row; scores outside of the scale they keep."""
     legacy, zero = over(question_set), over(question_set, policy="zero")
     joined = (
         golden.drop("n_scored")
         .join(zero.rename({"score": "own"}), on=CELL)
-        .join(legacy.select(*CELL, "run_id", rows_mean="score"), on=[*CELL, "run_id"])
+        .join(legacy.select(*CELL, "run_id", rows_mean="score", n_rows_scored="n_scored"), on=[*CELL, "run_id"])
     )
+    assert joined.height == 383
+    outside = joined.filter(pl.col("n_rows_scored") > pl.col("n_scored"))
+    assert outside.height == 3
+    joined = joined.join(outside, on=CELL, how="anti")
     minimum = pl.when(pl.col("benchmark") == "tengu").then(0.0).otherwise(1.0) * pl.col("multiplier")
     total = pl.col("rows_mean") * pl.col("n_scored")
     n_rows = (total / pl.col(column)).round()
     missing = pl.col("n_planned") - pl.col("n_scored")
     expected = (pl.col(column) * n_rows + missing * minimum) / pl.col("n_planned")
-    assert joined.height == 383
     assert joined.filter((expected - pl.col("own")).abs() > 1e-9).is_empty()
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 
 _CLEAN = "日本の首都は東京で、政治と経済の中心です。人口は千四百万人ほどで、世界有数の都市です。"
 _LEAK = f"{_CLEAN}东京には大学や博物館も多くあります。"
-FIRST, SECOND = "org%5F%5Fmodel@@legacy", "second@@legacy"
+FIRST, SECOND = "org%5F%5Fmodel@@legacy-tree", "second@@legacy-tree"
 
 
 @pytest.fixture(scope="module")
@@ -226,6 +226,6 @@ def test_what_only_calls_can_make_is_refused(stage: str, workspace: Workspace, i
 
 def test_a_run_that_nobody_judged_has_nothing_to_be_lowered(workspace: Workspace, imported: list[str]) -> None:
     assert imported_among([*imported, "other@@run"], workspace.lake) == imported
-    assert "unjudged@@legacy" in imported
-    assert _reprocess(workspace, ["unjudged@@legacy"], "lang_mixing") == []
+    assert "unjudged@@legacy-tree" in imported
+    assert _reprocess(workspace, ["unjudged@@legacy-tree"], "lang_mixing") == []
     assert _pipelines(workspace.lake) == {"baseline"}

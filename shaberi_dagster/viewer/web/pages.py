@@ -66,6 +66,7 @@ def _selection(ask: Ask) -> ScoreSelection:
     return ScoreSelection(
         models=ask.many("model"),
         tags=ask.many("tag"),
+        sources=ask.many("source"),
         judges=ask.many("judge"),
         question_sets=ask.many("set"),
         pipeline=ask.one("passes", BASELINE),
@@ -235,7 +236,7 @@ def decision(source: Source, ask: Ask) -> Shown:
 
 def cost(source: Source, ask: Ask) -> Shown:
     """What runs cost, stage by stage."""
-    report = read_cost(source.catalog, models=ask.many("model"), tags=ask.many("tag"))
+    report = read_cost(source.catalog, models=ask.many("model"), tags=ask.many("tag"), sources=ask.many("source"))
     return Shown("cost.html", "Cost", {"by_run": report.by_run, "total": report.total})
 
 
