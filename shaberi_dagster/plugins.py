@@ -294,7 +294,9 @@ def parse_module(path: Path) -> ast.Module:
         tree = ast.parse(path.read_bytes(), str(path))
         compile(tree, str(path), "exec", dont_inherit=True)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise PluginError(path, getattr(error, "lineno", None), f"{type(error).__name__}: {error}") from error
+        # Of a null byte Python before 3.11.4 says ValueError.
+        kind = "SyntaxError" if isinstance(error, ValueError) else type(error).__name__
+        raise PluginError(path, getattr(error, "lineno", None), f"{kind}: {error}") from error
     return tree
 
 

@@ -43,7 +43,7 @@ class Setting(NamedTuple):
     decides: bool = False
 
 
-class Difference(NamedTuple):
+class SettingDifference(NamedTuple):
     """A setting that is not the same for some runs, and who has what: `0.2 (A), 0.7 (B)`."""
 
     setting: Setting
@@ -111,12 +111,12 @@ def differences(
     return [f"{one.setting.benchmark}: {one.setting.name}: {one.words}" for one in found]
 
 
-def folded(found: Iterable[Difference]) -> list[str]:
+def folded(found: Iterable[SettingDifference]) -> list[str]:
     """Say the same with a line for each setting: `prompts of judge j differ on elyza, tengu: p (A), q (B)`.
 
     Who has what is left out where it is not the same on all benchmarks.
     """
-    by_name: dict[str, list[Difference]] = {}
+    by_name: dict[str, list[SettingDifference]] = {}
     for one in found:
         by_name.setdefault(one.setting.name, []).append(one)
     lines = []
@@ -155,7 +155,7 @@ def not_recorded(settings: SettingsByRun, run_ids: Iterable[str]) -> list[str]:
 
 def find_differences(
     settings: SettingsByRun, groups: Mapping[str, Sequence[str]], ignored: Collection[str] = ()
-) -> list[Difference]:
+) -> list[SettingDifference]:
     """Find the settings in which some runs differ.
 
     Prompts have their labels; settings that only a hash tells apart are `one (A), another (B)`.
@@ -165,7 +165,7 @@ def find_differences(
         groups: What to call some runs, and their ids.
         ignored: Names of settings that may differ.
     """
-    found: dict[tuple[str, str], Difference] = {}
+    found: dict[tuple[str, str], SettingDifference] = {}
     for setting, by_run in settings.items():
         benchmark, name = setting.benchmark, setting.name
         if name in ignored or (benchmark, setting.follows) in found:
@@ -185,7 +185,7 @@ def find_differences(
                 f"{' and '.join(word for value, word in words.items() if value in own)} ({', '.join(names)})"
                 for own, names in labels.items()
             )
-            found[benchmark, name] = Difference(setting, ", ".join(parts))
+            found[benchmark, name] = SettingDifference(setting, ", ".join(parts))
     return list(found.values())
 
 

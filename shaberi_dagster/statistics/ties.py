@@ -17,7 +17,7 @@ _Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairwiseDifferences:
     """The difference of each pair of runs, first - second; rows and columns are runs in the given order.
 
     Attributes:
@@ -46,7 +46,7 @@ class Pairs:
         return Interval(difference - margin, difference + margin)
 
 
-def compare_pairs(scores: npt.ArrayLike, benchmarks: Sequence[str]) -> Pairs:
+def compare_pairs(scores: npt.ArrayLike, benchmarks: Sequence[str]) -> PairwiseDifferences:
     """Compare each run with each other one, paired by question and judge.
 
     On each question the mean is over the judges that scored both, so that neither gains by a judge's leniency. The
@@ -85,7 +85,9 @@ def compare_pairs(scores: npt.ArrayLike, benchmarks: Sequence[str]) -> Pairs:
     p[n_benchmarks == 0] = np.nan
     adjusted = _adjusted(p)
     n_alike = int(np.count_nonzero(adjusted > ALPHA)) // 2
-    return Pairs(differences, standard_errors, degrees_of_freedom, adjusted, n_common, 1 - ALPHA / max(n_alike, 1))
+    return PairwiseDifferences(
+        differences, standard_errors, degrees_of_freedom, adjusted, n_common, 1 - ALPHA / max(n_alike, 1)
+    )
 
 
 def _sums(part: _Floats) -> tuple[npt.NDArray[np.int64], _Floats, _Floats]:

@@ -69,13 +69,13 @@ def test_the_leaderboard_ranks_and_says_what_the_best_differs_from(site):
 
 def test_a_model_alone_is_chosen_and_compared_with_nobody(site):
     page = site.get("/?model=best").text
-    assert re.findall(r'name="m" value="([^"]*)"[^>]*( checked)', page) == [("best@@legacy", " checked")]
+    assert re.findall(r'name="m" value="([^"]*)"[^>]*( checked)', page) == [("best@@legacy-tree", " checked")]
     assert "questions of the chosen models" in page
     assert [words in page for words in ("against #1", "is the difference real?")] == [False, False]
 
 
 def test_what_imported_runs_cost_is_not_said(site):
-    run, cost = site.get("/run?run=best@@legacy").text, site.get("/cost").text
+    run, cost = site.get("/run?run=best@@legacy-tree").text, site.get("/cost").text
     assert "history of the model" in run
     assert "$" not in run
     assert "no call was made here" in cost
