@@ -10,6 +10,7 @@ from shaberi_dagster.lake.store import Lake
 
 MAY_DIFFER = {
     "created_at": "when the row was made",
+    "judged_at": "when the judgement that a score rests on was made",
     "updated_at": "when a stage last changed the run",
     "finished_at": "when the run became complete",
     "latency_seconds": "how long the endpoint took this time",

@@ -13,7 +13,9 @@ from shaberi_dagster.identity import run_id_of
 from shaberi_dagster.judges.former import record_former_configs
 from shaberi_dagster.lake.repair import Repair, repair
 from shaberi_dagster.lake.schemas import LEGACY_FILES
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import check_format
+from shaberi_dagster.legacy.placing import tag_of_tree
 from shaberi_dagster.legacy.reprocess import reprocess_imported
 from shaberi_dagster.prompts_used import record_known_prompts
 from shaberi_dagster.publishing import published_at_the_end
@@ -66,12 +68,12 @@ def _make_again(repairs: Sequence[Repair], workspace: Workspace) -> None:
         record_known_prompts(lake, workspace.prompts)
     if "judge_configs" in tables:
         record_former_configs(lake)
-    files = lake.read("legacy_files", columns=["import_tag", "model"]).drop_nulls().unique()
+    runs_imported = _runs_imported(lake)
     for damage in lost:
         imported = {
-            run_id_of(model, tag): (tag, model)
-            for tag, model in files.iter_rows()
-            if damage.runs is None or damage.runs[0] <= run_id_of(model, tag) <= damage.runs[1]
+            run_id: import_of_run
+            for run_id, import_of_run in runs_imported.items()
+            if damage.runs is None or damage.runs[0] <= run_id <= damage.runs[1]
         }
         if damage.table in DERIVED:
             reprocess_imported(damage.table, list(imported), list(ALL_BENCHMARKS), workspace)
@@ -81,6 +83,17 @@ def _make_again(repairs: Sequence[Repair], workspace: Workspace) -> None:
             for tag in {tag for tag, _ in imported.values()}:
                 models = [model for own, model in imported.values() if own == tag]
                 lake.replace("legacy_files", LEGACY_FILES.empty.collect(), {"import_tag": tag, "model": models})
+
+
+def _runs_imported(lake: Lake) -> dict[str, tuple[str, str]]:
+    """Map the runs that are imported, and those that files which were read may have become, to import tag and model."""
+    files = lake.read("legacy_files", columns=["import_tag", "model", "source"]).drop_nulls().unique()
+    runs = lake.read("runs", columns=["run_id", "import_tag", "model"]).drop_nulls()
+    return {
+        run_id_of(model, run_tag): (tag, model)
+        for tag, model, source in files.iter_rows()
+        for run_tag in (tag, tag_of_tree(tag, source))
+    } | {run_id: (tag, model) for run_id, tag, model in runs.iter_rows()}
 
 
 def _forget_rows(run_ids: Sequence[str], workspace: Workspace) -> None:

@@ -32,6 +32,7 @@ _KEYS = {
     "HF_TOKEN": "hf_canarycccccccccccccccccccc",
     "SHABERI_UI_TOKEN": "ui-canary-dddddddddddddddddddd",
 }
+_KEY_HOSTS = "SHABERI_API_KEY=127.0.0.1;JUDGE_KEY=127.0.0.1"
 
 
 def test_no_secret_is_in_any_byte_that_a_cluster_with_a_killed_worker_writes_or_prints(
@@ -40,6 +41,7 @@ def test_no_secret_is_in_any_byte_that_a_cluster_with_a_killed_worker_writes_or_
     monkeypatch.delenv("SHABERI_WAREHOUSE")
     for name, value in _KEYS.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SHABERI_KEY_HOSTS", _KEY_HOSTS)
     script = each_question_in_its_way()
     with (
         running_mock(key=CANARY, script=lambda body, _: script(body), latency=0.2) as mock,

@@ -95,7 +95,7 @@ def test_from_the_leaderboard_two_clicks_lead_to_the_answers_and_back(browser, s
     expect(page.get_by_text("no difference shown")).to_be_visible()
 
     page.get_by_role("button", name="questions of the chosen models").click()
-    expect(page).to_have_url(re.compile(r"/questions\?m=best%40%40legacy&m=second%40%40legacy$"))
+    expect(page).to_have_url(re.compile(r"/questions\?m=best%40%40legacy-tree&m=second%40%40legacy-tree$"))
     page.locator("a[data-row]").first.click()
 
     expect(page.get_by_role("heading", name=re.compile("A best"))).to_be_visible()
@@ -314,7 +314,7 @@ def test_the_file_is_drawn_without_a_server_and_asks_nobody_for_anything(browser
     expect(page.locator("#scores[data-drawn='3']")).to_be_attached()
     page.locator("#scores select[name=judge]").select_option("judge-b")
     page.locator("canvas").hover(position={"x": 5, "y": 5})
-    expect(page.locator("#scores output")).to_contain_text("best legacy: question 1 of tengu@5")
+    expect(page.locator("#scores output")).to_contain_text("best legacy-tree: question 1 of tengu@5")
     page.locator("a[data-row]").first.click()
     page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     page.get_by_role("link", name="Comparison").click()
