@@ -20,7 +20,7 @@ def stages_alone() -> Iterator[None]:
     What a command makes by another job than that of a run, as imports, is on an instance in memory.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execution, "open_instance", lambda _: dg.DagsterInstance.ephemeral())
+        patch.setattr(execution, "open_instance", lambda *_: dg.DagsterInstance.ephemeral())
         patch.setattr(partitions, "add_partition", lambda *_: None)
         patch.setattr(jobs, "run_in_process", _make)
         yield

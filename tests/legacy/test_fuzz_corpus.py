@@ -30,7 +30,7 @@ MUTANTS = size(8, 24)
 """Models in a damaged tree."""
 MOST_SOURCE_BYTES = 300_000
 TABLES = ("answers", "judgements", "scores", "metrics", "runs", "questions", "legacy_quarantine", "legacy_repeats")
-TIMES = ("created_at", "updated_at", "imported_at")
+TIMES = ("created_at", "judged_at", "updated_at", "imported_at")
 RUN_ROWS = ("answers", "judgements", "scores", "metrics", "legacy_repeats", "runs")
 
 JUNK = (
