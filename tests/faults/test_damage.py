@@ -42,7 +42,7 @@ KINDS: dict[str, Callable[[Path], object]] = {
     "missing": Path.unlink,
     "flipped magic": _flipped(0, 4),
     "flipped first page": _flipped(4),
-    "flipped footer": _flipped(-40),
+    "flipped footer": _flipped(-72, 64),
     "flipped length of the footer": _flipped(-8, 4),
 }
 TABLES = (
