@@ -121,7 +121,6 @@ def find_damage(folder: Path, tables: Sequence[str] | None = None, *, thorough: 
     """
     import pyarrow as pa  # noqa: PLC0415  (costs start-up time)
     from deltalake import DeltaTable  # noqa: PLC0415
-    from deltalake.exceptions import TableNotFoundError  # noqa: PLC0415
 
     known = known_files(folder)
     for path in _table_folders(folder):
@@ -130,12 +129,10 @@ def find_damage(folder: Path, tables: Sequence[str] | None = None, *, thorough: 
         if damage := log_damage(path) or lost_commit(folder, path.name, known.get(path.name, (-1,))[0]):
             yield damage
             continue
-        if not (path / LOG).is_dir():
-            continue
+        if not has_commits(path / LOG):
+            continue  # its making was interrupted; whoever opens it goes on
         try:
             actions = pa.table(DeltaTable(path).get_add_actions()).to_pylist()
-        except TableNotFoundError:
-            continue  # its making was interrupted; whoever opens it goes on
         except Exception as error:  # noqa: BLE001 - a panic of Rust, too: whatever it is, the log cannot be read
             yield unreadable_log(path, error)
             continue
