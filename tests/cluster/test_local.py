@@ -72,11 +72,7 @@ def test_a_part_ends_with_its_children(tmp_path: Path) -> None:
     part.end()
 
     assert part.has_ended()
-    for _ in range(100):
-        if not _lives(child):
-            break
-        time.sleep(0.05)
-    assert not _lives(child)
+    assert _ends(child)
 
 
 def test_a_part_that_has_ended_is_started_anew_without_the_children_it_left(tmp_path: Path) -> None:
@@ -92,7 +88,7 @@ def test_a_part_that_has_ended_is_started_anew_without_the_children_it_left(tmp_
         look_after({"part": part}, told.append)
         assert part.process.pid != first
         assert told == ["part has ended and is started anew"]
-        assert not _lives(child)
+        assert _ends(child)
     finally:
         part.end()
 
@@ -196,6 +192,14 @@ def _said(part: ClusterProcess) -> str:
             return text
         time.sleep(0.05)
     raise AssertionError("it says nothing")
+
+
+def _ends(pid: int) -> bool:
+    """Wait for a process to end, which a signal does not make it do at once."""
+    deadline = time.monotonic() + 10
+    while _lives(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not _lives(pid)
 
 
 def _lives(pid: int) -> bool:
