@@ -10,6 +10,7 @@ that is killed meanwhile leaves nothing half made.
 import shutil
 import sqlite3
 import tempfile
+import traceback
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import count
@@ -95,7 +96,13 @@ class SqliteEventLogStorage(event_log.SqliteEventLogStorage):
             engine = self._engines.get(shard)
             if engine is None:
                 engine = _opened(self.conn_string_for_shard(shard))
-                self._initdb(engine)
+                try:
+                    self._initdb(engine)
+                except BaseException as error:
+                    # Connections of an interrupted statement hold the file's lock, and stand in the traceback.
+                    traceback.clear_frames(error.__traceback__)
+                    engine.dispose()
+                    raise
                 self._engines[shard] = engine
             with engine.begin() as connection:
                 yield connection
