@@ -38,7 +38,7 @@ EXIT_CODES = {
     GATE_FAILED: "the regression gate failed (`quick-eval --baseline`, `report --ci`)",
     USAGE: "a wrong option, setting, file or endpoint; one line on stderr says what to change",
     FAILED_PARTS: "finished, but some parts failed; the same command tries those again",
-    INCONCLUSIVE: "the regression gate could not tell: too few questions, too few in common, or no new answer",
+    INCONCLUSIVE: "the regression gate could not tell: too many failed calls, too few questions, or no new answer",
     UNFORESEEN: "an error that nobody foresaw; `--debug` shows its traceback",
     INTERRUPTED: "interrupted; what was finished is saved",
 }

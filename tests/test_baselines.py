@@ -89,7 +89,7 @@ def test_a_run_that_is_not_complete_is_refused_unless_it_is_wanted_so(workspace)
     judged_ensemble(workspace, {"gsm8k": {"single": right(12), "elo": right(4)}}, tag="now")
     with open_catalog(workspace.settings.warehouse) as catalog:
         warnings = check_regression(catalog, "m@@now", "base").warnings
-    assert "10 of 40 answers of the baseline (25.0 %) have no verdict and count as wrong: 10 missing" in warnings
+    assert "10 of 40 answers of the baseline (25.0 %) failed and are left out: 10 missing" in warnings
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "x" * 101, "a'b"])

@@ -45,7 +45,7 @@ class Promotion(CommandOptions):
     ] = None
     note: Annotated[str | None, Field(description="What to say about it"), Option("how", metavar="TEXT")] = None
     allow_partial: Annotated[
-        bool, Field(description="Even if parts of the run are missing; they count as wrong"), Option("how")
+        bool, Field(description="Even if parts of the run are missing; a gate leaves them out"), Option("how")
     ] = False
     as_json: AsJson = False
 

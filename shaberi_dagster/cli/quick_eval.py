@@ -62,6 +62,11 @@ class QuickEval(CommandOptions):
         Field(description="With fisher: test each benchmark instead of all together"),
         Option("as the original"),
     ] = False
+    failures_count: Annotated[
+        bool,
+        Field(description="Failed calls count as wrong in the gate; else left out, up to 5 % of a side's questions"),
+        Option("how"),
+    ] = False
     significance: Annotated[float, Field(description="Level of the gate, above 0 and below 1"), Option("advanced")] = (
         0.10
     )
@@ -137,6 +142,7 @@ def _show(evaluation: "Evaluation", request: RunRequest, status: str, how: Quick
                     gate=how.gate,
                     significance=how.significance,
                     per_dataset=how.per_dataset,
+                    failures_count=how.failures_count,
                     strategies=strategies,
                 )
             except ConfigurationError as error:

@@ -16,12 +16,12 @@ from shaberi_dagster.deciding.candidates import (
     find_candidates,
     find_pool,
 )
-from shaberi_dagster.deciding.history import Past, calibrated, past_scores
+from shaberi_dagster.deciding.history import Past, calibrated, outside, past_scores
 from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.lake.schemas import DECISION_LOOKS, DECISIONS
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.statistics.calibration import Calibration
+from shaberi_dagster.statistics.calibration import Calibration, error_of_pair
 from shaberi_dagster.statistics.sequential import (
     Anytime,
     Floats,
@@ -90,19 +90,22 @@ class Boundary:
         """Which of the two."""
         return "history" if self.history else "anytime"
 
-    def look(self, scores_a: Floats, scores_b: Floats, n_asked: int) -> tuple[float, float, float, Verdict]:
+    def look(
+        self, scores_a: Floats, scores_b: Floats, n_asked: int, since: int | None = None
+    ) -> tuple[float, float, float, Verdict]:
         """Estimate, ends of its interval, and what is decided after some questions.
 
         Args:
             scores_a: Of one pair, shape (questions,); NaN is none.
             scores_b: Likewise.
             n_asked: How many of the order count.
+            since: From how many on bets decide, since a candidate is outside of the history; None: it is not.
         """
         differences = np.full(len(self.weights), np.nan)
         asked = self.order.questions[:n_asked]
         differences[asked] = (scores_a - scores_b)[asked]
         nothing = np.zeros_like(differences)
-        if self.history and self.calibration and self.calibration.constant:
+        if since is None and self.history and self.calibration and self.calibration.constant:
             curve = self.history.curve(differences[None], nothing[None], self.order, [n_asked])
             better, equal = curve.decided(self.calibration.constant, self.margin)
             estimate = float(curve.estimates[0, 0])
@@ -113,9 +116,12 @@ class Boundary:
                 estimate + reach,
                 _verdict(int(np.sign(estimate)) if better[0, 0] else 0, is_equal=bool(equal[0, 0])),
             )
-        signs, equals = self.bets.decided(differences[None], nothing[None], self.order, [n_asked], self.margin)
+        since = since or 0
+        signs, equals = self.bets.decided(
+            differences[None], nothing[None], self.order, [n_asked], self.margin, since=since
+        )
         estimate = float(mean_differences(differences, nothing, self.weights))
-        lower, upper = self.bets.interval(differences, self.order, n_asked)
+        lower, upper = self.bets.interval(differences, self.order, n_asked, since)
         return estimate, lower, upper, _verdict(int(signs[0, 0]), is_equal=bool(equals[0, 0]))
 
 
@@ -134,8 +140,8 @@ class Decision:
         candidates: Those that it is between.
         pool: The questions.
         boundary: What tells when it is sure.
+        past: Scores of past models, without the candidates.
         n_history: Past models of the judges.
-        error: Wrong decisions that are allowed.
         seed: Of the order.
         started_at: When it was first asked for.
     """
@@ -144,6 +150,7 @@ class Decision:
     candidates: tuple[Contender, ...]
     pool: Pool
     boundary: Boundary
+    past: Floats
     n_history: int
     seed: int
     started_at: datetime
@@ -188,10 +195,11 @@ def prepare(request: DecisionRequest, workspace: Workspace) -> Decision:
     # Replays are between answers of models: strategies on the same samples are alike in other ways.
     plain = all(one.strategy is None for one in candidates)
     past = past_scores(pool, workspace.lake) if plain else Past.none(pool)
-    calibration = calibrated(pool, past, margin, request.error, workspace)
+    error = error_of_pair(request.error, len(candidates))
+    calibration = calibrated(pool, past, margin, error, workspace)
     others = past.without({one.spec.model for one in candidates})
     rng = np.random.default_rng(seed)
-    bets = Anytime(pool.weights, pool.highest, request.error / (len(candidates) - 1))
+    bets = Anytime(pool.weights, pool.highest, error)
     history = None
     if calibration and calibration.holds:
         history = History.of(others.scores, pool.weights)
@@ -201,6 +209,7 @@ def prepare(request: DecisionRequest, workspace: Workspace) -> Decision:
         candidates,
         pool,
         Boundary(pool.weights, margin, order, history, calibration, bets),
+        others.scores,
         len(past.models),
         seed,
         stored["started_at"][0] if stored.height else datetime.now(UTC),
@@ -220,29 +229,93 @@ def decide(decision: Decision, workspace: Workspace, told: Callable[[Sequence[Lo
         EndpointError: An endpoint cannot be reached or refuses us; the same decision goes on where it was.
     """
     scores = Scores(decision.candidates, decision.pool, workspace)
-    journal = _Record(decision, workspace)
-    alive = list(range(len(decision.candidates)))
-    verdicts: dict[tuple[int, int], Verdict] = {}
+    contest = Contest(decision.boundary, decision.past, len(decision.candidates), decision.seed)
+    journal = _Record(decision, contest, workspace)
     scores.check_keys()
-    journal.state("running", alive, 0)
+    journal.state("running", 0)
     for n_asked in _rounds(decision, scores):
-        asked = decision.boundary.order.questions[:n_asked]
-        scores.ask(asked, alive)
-        known = scores.known()
-        found = [_look(decision, known, pair, n_asked) for pair in combinations(alive, 2) if pair not in verdicts]
-        verdicts |= {(one.a, one.b): one.verdict for one in found if one.verdict != "open"}
+        scores.ask(contest.boundary.order.questions[:n_asked], contest.alive)
+        found = contest.look(scores.known(), n_asked)
         journal.add(found)
         told(found)
-        beaten = {b if verdict == "A" else a for (a, b), verdict in verdicts.items() if verdict in {"A", "B"}}
-        alive = [one for one in alive if one not in beaten]
         reason = _hindrance(decision, workspace, found, n_asked)
-        if all(pair in verdicts for pair in combinations(alive, 2)):
-            journal.state("decided", alive, n_asked)
+        if contest.is_decided:
+            journal.state("decided", n_asked)
             return
         if reason:
-            journal.state("undecided", alive, n_asked, reason)
+            journal.state("undecided", n_asked, reason)
             return
-        journal.state("running", alive, n_asked)
+        journal.state("running", n_asked)
+
+
+class Contest:
+    """The pairs of some candidates while questions are asked: who is still in, and what is decided.
+
+    Args:
+        boundary: What tells when a pair is decided.
+        past: Scores of past models, shape (models, questions).
+        n_candidates: Between how many it is.
+        seed: Of what is drawn on the way.
+
+    Attributes:
+        boundary: Its order changes where bets begin on the way.
+        alive: Who is not shown to be worse than another, by place.
+        verdicts: Of the pairs that are decided.
+        beyond: In what candidates are outside of the history, by place.
+    """
+
+    def __init__(self, boundary: Boundary, past: Floats, n_candidates: int, seed: int) -> None:
+        self.boundary, self._past, self._seed = boundary, past, seed
+        self.alive = list(range(n_candidates))
+        self.verdicts: dict[tuple[int, int], Verdict] = {}
+        self.beyond: dict[int, list[str]] = {}
+        self._since: dict[int, int] = {}
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether all that are left are equal, or one is left."""
+        return all(pair in self.verdicts for pair in combinations(self.alive, 2))
+
+    def look(self, known: Floats, n_asked: int) -> list[Look]:
+        """Decide what can be decided after some questions of the order.
+
+        Args:
+            known: Scores, shape (candidates, questions); NaN is none.
+            n_asked: Questions asked.
+        """
+        if self.boundary.history and n_asked < len(self.boundary.weights):
+            self._find_outsiders(known, n_asked)
+        open_pairs = [pair for pair in combinations(self.alive, 2) if pair not in self.verdicts]
+        found = [self._look(known, pair, n_asked) for pair in open_pairs]
+        self.verdicts |= {(one.a, one.b): one.verdict for one in found if one.verdict != "open"}
+        beaten = {b if verdict == "A" else a for (a, b), verdict in self.verdicts.items() if verdict in {"A", "B"}}
+        self.alive = [candidate for candidate in self.alive if candidate not in beaten]
+        return found
+
+    def _find_outsiders(self, known: Floats, n_asked: int) -> None:
+        """Have bets decide from here on about candidates that the history does not hold: their order is random."""
+        scores = np.full_like(known, np.nan)
+        asked = self.boundary.order.questions[:n_asked]
+        scores[:, asked] = known[:, asked]
+        for candidate in self.alive:
+            if candidate not in self._since and (beyond := outside(self._past, scores[candidate])):
+                if not self._since:
+                    rng = np.random.default_rng([self._seed, n_asked])
+                    order = self.boundary.bets.reordered(self.boundary.order, n_asked, rng)
+                    self.boundary = replace(self.boundary, order=order)
+                self._since[candidate], self.beyond[candidate] = n_asked, beyond
+
+    def _look(self, known: Floats, pair: tuple[int, int], n_asked: int) -> Look:
+        a, b = pair
+        asked: Indices = self.boundary.order.questions[:n_asked]
+        n_scored = int((~np.isnan(known[a, asked] - known[b, asked])).sum())
+        since = min((self._since[candidate] for candidate in pair if candidate in self._since), default=None)
+        estimate, lower, upper, verdict = self.boundary.look(known[a], known[b], n_asked, since)
+        look = Look(a, b, n_asked, n_scored, estimate, lower, upper, verdict)
+        missing = 1 - n_scored / n_asked
+        ended = n_asked == len(self.boundary.weights)
+        unsure = n_scored == 0 or missing > (_MOST_MISSING if ended else _MOST_FAILING)
+        return replace(look, verdict="open") if unsure else look
 
 
 def _rounds(decision: Decision, scores: Scores) -> Iterator[int]:
@@ -252,18 +325,6 @@ def _rounds(decision: Decision, scores: Scores) -> Iterator[int]:
         yield len(order)
     else:
         yield from decision.looks
-
-
-def _look(decision: Decision, known: Floats, pair: tuple[int, int], n_asked: int) -> Look:
-    a, b = pair
-    asked: Indices = decision.boundary.order.questions[:n_asked]
-    n_scored = int((~np.isnan(known[a, asked] - known[b, asked])).sum())
-    estimate, lower, upper, verdict = decision.boundary.look(known[a], known[b], n_asked)
-    look = Look(a, b, n_asked, n_scored, estimate, lower, upper, verdict)
-    missing = 1 - n_scored / n_asked
-    ended = n_asked == len(decision.pool.questions)
-    unsure = n_scored == 0 or missing > (_MOST_MISSING if ended else _MOST_FAILING)
-    return replace(look, verdict="open") if unsure else look
 
 
 def _hindrance(decision: Decision, workspace: Workspace, found: Sequence[Look], n_asked: int) -> str | None:
@@ -281,8 +342,8 @@ def _hindrance(decision: Decision, workspace: Workspace, found: Sequence[Look], 
 class _Record:
     """What of a decision is written down while it is made."""
 
-    def __init__(self, decision: Decision, workspace: Workspace) -> None:
-        self._decision, self._workspace = decision, workspace
+    def __init__(self, decision: Decision, contest: Contest, workspace: Workspace) -> None:
+        self._decision, self._contest, self._workspace = decision, contest, workspace
         self._looks: list[dict[str, Any]] = []
 
     def add(self, found: Sequence[Look]) -> None:
@@ -293,7 +354,7 @@ class _Record:
         frame = frame.with_columns(pl.col("estimate", "lower", "upper").fill_nan(None))
         self._workspace.lake.replace("decision_looks", frame, {"decision_id": self._decision.decision_id})
 
-    def state(self, state: State, best: Sequence[int], n_asked: int, reason: str | None = None) -> None:
+    def state(self, state: State, n_asked: int, reason: str | None = None) -> None:
         decision, boundary = self._decision, self._decision.boundary
         names = [one.name for one in decision.candidates]
         calls, cost = self._spent()
@@ -311,7 +372,8 @@ class _Record:
             "constant": boundary.calibration.constant if boundary.history and boundary.calibration else None,
             "n_history": decision.n_history,
             "state": state,
-            "best": [names[one] for one in best] if state == "decided" else None,
+            "outside": [f"{names[one]}: {', '.join(beyond)}" for one, beyond in self._contest.beyond.items()],
+            "best": [names[one] for one in self._contest.alive] if state == "decided" else None,
             "reason": reason,
             "n_asked": n_asked,
             "calls": calls,

@@ -32,6 +32,8 @@ _MOST_MISSING = 0.125
 _LEAST_MEAN = 0.4
 """Of the highest score: models below it fail in ways of their own. Where rules say right or wrong, none is left out."""
 _SEED = 20_261_122
+_BEYOND = 0.25
+"""How much further than the most extreme past model a candidate lies that is outside of the history."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,35 @@ def calibrated(pool: Pool, past: Past, margin: float, error: float, workspace: W
     if found:
         workspace.lake.append("decision_calibrations", _rows(found, pool, digest))
     return found
+
+
+def outside(past: Floats, scores: Floats) -> list[str]:
+    """Say in what a candidate lies beyond all past models on the questions that it has scores on.
+
+    Args:
+        past: Shape (models, questions); NaN is no score.
+        scores: Of the candidate, shape (questions,); NaN is no score, or not asked yet.
+    """
+    asked = ~np.isnan(scores)
+    everyone, usual = np.vstack([scores, past])[:, asked], np.nanmean(past[:, asked], axis=0)
+    levels = np.nanmean(everyone - usual, axis=1)
+    residuals = everyone - usual - levels[:, None]
+    centred = everyone - np.nanmean(everyone, axis=1)[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):  # equal scores of all questions follow no order
+        agreement = np.nanmean(centred * (usual - usual.mean()), axis=1) / np.nanstd(everyone, axis=1)
+    facts = {
+        "lower scores": -levels,
+        "higher scores": levels,
+        "a wider spread": np.nanstd(residuals, axis=1),
+        "a less usual order of difficulty": -agreement,
+    }
+    return [name for name, (own, *others) in facts.items() if own > _limit(others)]
+
+
+def _limit(values: Sequence[float]) -> float:
+    """The largest value, and `_BEYOND` of its distance from the middle."""
+    largest = float(np.nanmax(values))
+    return largest + _BEYOND * (largest - float(np.nanmedian(values)))
 
 
 def judged_pool(judge: str, benchmarks: Sequence[str], lake: Lake) -> Pool:

@@ -47,7 +47,7 @@ class DecisionRequest(BaseModel):
         Option("how"),
     ] = None
     error: Annotated[
-        float, Field(gt=0, lt=0.5, description="Share of wrong decisions that is allowed"), Option("how")
+        float, Field(gt=0, lt=0.5, description="Share of decisions that may be wrong in any pair"), Option("how")
     ] = 0.01
     base_url: Annotated[
         str | None,

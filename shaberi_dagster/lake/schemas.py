@@ -695,6 +695,9 @@ DECISIONS = Table(
         Column("boundary", _TEXT, "What tells when it is sure", "history or anytime", "calibration", required=True),
         Column("constant", _FLOAT, "How far the truth may be away; null where bets decide", "spreads", "calibration"),
         Column("n_history", _INT, "Past models of these judges", "models", "scores", required=True),
+        Column(
+            "outside", pl.List(_TEXT), "Candidates beyond all past models, and in what; bets decide", source="scores"
+        ),
         Column("state", _TEXT, "How far it is", "running, decided or undecided", "decision", required=True),
         Column("best", pl.List(_TEXT), "The best of them; several are equal within the margin", source="decision"),
         Column("reason", _TEXT, "Why it is undecided", source="decision"),

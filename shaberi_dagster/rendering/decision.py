@@ -42,6 +42,7 @@ class DecisionDocument(Document):
             text("decided", _in_words),
         ]
         yield table_of(self.report.last_looks, columns)
+        yield Sentences(list(self._outside()), "warning")
         yield Sentences(list(self._sentences()))
         if self.report.calibration:
             yield table_of(
@@ -55,6 +56,14 @@ class DecisionDocument(Document):
                 ],
             )
         yield Sentences(list(self._notes()), "note")
+
+    def _outside(self) -> Iterator[str]:
+        own = self.report.decision
+        for beyond in own.get("outside") or ():
+            yield (
+                f"Outside of the history: {beyond} than all {own['n_history']} past models on the same questions. "
+                "What the replay promises does not hold for it, so that bets decide its pairs: they need no history."
+            )
 
     def _sentences(self) -> Iterator[str]:
         report, own = self.report, self.report.decision
@@ -77,7 +86,8 @@ class DecisionDocument(Document):
             f"This is about these questions ({', '.join(own['question_sets'])}), judged by {judges}, every benchmark "
             "with equal weight; `shaberi compare` is about questions of the kind."
         )
-        yield f"Equal: the whole interval is within {own['margin']:g}. Allowed error: {own['error']:g} for each pair."
+        yield f"Equal: the whole interval is within {own['margin']:g}."
+        yield f"Allowed error: {own['error']:g}, shared out over all pairs."
         if own["boundary"] == "history":
             yield (
                 f"Boundary: the history of {own['n_history']} models by {judges}, calibrated by replay with families "
@@ -102,7 +112,7 @@ class DecisionDocument(Document):
             "curve": [asdict(look) for look in self.report.curve],
             "calibration": [{name: _plain(value) for name, value in row.items()} for row in self.report.calibration],
             "full_evaluation": list(self.full),
-            "notes": list(self._notes()),
+            "notes": [*self._outside(), *self._notes()],
         }
 
     def records(self) -> Iterable[Mapping[str, Any]]:

@@ -15,7 +15,7 @@ from shaberi_dagster.rendering.document import (
     text,
 )
 from shaberi_dagster.rendering.figures import NOTHING, percent, points
-from shaberi_dagster.reports.gate import GateReport, Lift
+from shaberi_dagster.reports.gate import MOST_FAILED, GateReport, Lift
 from shaberi_dagster.statistics.gates import GateTest
 
 _ALL = "all"
@@ -54,9 +54,11 @@ class GateDocument(Document):
         report = self.report
         of_report = ("gate", "significance", "result", "passed", "verdict", "run_id", "model")
         of_baseline = ("baseline", "baseline_run_id", "baseline_model")
-        counts = ("could_fail", "n_questions", "n_compared", "n_answers", "n_reused")
+        counts = ("could_fail", "n_questions", "n_compared", "n_answers", "n_reused", "n_questions_current")
+        failed = ("n_failed_baseline", "n_failed_current", "failures_count")
         return {
-            **{name: getattr(report, name) for name in (*of_report, *of_baseline, *counts)},
+            **{name: getattr(report, name) for name in (*of_report, *of_baseline, *counts, *failed)},
+            "most_failed": MOST_FAILED,
             "doubts": list(report.doubts),
             "comparable": report.comparable,
             "reasons": list(report.reasons),
@@ -141,9 +143,12 @@ def _notes(report: GateReport) -> list[str]:
     )
     notes = [
         f"{tests}; one-sided: worse. {family} tests together at level {report.significance:g} (Holm); * regressed.",
-        "A question without a verdict counts as wrong; scored only: baseline and now without such questions.",
+        f"Compared: {report.n_compared} of {report.n_questions} questions of the baseline.",
+        "An answer without a verdict counts as wrong; scored only: baseline and now without such answers.",
         "detectable: the drop that this test would see 8 times of 10, if as many questions change by chance.",
     ]
+    if report.failures and not report.too_many_failed:
+        notes.insert(2, f"{report.failures.capitalize()}.")
     if any(test.adjusted_p_value is None for test in report.tests):
         notes.append("too few: so few questions differ that the test could not fail, even if all of them were lost.")
     return notes

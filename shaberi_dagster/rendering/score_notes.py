@@ -52,9 +52,10 @@ def _uncertainty_notes(report: ScoreReport) -> Iterator[str]:
     if report.ties:
         yield (
             "Against best: below where a difference from the judge's best run is shown; where none is, they need "
-            "not be equal. Paired t test of the mean over benchmarks on common questions, each over the judges that "
-            "scored both; Holm's adjustment for all pairs, level 0.05. No verdict where the shares of missing scores "
-            "differ (exact sign-flip test by question, p < 0.01)."
+            "not be equal. Of two runs the test of `shaberi compare`; of more the paired t test of the mean over "
+            "benchmarks, with Holm's adjustment for all pairs: another family, which says less of one pair. On common "
+            "questions, each over the judges that scored both; level 0.05. No verdict where the shares of missing "
+            "scores differ (exact sign-flip test by question, p < 0.01)."
         )
     if any(row.leniency is not None for row in report.rows):
         yield (

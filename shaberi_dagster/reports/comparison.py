@@ -331,9 +331,8 @@ def _rows(
         return ()
     if request.over == "categories":
         enough = pl.col("category").n_unique().over("benchmark") >= FEWEST_CATEGORIES
-        scores = scores.with_columns(
-            cluster=pl.when(enough).then(pl.coalesce("category", pl.lit(""))).otherwise("question_id")
-        )
+        cluster = pl.when(enough).then(pl.coalesce("category", pl.lit(""))).otherwise("question_id")
+        scores, of_judges = (frame.with_columns(cluster=cluster) for frame in (scores, of_judges))
     margins = {
         name: request.margin or _MARGIN * scales.get(part["benchmark_name"][0], (0, 10))[1]
         for name, part in parts.items()
@@ -375,8 +374,33 @@ def _with_missing(row: ComparisonRow, both: pl.DataFrame) -> ComparisonRow:
         both = both.filter(benchmark=row.difference.benchmark)
     shares = [(pl.col(f"missing_{side}") / pl.col(f"samples_{side}")).sum().alias(side) for side in "ab"]
     missing = both.group_by("benchmark", "question_id").agg(shares)
-    why = unequal_missing(missing["a"].to_list(), missing["b"].to_list(), n_scores=both.height, sides=("A's", "B's"))
+    why = unequal_missing(
+        missing["a"].to_list(),
+        missing["b"].to_list(),
+        n_scores=both.height,
+        sides=("A's", "B's"),
+        holds=(lambda: _holds_at_worst(row.difference, both))
+        if row.difference.verdict in {"better", "worse"}
+        else None,
+    )
     return replace(row, difference=_withheld(row.difference), why_withheld=why) if why else row
+
+
+def _holds_at_worst(difference: Difference, both: pl.DataFrame) -> bool:
+    """Return whether a difference is shown even if missing scores are the worst for it that its benchmark has seen."""
+    seen = [f(f"score_{side}").over("benchmark", "judge") for f in (pl.min, pl.max) for side in "ab"]
+    ends = pl.min_horizontal(seen[:2]), pl.max_horizontal(seen[2:])
+    at_worst = [
+        (pl.col(f"score_{side}").fill_null(0) * (1 - share) + end * share).alias(f"score_{side}")
+        for side, end in zip("ab", ends if difference.verdict == "better" else ends[::-1], strict=True)
+        for share in [pl.col(f"missing_{side}") / pl.col(f"samples_{side}")]
+    ]
+    cluster = [pl.first("cluster")] if "cluster" in both.columns else []
+    known = both.filter(pl.col("score_a").is_not_null() | pl.col("score_b").is_not_null()).with_columns(at_worst)
+    questions = known.group_by("benchmark", "question_id", maintain_order=True)
+    found = compare_scores(questions.agg(pl.mean("score_a", "score_b"), *cluster)).rows[-1]
+    same_side = (found.difference > 0) == (difference.verdict == "better")
+    return same_side and found.p_value <= 1 - difference.confidence
 
 
 def _without_verdict(section: Section) -> Section:

@@ -8,6 +8,7 @@ import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.statistics.calibration import error_of_pair
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ def read_decision(catalog: duckdb.DuckDBPyConnection, decision_id: str) -> Decis
     if not rows:
         raise ConfigurationError(f'no decision {decision_id}; `shaberi sql "from decisions"` lists what there is')
     (own,) = rows
-    about = {name: own[name] for name in ("judges", "question_sets", "margin", "error")}
+    about = {name: own[name] for name in ("judges", "question_sets", "margin")}
+    about["error"] = error_of_pair(own["error"], len(own["candidates"]))
     looks = fetch(catalog, "decision_looks", decision_id=decision_id)
     return DecisionReport(
         own,

@@ -35,7 +35,11 @@ Result = Literal["passed", "failed", "inconclusive"]
 POOLED = "all datasets"
 LEAST_COMPARED = 0.9
 """Of the baseline's questions, for a gate that passes."""
+MOST_FAILED = 0.05
+"""Of a side's questions: with more failed calls a gate has no verdict."""
 _KEY = ["benchmark", "question_id", "strategy"]
+_FAILED = pl.col("status").is_in(["error", "skipped", "missing"]) & pl.col("error_class").ne_missing("no_score")
+"""No reply came; one in which the grading model's verdict cannot be read is a reply."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,10 @@ class GateReport:
         n_compared: How many of them were compared, by all strategies of the run that the baseline has.
         n_answers: Answers of the run that were compared: of each question one by each strategy.
         n_reused: How many of them rest on replies alone that other runs have paid for.
+        n_questions_current: Questions of the run on datasets that the baseline has.
+        n_failed_baseline: Questions of the baseline that lack a reply, since a call failed or was never made.
+        n_failed_current: The same of the run.
+        failures_count: Whether these count as wrong; else they are left out on both sides.
         unlike_rules: Datasets that rules of other versions or settings graded than in the baseline.
         unlike: What of questions and judges is not the same on both sides, rules left out; one clause each.
     """
@@ -97,6 +105,10 @@ class GateReport:
     n_compared: int
     n_answers: int
     n_reused: int
+    n_questions_current: int
+    n_failed_baseline: int = 0
+    n_failed_current: int = 0
+    failures_count: bool = False
     unlike_rules: tuple[str, ...] = ()
     unlike: tuple[str, ...] = ()
 
@@ -115,9 +127,30 @@ class GateReport:
         return not self.reasons
 
     @property
+    def failures(self) -> str:
+        """The failed questions of both sides, and what is left to compare; empty where none failed."""
+        if not self.n_failed_baseline + self.n_failed_current:
+            return ""
+        return (
+            f"calls failed on {self.n_failed_baseline} of {self.n_questions} questions of the baseline and "
+            f"{self.n_failed_current} of {self.n_questions_current} of this run: "
+            + (
+                "they count as wrong"
+                if self.failures_count
+                else f"compared are the {self.n_compared} that both answered"
+            )
+        )
+
+    @property
+    def too_many_failed(self) -> bool:
+        """Whether more than `MOST_FAILED` of a side's questions are left out, as their calls failed."""
+        shares = (self.n_failed_baseline / self.n_questions, self.n_failed_current / self.n_questions_current)
+        return max(shares) > MOST_FAILED and not self.failures_count
+
+    @property
     def result(self) -> Result:
         """`failed` where something is shown to be worse; a gate that could not have shown it is `inconclusive`."""
-        if not self.comparable:
+        if not self.comparable or self.too_many_failed:
             return "inconclusive"
         if any(test.regressed for test in self.tests):
             return "failed"
@@ -132,6 +165,8 @@ class GateReport:
     def doubts(self) -> tuple[str, ...]:
         """Why the gate cannot pass; one clause each."""
         doubts = [*self.reasons]
+        if self.too_many_failed:
+            return (*doubts, f"{self.failures} (at most {MOST_FAILED:.0%} of a side may fail)")
         if not self.could_fail:
             doubts.append("there are so few questions that no test could have failed")
         if self.n_compared / self.n_questions < LEAST_COMPARED:
@@ -139,7 +174,7 @@ class GateReport:
             doubts.append(f"only {share} were compared ({self.n_compared} of {self.n_questions})")
         if self.baseline_run_id == self.run_id:
             doubts.append("a run is never worse than itself")
-        elif self.n_reused == self.n_answers:
+        elif 0 < self.n_reused == self.n_answers:
             doubts.append("every compared answer is older than this run: other runs have paid for all replies")
         return tuple(doubts)
 
@@ -160,7 +195,7 @@ class GateReport:
     @property
     def verdict(self) -> str:
         """The result in one sentence."""
-        if not self.comparable:
+        if not self.comparable or self.too_many_failed:
             return f"INCONCLUSIVE: no verdict against baseline {self.baseline}: {'; '.join(self.doubts)}"
         worse = [f"{one.tally.strategy} on {one.tally.benchmark or POOLED}" for one in self.tests if one.regressed]
         if worse:
@@ -182,6 +217,7 @@ def check_regression(
     gate: Gate = "paired",
     significance: float = SIGNIFICANCE,
     per_dataset: bool = False,
+    failures_count: bool = False,
     benchmarks: Collection[str] | None = None,
     strategies: Collection[str] | None = None,
 ) -> GateReport:
@@ -194,6 +230,7 @@ def check_regression(
         gate: `paired` tests the questions that both have; `fisher` all questions of both on common datasets.
         significance: At most this share of equal runs fails.
         per_dataset: For `fisher`: test the datasets instead of their sums.
+        failures_count: Failed calls count as wrong; else questions to which a call failed on one side are left out.
         benchmarks: Only these datasets; None means all.
         strategies: Only these of the run's, and `single`; None means all.
 
@@ -217,11 +254,16 @@ def check_regression(
     if common.is_empty() or (gate == "paired" and pairs.is_empty()):
         what = "dataset and strategy" if common.is_empty() else "question"
         raise ConfigurationError(f"run {run_id} and baseline {baseline} have no {what} in common")
+    asked_before, asked_now = (frame.join(common, on=["benchmark", "strategy"], how="semi") for frame in (before, now))
+    failed_before, failed_now = asked_before.filter(_FAILED), asked_now.filter(_FAILED)
+    left_out = pl.concat([failed_before.select(_KEY), failed_now.select(_KEY)])
+    left_out = left_out.clear() if failures_count else left_out
     if gate == "paired":
-        counts, compared, answers = _joined(pairs), pairs, pairs
+        compared = answers = pairs.join(left_out, on=_KEY, how="anti")
+        counts = _joined(compared)
     else:
-        counts = _side(before, "baseline").join(_side(now, "current"), on=["benchmark", "strategy"])
-        compared, answers = (frame.join(common, on=["benchmark", "strategy"], how="semi") for frame in (before, now))
+        compared, answers = (frame.join(left_out, on=_KEY, how="anti") for frame in (asked_before, asked_now))
+        counts = _side(compared, "baseline").join(_side(answers, "current"), on=["benchmark", "strategy"])
     tallies = _tallies(common, counts)
     tested = tallies if gate == "paired" or per_dataset else pool(tallies)
     test_all = paired_gate if gate == "paired" else fisher_gate
@@ -237,11 +279,18 @@ def check_regression(
         baseline_model=first["model"],
         tests=test_all(tested, significance),
         totals=tuple(pool(tallies)),
-        warnings=(*_warnings(before, now, pairs, spec), *_reused(n_reused, answers.height)),
+        warnings=(
+            *_warnings(before, now, pairs, spec, failures_count=failures_count),
+            *_reused(n_reused, answers.height),
+        ),
         could_fail=could_fail(test_all, tested, significance),
         **_coverage(before.join(now, on="strategy", how="semi"), compared),
         n_answers=answers.height,
         n_reused=n_reused,
+        n_questions_current=_n_questions(asked_now),
+        n_failed_baseline=_n_questions(failed_before),
+        n_failed_current=_n_questions(failed_now),
+        failures_count=failures_count,
         unlike_rules=_unlike_rules(pairs),
         unlike=(*_unlike_versions(catalog, pairs), *_unlike_judges(pairs, rules=False)),
     )
@@ -267,10 +316,10 @@ def regression_checks(warehouse: Path, run_id: str, baseline: str, benchmarks: S
         said = f"not compared: {error}"
         return dict.fromkeys(benchmarks, Check("no_regression", passed=False, description=said, severe=False))
     said = "; ".join([report.verdict, *report.warnings])
-    worse = {
-        name: report.comparable and any(test.regressed for test in report.of_benchmark(name)) for name in benchmarks
-    }
     inconclusive = report.result == "inconclusive"
+    worse = {
+        name: not inconclusive and any(test.regressed for test in report.of_benchmark(name)) for name in benchmarks
+    }
     return {
         name: Check("no_regression", passed=not (failed or inconclusive), description=said, severe=failed)
         for name, failed in worse.items()
@@ -309,10 +358,15 @@ def _tallies(common: pl.DataFrame, counts: pl.DataFrame) -> list[Tally]:
 
 def _coverage(asked: pl.DataFrame, compared: pl.DataFrame) -> dict[str, int]:
     """How many questions of the baseline there are, and how many were compared by each strategy that should be."""
-    question = ["benchmark", "question_id"]
-    missing = asked.join(compared, on=_KEY, how="anti").select(question).unique().height
-    n_questions = asked.select(question).unique().height
-    return {"n_questions": n_questions, "n_compared": n_questions - missing}
+    n_questions = _n_questions(asked)
+    return {
+        "n_questions": n_questions,
+        "n_compared": n_questions - _n_questions(asked.join(compared, on=_KEY, how="anti")),
+    }
+
+
+def _n_questions(rows: pl.DataFrame) -> int:
+    return rows.select("benchmark", "question_id").n_unique()
 
 
 def _reused(n_reused: int, n_answers: int) -> Iterator[str]:
@@ -323,7 +377,9 @@ def _reused(n_reused: int, n_answers: int) -> Iterator[str]:
         )
 
 
-def _warnings(before: pl.DataFrame, now: pl.DataFrame, pairs: pl.DataFrame, spec: RunSpec) -> Iterator[str]:
+def _warnings(
+    before: pl.DataFrame, now: pl.DataFrame, pairs: pl.DataFrame, spec: RunSpec, *, failures_count: bool
+) -> Iterator[str]:
     """What makes the comparison one of unlike things, or of fewer than one might think."""
     if before["run_id"][0] == spec.run_id:
         yield "the baseline was promoted from this very run"
@@ -338,19 +394,20 @@ def _warnings(before: pl.DataFrame, now: pl.DataFrame, pairs: pl.DataFrame, spec
     yield from _unlike_questions(before, now)
     yield from _unlike_judges(pairs)
     yield from _unlike_settings(pairs)
-    yield from _without_verdict("the baseline", before)
-    yield from _without_verdict("this run", now)
+    for name, frame in (("the baseline", before), ("this run", now)):
+        yield from _without_verdict(
+            name, frame, _FAILED, "failed and " + ("count as wrong" * failures_count or "are left out")
+        )
+        yield from _without_verdict(name, frame, ~_FAILED, "have no verdict and count as wrong")
 
 
-def _without_verdict(name: str, frame: pl.DataFrame) -> Iterator[str]:
-    without = frame.filter(pl.col("correct").is_null())
+def _without_verdict(name: str, frame: pl.DataFrame, which: pl.Expr, what: str) -> Iterator[str]:
+    without = frame.filter(pl.col("correct").is_null() & which)
     if without.height:
         kinds = without.group_by(pl.coalesce("error_class", "status").alias("kind")).len().sort("len", "kind")
         counts = [f"{count} {kind}" for kind, count in kinds.reverse().iter_rows()]
-        yield (
-            f"{without.height} of {frame.height} answers of {name} ({100 * without.height / frame.height:.1f} %) have "
-            f"no verdict and count as wrong: {listed(counts)}"
-        )
+        share = 100 * without.height / frame.height
+        yield f"{without.height} of {frame.height} answers of {name} ({share:.1f} %) {what}: {listed(counts)}"
 
 
 def _unlike_rules(pairs: pl.DataFrame) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import duckdb
 
+from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.reports.reading import fetch
 
 _HASH = re.compile("[0-9a-f]{64}")
@@ -148,7 +149,8 @@ def not_recorded(settings: SettingsByRun, run_ids: Iterable[str]) -> list[str]:
     by_name: dict[str, list[str]] = {}
     for setting, by_run in settings.items():
         values = [by_run.get(run_id, frozenset()) for run_id in run_ids]
-        if setting.name.startswith(_PROMPTS) and frozenset().union(*values) == {_UNKNOWN}:
+        has_prompts = setting.name.startswith(_PROMPTS) and not setting.name.startswith(f"{_PROMPTS} {RULE}")
+        if has_prompts and frozenset().union(*values) == {_UNKNOWN}:
             by_name.setdefault(setting.name, []).append(setting.benchmark)
     return [f"{name} are not recorded on {', '.join(benchmarks)}" for name, benchmarks in by_name.items()]
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeGuard, TypeVar
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, RULE, Benchmark
 from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class ScoreRow(NamedTuple):
         pipeline_hash: The passes with their settings; None for baseline.
         base_tag: What the tags of the multi-run that it is one of have in common, else its tag.
         run_number: Its number among them; None for a run that is no part of a multi-run.
+        source: The tree that an imported run is of; None for a run of our own.
     """
 
     run_id: str
@@ -86,6 +87,13 @@ class ScoreRow(NamedTuple):
     pipeline_hash: str | None = None
     base_tag: str = ""
     run_number: int | None = None
+    source: str | None = None
+
+    @property
+    def judge_prompt(self) -> str | None:
+        """What tells the judge's prompts apart: where none is recorded, each tree may have its own. Rules have none."""
+        is_unknown = self.judge_prompt_hash is None and self.source and not self.judge.startswith(RULE)
+        return f"not recorded in {self.source}" if is_unknown else self.judge_prompt_hash
 
     @property
     def asked(self) -> str:
@@ -315,7 +323,8 @@ class Tie:
             from it is shown; `below`: it differs at level 0.05; `withheld`: there is no verdict.
         n_runs: Runs that were compared: by the same judge with the same prompt, over what was asked of all of them.
         n_common: Questions on which a judge scored both it and the best.
-        p_value: Holm's adjusted p of the difference from the best; None for the best.
+        p_value: Of the difference from the best: of two runs that of `shaberi compare`, of more Holm's adjusted one;
+            None for the best.
         difference: Its mean less that of the best over these questions, on each by the judges that scored both; None
             for the best.
         interval: Of the difference; 0 is outside of it exactly where p_value is at most 0.05.

@@ -123,7 +123,11 @@ def remarks_on(standings: Sequence[Standing]) -> list[str]:
     """Say on which lines there is no verdict, and where a difference from the best is not that of the two means."""
     compared = [(f"{one.model} {one.tag}", one.tie) for one in standings if one.tie]
     withheld = [f"No verdict on {name}: {tie.why}." for name, tie in compared if tie.why]
-    remarks = withheld[:_MOST_NAMES]
+    rows = [row for one in standings if one.tie for row in one.rows if row.judge_prompt and not row.judge_prompt_hash]
+    remarks = [
+        f"Prompts of judge {row.judge} are {row.judge_prompt}." for row in {row.judge: row for row in rows}.values()
+    ]
+    remarks += withheld[:_MOST_NAMES]
     if len(withheld) > _MOST_NAMES:
         remarks.append(f"No verdict on {len(withheld) - _MOST_NAMES} more lines either, for the same reason.")
     apart = [
@@ -368,7 +372,7 @@ def _cells(rows: Iterable[ScoreRow]) -> frozenset[_Cell]:
 
 
 def _cell(row: ScoreRow) -> _Cell:
-    return row.asked, row.judge, row.judge_prompt_hash, row.pipeline_hash
+    return row.asked, row.judge, row.judge_prompt, row.pipeline_hash
 
 
 # --- which entries compare -------------------------------------------------------------------------------------------

@@ -4,11 +4,11 @@ NumPy, for ties, and SciPy, for the quantiles of intervals, are loaded when they
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from statistics import fmean
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import duckdb
 
@@ -26,7 +26,13 @@ from shaberi_dagster.reports.scores import (
     is_number,
     mean_of,
 )
-from shaberi_dagster.statistics.intervals import Estimate, clustered_mean_interval, mean_of_estimates
+from shaberi_dagster.statistics.intervals import Estimate, Interval, clustered_mean_interval, mean_of_estimates
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from shaberi_dagster.statistics.comparison import Difference
 
 K = TypeVar("K")
 FEWEST_CATEGORIES = 10
@@ -34,6 +40,8 @@ FEWEST_CATEGORIES = 10
 _FEWEST_COMPARED = 2
 _UNEQUAL = 0.01
 """Level at which shares of missing scores differ."""
+_UNEQUAL_OF_FEW = 0.15
+"""The same where so few scores are missing that no p is below `_UNEQUAL`."""
 
 
 class ScoreSamples(NamedTuple):
@@ -165,7 +173,7 @@ def read_ties(rows: Sequence[ScoreRow], samples: SamplesByRow) -> dict[tuple[str
     """Which runs are not shown to differ from the best of their judge; by model, run tag and judge.
 
     Runs are compared if they were asked the same and the judge scored them with the same prompts, under the same
-    settings of passes: other ones have no place in one ranking.
+    settings of passes: other ones have no place in one ranking. Prompts that nobody recorded are the same in one tree.
     """
     runs = grouped((row for row in rows if _key(row) in samples), lambda row: (row.model, row.run_tag, row.judge))
     alike = grouped(runs, lambda run: (run[0][2], frozenset(map(_version, run[1]))))
@@ -178,7 +186,7 @@ def read_ties(rows: Sequence[ScoreRow], samples: SamplesByRow) -> dict[tuple[str
 
 
 def _version(row: ScoreRow) -> tuple[str, str | None, str | None]:
-    return row.asked, row.judge_prompt_hash, row.pipeline_hash
+    return row.asked, row.judge_prompt, row.pipeline_hash
 
 
 class JudgeScores(NamedTuple):
@@ -252,13 +260,26 @@ def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Seque
         np.add.at(n_asked[index, :, judge], where, 1)
     table = np.divide(sums, n_scored, out=np.full_like(sums, np.nan), where=n_scored > 0)
     missing = np.divide(n_asked - n_scored, n_asked, out=np.full_like(sums, np.nan), where=n_asked > 0)
-    pairs = compare_pairs(table, [benchmark for benchmark, _ in columns])
+    benchmarks = [benchmark for benchmark, _ in columns]
+    pairs = compare_pairs(table, benchmarks)
     different = pairs.adjusted_p_values <= ALPHA
+    sole = _sole_pair(table, benchmarks) if len(runs) == _FEWEST_COMPARED else None
+    if sole:
+        different[:] = sole.verdict in {"better", "worse"}
+
+    level = ALPHA if sole else 1 - pairs.confidence
 
     def why_withheld(best: int, index: int) -> str:
-        both = ~np.isnan(missing[best] + missing[index])
-        shares = (np.where(both, missing[one], 0).sum(axis=1).tolist() for one in (index, best))
-        return unequal_missing(*shares, n_scores=int(both.sum()), sides=("its", "the best's"))
+        pair, sign = [index, best], float(np.sign(pairs.differences[index, best]))
+        both = ~np.isnan(missing[pair]).any(axis=0)
+        return unequal_missing(
+            *(np.where(both, missing[line], 0).sum(axis=1).tolist() for line in pair),
+            n_scores=int(both.sum()),
+            sides=("its", "the best's"),
+            holds=(lambda: _holds_at_worst(table[pair], missing[pair], benchmarks, sign=sign, level=level))
+            if different[best, index]
+            else None,
+        )
 
     def is_beaten(best: int) -> bool:
         better = np.flatnonzero(different[best] & (pairs.differences[best] < 0))
@@ -272,7 +293,7 @@ def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Seque
             ties[key] = Tie("best", len(keys), int((n_scored[best].sum(axis=1) > 0).sum()), None)
         elif not np.isnan(p := float(pairs.adjusted_p_values[best, index])):
             why = why_withheld(best, index)
-            ties[key] = Tie(
+            tie = Tie(
                 "withheld" if why else "below" if different[best, index] else "tied",
                 len(keys),
                 int(pairs.n_common[best, index]),
@@ -282,7 +303,70 @@ def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Seque
                 means[index] - means[best],
                 why,
             )
+            if sole:  # first - second
+                ends = sole.interval and (
+                    Interval(-sole.interval.upper, -sole.interval.lower) if index else sole.interval
+                )
+                difference = 0.0 - sole.difference if index else sole.difference
+                tie = replace(tie, p_value=sole.p_value, difference=difference, interval=ends)
+            ties[key] = tie
     return ties if len(ties) > 1 else {}
+
+
+def _sole_pair(scores: "npt.NDArray[np.float64]", benchmarks: Sequence[str]) -> "Difference | None":
+    """Compare two lines by themselves, with the one test that a pair has everywhere; None without a common question.
+
+    Args:
+        scores: 2 x questions x judges, NaN where there is none.
+        benchmarks: The benchmark of each question.
+    """
+    import numpy as np  # noqa: PLC0415
+    import polars as pl  # noqa: PLC0415
+
+    from shaberi_dagster.statistics.comparison import compare  # noqa: PLC0415
+
+    both = ~np.isnan(scores).any(axis=0)
+    there = np.any(both, axis=1)
+    a, b = (np.where(both, own, 0.0).sum(axis=1)[there] / both.sum(axis=1)[there] for own in scores)
+    names = np.asarray(benchmarks)[there].tolist()
+    return compare(pl.DataFrame({"benchmark": names, "score_a": a, "score_b": b})).rows[-1] if names else None
+
+
+def _holds_at_worst(
+    scores: "npt.NDArray[np.float64]",
+    missing: "npt.NDArray[np.float64]",
+    benchmarks: Sequence[str],
+    *,
+    sign: float,
+    level: float,
+) -> bool:
+    """Return whether a difference is shown even if what one side lacks is the worst for it that its judge gave.
+
+    Args:
+        scores: 2 x questions x judges, NaN where there is none.
+        missing: The share of each that is missing, NaN where nobody asked.
+        benchmarks: The benchmark of each question.
+        sign: Of the difference, first - second.
+        level: At which it is shown.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    names, at_worst = np.asarray(benchmarks), np.nan_to_num(scores)
+    for benchmark in dict.fromkeys(benchmarks):
+        own = names == benchmark
+        given = scores[:, own]
+        ends = [
+            np.where(np.isnan(given), np.inf, given).min((0, 1)),
+            np.where(np.isnan(given), -np.inf, given).max((0, 1)),
+        ]
+        for side, end in enumerate(ends if sign > 0 else ends[::-1]):
+            share = missing[side, own]
+            at_worst[side, own] = np.where(
+                share > 0, (1 - share) * at_worst[side, own] + share * end, at_worst[side, own]
+            )
+    at_worst[:, np.any(np.isnan(missing), axis=0) | np.all(missing == 1, axis=0)] = np.nan
+    found = _sole_pair(at_worst, benchmarks)
+    return found is not None and sign * found.difference > 0 and found.p_value <= level
 
 
 def unequal_missing(
@@ -292,11 +376,13 @@ def unequal_missing(
     n_scores: int,
     sides: tuple[str, str],
     noun: str = "scores",
+    holds: Callable[[], bool] | None = None,
 ) -> str:
     """Say why scores that both sides have do not stand for all: those that are missing follow the answers of one side.
 
     The exact sign-flip test of the missing scores, paired by question, as an answer that fails has no score by any
-    judge. With one judge it is McNemar's.
+    judge. With one judge it is McNemar's. Where so few are missing that it could not show anything, a difference is in
+    doubt from a lower level on. A difference that is shown however bad what is missing may be is in no doubt.
 
     Args:
         missing_a: For each question how many of the scores that both sides were to get A lacks.
@@ -304,18 +390,22 @@ def unequal_missing(
         n_scores: How many scores both sides were to get.
         sides: Whose scores they are, such as `A's`.
         noun: What is missing.
+        holds: Whether the difference is shown even if what is missing is the worst for it; None: none is shown.
 
     Returns:
-        A clause; empty where the shares are not shown to differ.
+        A clause; empty where there is no such doubt.
     """
     from shaberi_dagster.statistics.significance import sign_flip_test  # noqa: PLC0415  (NumPy)
 
     differences = [a - b for a, b in zip(missing_a, missing_b, strict=True) if a != b]
-    if not differences or sign_flip_test(differences).p_value >= _UNEQUAL:
+    p = sign_flip_test(differences).p_value if differences else 1.0
+    are_few = 2.0 ** (1 - len(differences)) >= _UNEQUAL and p < _UNEQUAL_OF_FEW and holds
+    if not (p < _UNEQUAL or are_few) or (holds and holds()):
         return ""
     shares = (100 * sum(missing) / n_scores for missing in (missing_a, missing_b))
     said = " and ".join(f"{share:.1f} % of {side}" for share, side in zip(shares, sides, strict=True))
-    return f"{said} {noun} are missing (p < {_UNEQUAL}): those that both have may not stand for the rest"
+    level = _UNEQUAL if p < _UNEQUAL else _UNEQUAL_OF_FEW
+    return f"{said} {noun} are missing (p < {level}): those that both have may not stand for the rest"
 
 
 # --- judges ----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ pairs; classes are by the paired test over all questions, so that easy pairs do 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import comb
 from typing import Literal, get_args
 
 import numpy as np
@@ -29,12 +30,11 @@ CLASSES: tuple[PairClass, ...] = get_args(PairClass)
 FEWEST_MODELS = 60
 """Models that a judge's history needs."""
 FEWEST_FAMILIES = 6
-METHOD = 2
+METHOD = 3
 """Version of how pairs are decided and replayed: a constant is good for the method with which it was found."""
-_LIMITS = (0.3, 0.8, 2.0)
-"""Wrong decisions of the replay in each class, in units of the error that is allowed. The undecided class is limited
-too: on the clear ones alone the constant gets too bold where models are few. Families that were never seen go wrong up
-to 2.5 times as often as those of the replay."""
+_LIMITS = (0.3, 0.5, 0.5)
+"""Wrong decisions of the replay in each class, in units of the error that is allowed. Candidates may all be equal, so
+that the undecided class is limited by itself, and to half: equal models go wrong more often than that class."""
 _CONSTANTS = np.arange(1.6, 6.01, 0.05)
 _SPLITS = 30
 _HELD_OUT = 0.4
@@ -201,6 +201,11 @@ class Calibration:
     def holds(self) -> bool:
         """Whether wrong decisions of the replay stay within what is promised."""
         return self.constant is not None
+
+
+def error_of_pair(error: float, n_candidates: int) -> float:
+    """Share out the error that is allowed over all pairs of candidates."""
+    return error / comb(n_candidates, 2)
 
 
 def calibrate(

@@ -302,7 +302,12 @@ class Anytime:
         races = rng.exponential(size=len(self.weights)) / self.weights
         return Order(np.argsort(races), np.zeros(len(self.weights), dtype=bool))
 
-    def log_capital(self, differences: Floats, order: Order, mean: float, sign: int) -> Floats:
+    def reordered(self, order: Order, n_asked: int, rng: np.random.Generator) -> Order:
+        """The same order up to some question, and at random after it: bets may begin there."""
+        asked, drawn = order.questions[:n_asked], self.order(rng).questions
+        return Order(np.concatenate([asked, drawn[~np.isin(drawn, asked)]]), order.audit)
+
+    def log_capital(self, differences: Floats, order: Order, mean: float, sign: int, since: int = 0) -> Floats:
         """The greatest log capital so far, after each question, of who bets that the mean is above or below another.
 
         Args:
@@ -310,6 +315,7 @@ class Anytime:
             order: Of the questions.
             mean: Of the differences, as it is doubted.
             sign: 1 bets that it is larger, -1 that it is smaller.
+            since: How many questions of the order were asked before the first bet; what they brought is known.
 
         Returns:
             Shape (pairs, questions), in the order.
@@ -325,13 +331,15 @@ class Anytime:
         for bet in _BETS / self.largest:
             stake = np.minimum(bet, greatest_stake)
             gained = np.log(np.maximum(1.0 + stake * (above - expected), _TINY))
-            logs.append(np.cumsum(np.where(expected < -most - _TINY, _REFUTED, gained), axis=1))
+            gained = np.where(expected < -most - _TINY, _REFUTED, gained)
+            gained[:, :since] = 0.0
+            logs.append(np.cumsum(gained, axis=1))
         mixed = np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
         so_far: Floats = np.maximum.accumulate(mixed, axis=1)
         return so_far
 
     def decided(
-        self, scores_a: Floats, scores_b: Floats, order: Order, at: Sequence[int], margin: float
+        self, scores_a: Floats, scores_b: Floats, order: Order, at: Sequence[int], margin: float, *, since: int = 0
     ) -> tuple[Indices, Flags]:
         """Which pairs are told apart after some questions, and which are equal within the margin.
 
@@ -341,6 +349,7 @@ class Anytime:
             order: From `order`.
             at: Looks: numbers of questions asked.
             margin: Differences up to it are practically equal.
+            since: How many questions were asked before the first bet.
 
         Returns:
             1 where A is shown to be better, -1 where B is, 0 elsewhere; and whether they are equal; both of shape
@@ -351,7 +360,7 @@ class Anytime:
         needed = -np.log(self.level / 2)  # half of it for each side
 
         def shown(mean: float, sign: int) -> Flags:
-            found: Flags = (self.log_capital(differences, order, mean, sign) >= needed)[:, steps]
+            found: Flags = (self.log_capital(differences, order, mean, sign, since) >= needed)[:, steps]
             return found
 
         equal = shown(-margin, 1) & shown(margin, -1)
@@ -370,13 +379,14 @@ class Anytime:
         looks_ = np.argmax(stopped, axis=1)
         return Stops(looks_, signs[np.arange(len(looks_)), looks_])
 
-    def interval(self, differences: Floats, order: Order, n_asked: int) -> tuple[float, float]:
+    def interval(self, differences: Floats, order: Order, n_asked: int, since: int = 0) -> tuple[float, float]:
         """The means that no bet has ruled out after some questions.
 
         Args:
             differences: Of one pair, shape (questions,); NaN is none, or not asked yet.
             order: From `order`.
             n_asked: How many of it are asked.
+            since: How many of it were asked before the first bet.
         """
         needed = -np.log(self.level / 2)
         known = mean_differences(differences[None], np.zeros((1, len(differences))), self.weights)[0]
@@ -384,7 +394,7 @@ class Anytime:
             return float(known), float(known)
 
         def ruled_out(mean: float, sign: int) -> bool:
-            return bool(self.log_capital(differences[None], order, mean, sign)[0, n_asked - 1] >= needed)
+            return bool(self.log_capital(differences[None], order, mean, sign, since)[0, n_asked - 1] >= needed)
 
         def end(sign: int) -> float:
             inside, outside = float(np.nan_to_num(known)), -sign * self.largest

@@ -387,7 +387,7 @@ def test_prompts_that_nobody_recorded_are_taken_for_the_same_within_a_tree(
 
 
 def test_where_more_scores_of_one_side_are_missing_there_is_no_verdict(lake, compared):
-    a, b = scores(1, n=60, shift=3), scores(2, n=60)
+    a, b = scores(1, n=60, shift=1), scores(2, n=60)
     lost = [None if place < 10 else score for place, score in enumerate(a)]
     lake.add("m", lost).add("n", b)
 
@@ -398,6 +398,13 @@ def test_where_more_scores_of_one_side_are_missing_there_is_no_verdict(lake, com
     assert row["why_withheld"].startswith("16.7 % of A's and 0.0 % of B's scores are missing (p < 0.01)")
     assert f"No verdict on tengu@99: {row['why_withheld']}." in said(compared)
     assert only_rows(compared(null_policy="zero"))[0]["verdict"] != "withheld"
+
+
+@pytest.mark.parametrize("over", ["questions", "categories"])
+def test_a_difference_that_no_missing_score_could_change_has_a_verdict(over, lake, compared):
+    a, b = scores(1, n=60, shift=3), scores(2, n=60)
+    lake.add("m", [None if place < 10 else score for place, score in enumerate(a)]).add("n", b)
+    assert only_rows(compared(over=over))[0]["verdict"] == "better"
 
 
 def test_a_difference_that_is_not_that_of_the_means_is_said(lake, compared):

@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import polars as pl
 import pytest
+from aiohttp import web
 from typer.testing import CliRunner
 
 from shaberi_dagster.baselines import promote
@@ -255,8 +256,6 @@ def test_failures_are_counted_and_end_with_3_and_the_next_run_asks_only_those_ag
     assert callable(working)
 
     def failing(body: dict[str, Any], number: int) -> Any:
-        from aiohttp import web  # noqa: PLC0415
-
         if str(body["messages"][-1]["content"]).startswith("What is 3"):
             return web.json_response({"error": {"message": "content not allowed"}}, status=400)
         return working(body, number)
@@ -390,6 +389,40 @@ def test_the_gate_passes_an_equal_run_fails_a_worse_one_and_says_where_nothing_i
         assert (report, questions) == ("Ensemble", f"Questions of {MODEL} · {MODEL}")
         assert len(answers) == 5 + 1
         assert f"Regression gate {gate}" in page
+
+
+def test_a_bad_hour_of_the_provider_is_no_regression(mock: MockEndpoint, tmp_path: Path) -> None:
+    sums = write_sums(tmp_path / "many", 12)
+    script = replies(lambda *_: True)
+    common = ("--json", "--judge-model", "none", "--strategy", "plurality", "--datasets", "gsm8k")
+
+    def refusing(body: dict[str, Any], number: int) -> Any:
+        k = int(str(body["messages"][-1]["content"]).split()[2])
+        refusal = {"error": {"message": f"not now {k}"}}
+        return script(body, number) if k % 2 else web.json_response(refusal, status=400)
+
+    def gate(*more: str) -> tuple[int, dict[str, Any]]:
+        finished = quick(mock, sums, *common, *more)
+        return finished.code, document_of(finished)["gate"]
+
+    mock.options.script = script
+    good = document_of(quick(mock, sums, *common, "--tag", "good"))
+    mock.options.script = refusing
+    counted = ("n_failed_baseline", "n_failed_current", "n_compared", "n_questions")
+    promote(Lake(Settings.from_environment().warehouse), good["run_id"], "main")
+
+    code, found = gate("--tag", "hour", "--fresh", "--baseline", "main")
+    assert (code, found["result"], *(found[name] for name in counted)) == (3, "inconclusive", 0, 6, 6, 12)
+    assert "calls failed on 0 of 12 questions of the baseline and 6 of 12 of this run" in found["verdict"]
+    assert {test["n_current"] for test in found["tests"]} == {6}
+
+    code, found = gate("--tag", "hour", "--fresh", "--baseline", "main", "--failures-count")
+    assert (code, found["result"], found["n_compared"]) == (1, "failed", 12)
+
+    promote(Lake(Settings.from_environment().warehouse), "org__model@@hour", "bad-hour", allow_partial=True)
+    mock.options.script = script
+    code, found = gate("--tag", "after", "--fresh", "--baseline", "bad-hour")
+    assert (code, found["result"], *(found[name] for name in counted)) == (4, "inconclusive", 6, 0, 6, 12)
 
 
 def test_a_baseline_that_is_not_there_is_told_before_any_call(mock: MockEndpoint, sums: Path) -> None:

@@ -71,6 +71,7 @@ def gate(losses: int, warnings: tuple[str, ...] = (), n: int = N, n_reused: int 
         n_compared=2 * n,
         n_answers=2 * n,
         n_reused=n_reused,
+        n_questions_current=2 * n,
     )
     return dict(GateDocument(report).data())
 

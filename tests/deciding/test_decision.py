@@ -16,6 +16,8 @@ from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
+from shaberi_dagster.rendering.decision import DecisionDocument
+from shaberi_dagster.reports.decision import read_decision
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.runs.workspace import Workspace
@@ -214,6 +216,26 @@ def test_the_history_of_the_judge_is_used_where_it_suffices(mock, workspace, tmp
     assert stored["class"].to_list() == ["p<0.001", "p0.001-0.05", "p>0.05"]
     prepare(request(mock, tmp_path, "weak", "strong"), workspace)
     assert workspace.lake.read("decision_calibrations").height == 3
+
+
+def test_a_candidate_outside_of_the_history_is_told_and_bets_decide(mock, workspace, tmp_path):
+    mock.options.script = judging({"brilliant": 6.0})
+    remember(workspace)
+
+    row, _ = decided(request(mock, tmp_path, "usual", "brilliant"), workspace)
+
+    assert (row["boundary"], row["best"]) == ("history", ["brilliant@@default"])
+    assert row["outside"] == ["brilliant@@default: higher scores"]
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        notes = DecisionDocument(read_decision(catalog, row["decision_id"])).data()["notes"]
+    assert notes[0].startswith("Outside of the history: brilliant@@default: higher scores than all 79 past models")
+
+
+def test_the_error_is_shared_out_over_all_pairs(mock, workspace, tmp_path):
+    levels = [
+        prepare(request(mock, tmp_path, *"abcd"[:k], error=0.06), workspace).boundary.bets.level for k in (2, 3, 4)
+    ]
+    assert levels == [0.06, 0.02, 0.01]
 
 
 @pytest.mark.parametrize("past", [{"judge": "judge-b"}, {"models": 40}])

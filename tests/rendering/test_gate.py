@@ -16,7 +16,7 @@ pytestmark = pytest.mark.unit
 N = 20
 
 
-def report(losses: int, *warnings: str, n: int = N, n_reused: int = 0) -> GateReport:
+def report(losses: int, *warnings: str, n: int = N, n_reused: int = 0, **failed: int) -> GateReport:
     """Of two strategies on two datasets; `single` lost so many questions of the first."""
     tallies = [
         Tally(strategy, name, n, n, n - 2, n - 2 - lost, n, n, losses=lost, gains=0)
@@ -39,6 +39,8 @@ def report(losses: int, *warnings: str, n: int = N, n_reused: int = 0) -> GateRe
         n_compared=2 * n,
         n_answers=4 * n,
         n_reused=n_reused,
+        n_questions_current=2 * n,
+        **failed,
     )
 
 
@@ -72,6 +74,21 @@ def test_an_inconclusive_gate_says_why_and_is_no_pass() -> None:
         "Result: INCONCLUSIVE: not shown to be worse than baseline main, but there are so few questions that no test "
         "could have failed; every compared answer is older than this run: other runs have paid for all replies."
     )
+
+
+def test_few_failed_calls_are_named_with_what_is_left_and_many_allow_no_verdict() -> None:
+    few, many = (report(0, n_failed_baseline=count, n_failed_current=1) for count in (2, 3))
+
+    assert "Calls failed on 2 of 40 questions of the baseline and 1 of 40 of this run: compared are the 40" in shown(
+        few
+    )
+    assert few.result == "passed"
+    assert " ".join(shown(many).split()).endswith(
+        "Result: INCONCLUSIVE: no verdict against baseline main: calls failed on 3 of 40 questions of the baseline and "
+        "1 of 40 of this run: compared are the 40 that both answered (at most 5% of a side may fail)."
+    )
+    counts = ("n_failed_baseline", "n_failed_current", "n_questions_current", "failures_count", "most_failed")
+    assert [GateDocument(many).data()[name] for name in counts] == [3, 1, 40, False, 0.05]
 
 
 def test_the_json_has_the_result_with_what_it_rests_on() -> None:

@@ -119,7 +119,7 @@ def test_a_drop_that_pairs_show_is_hidden_from_fisher(lake):
 def test_failures_and_missing_answers_count_as_wrong_and_are_said(lake):
     failing = {"single": [None] * 10 + [True] * 10, "plurality": [True] * 12, "elo": right(20)}
 
-    report = lake.check({"gsm8k": same(20)}, {"gsm8k": failing})
+    report = lake.check({"gsm8k": same(20)}, {"gsm8k": failing}, failures_count=True)
 
     rows = {test.tally.strategy: test for test in report.tests}
     assert rows["single"].regressed
@@ -128,8 +128,56 @@ def test_failures_and_missing_answers_count_as_wrong_and_are_said(lake):
     assert (rows["single"].tally.current_accuracy, rows["single"].tally.current_scored_accuracy) == (0.5, 1.0)
     assert (rows["plurality"].tally.current_accuracy, rows["plurality"].tally.current_scored_accuracy) == (0.6, 1.0)
     assert report.warnings == (
-        "18 of 60 answers of this run (30.0 %) have no verdict and count as wrong: 10 timeout, 8 missing",
+        "18 of 60 answers of this run (30.0 %) failed and count as wrong: 10 timeout, 8 missing",
     )
+    assert (report.result, report.n_failed_current, report.n_compared) == ("failed", 18, 20)
+
+
+@integration
+@pytest.mark.parametrize("gate", ["paired", "fisher"])
+@pytest.mark.parametrize(
+    ("of_baseline", "of_run", "result"),
+    [(0, 1, "passed"), (1, 0, "passed"), (0, 2, "inconclusive"), (2, 0, "inconclusive"), (20, 0, "inconclusive")],
+)
+def test_a_failed_call_is_no_wrong_answer_and_many_tell_nothing(lake, gate, of_baseline, of_run, result):
+    base, now = (
+        {"gsm8k": {"single": [None] * count + [True] * (20 - count), "elo": right(20)}}
+        for count in (of_baseline, of_run)
+    )
+
+    report = lake.check(base, now, gate=gate)
+
+    left = 20 - of_baseline - of_run
+    assert (report.result, report.n_failed_baseline, report.n_failed_current) == (result, of_baseline, of_run)
+    assert (report.n_compared, report.n_questions) == (left, 20)
+    assert not any(test.regressed for test in report.tests)
+    singles = [one for one in report.totals if one.strategy == "single"]
+    assert [(one.n_baseline, one.n_current, one.baseline_accuracy) for one in singles] == [(left, left, 1.0)] * (
+        left > 0
+    )
+    said = f"calls failed on {of_baseline} of 20 questions of the baseline and {of_run} of 20 of this run: compared are the {left} that both answered"
+    assert report.failures == said
+    assert (said in report.verdict) == (result == "inconclusive")
+
+
+@integration
+def test_a_reply_in_which_no_verdict_can_be_read_is_wrong_and_no_failed_call(lake):
+    unread = {"single": ["no_score"] * 12 + [True] * 8, "elo": right(20)}
+
+    report = lake.check({"gsm8k": {"single": right(20), "elo": right(20)}}, {"gsm8k": unread})
+
+    assert (report.result, report.n_failed_current, report.n_compared) == ("failed", 0, 20)
+
+
+@integration
+def test_a_bad_hour_is_a_warning_of_the_datasets_check(lake):
+    failing = {name: [None] * 9 + verdicts[9:] for name, verdicts in same(20).items()}
+    base, now = lake.baseline({"gsm8k": same(20)}), lake.run({"gsm8k": failing})
+
+    found = regression_checks(lake.workspace.settings.warehouse, now, base, ["gsm8k"])["gsm8k"]
+
+    assert (found.passed, found.severe) == (False, False)
+    assert "calls failed on 0 of 20 questions of the baseline and 9 of 20 of this run" in found.description
 
 
 @integration

@@ -102,7 +102,8 @@ def test_intervals_and_ties_of_very_many_runs_are_those_of_their_single_scores(s
             assert own_estimate.interval.upper == pytest.approx(estimate.interval.upper, abs=1e-12)
     ties = [one.tie for ranking in few.rankings for one in ranking.standings]
     on_page = [one.tie for _, lines in board.shown for _, one in lines]
-    assert [one.against_best for one in ties] == ["best", "below"]
+    # Two questions are too few for the test that a pair has everywhere.
+    assert [one.against_best for one in ties] == ["best", "tied" if selection.question_sets else "below"]
     for tie, own_tie in zip(ties, on_page, strict=True):
         assert replace(own_tie, p_value=tie.p_value) == tie
         assert (own_tie.p_value or 0) == pytest.approx(tie.p_value or 0, rel=1e-9)

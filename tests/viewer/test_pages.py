@@ -23,7 +23,7 @@ from shaberi_dagster.viewer.web import pages
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import PAGES, Source
 from shaberi_dagster.viewer.web.templates import render
-from tests.legacy.trees import LegacyTree, rows_of
+from tests.legacy.trees import LegacyTree, questions_of, rows_of
 from tests.viewer.site import LONG, Reply, make_lake, served
 
 pytestmark = pytest.mark.integration
@@ -65,6 +65,31 @@ def test_the_leaderboard_ranks_and_says_what_the_best_differs_from(site):
     assert [cells[8] for cells in rows_of_table(page)] == ["10/10", "10/10", "9/10  1 out of scale"]
     assert "Mean of 2 judges" in page.text
     assert 'aria-label="8.70, 95 % interval 4.73–9.80"' in page.text
+
+
+ANSWERS = [f"answer {number}" for number in range(len(questions_of("tengu")))]
+
+
+def test_a_verdict_that_is_withheld_can_be_had_anyway_by_a_link(tmp_path):
+    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(tmp_path / "warehouse")}), environment={})
+    for name, own in (("one", 9), ("other", 4)):
+        tree = LegacyTree(tmp_path / name)
+        tree.judgements("tengu", rows_of("tengu", ANSWERS, [own] * len(ANSWERS)), "j", model=name)
+        import_trees(ImportRequest({name: tree.root}), workspace)
+    with served(workspace.settings.warehouse) as site:
+        withheld = site.get("/compare?m=one&m=other")
+        (link,) = re.findall(r'href="([^"]*)">give the verdict anyway', withheld.text)
+        given = site.get(link.replace("&amp;", "&"))
+        leaderboard = site.get("/")
+    assert "no verdict" in withheld.text
+    assert "The verdict is given anyway" in given.text
+    assert "withhold the verdict" in given.text
+    assert "no verdict" not in given.text
+    assert leaderboard.text.count("<tbody>") == 2
+
+
+def test_the_leaderboard_of_one_tree_says_that_nobody_recorded_the_prompts(site):
+    assert "Prompts of judge judge-a are not recorded in tree." in site.get("/").text
 
 
 def test_a_model_alone_is_chosen_and_compared_with_nobody(site):

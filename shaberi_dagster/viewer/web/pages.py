@@ -138,7 +138,8 @@ def compare(source: Source, ask: Ask) -> Shown:
 def comparison_page(pairs: Mapping[tuple[str, str], ComparisonReport]) -> Shown:
     """Comparisons by what their two sides are asked for."""
     shown = [(a, b, list(ComparisonDocument(report).blocks(None))) for (a, b), report in pairs.items()]
-    return Shown("compare.html", "Comparison", {"pairs": shown})
+    withheld = any(not report.comparable for report in pairs.values())
+    return Shown("compare.html", "Comparison", {"pairs": shown, "withheld": withheld})
 
 
 def model(source: Source, ask: Ask) -> Shown:
@@ -342,7 +343,9 @@ def _paged(rows: Sequence[T], ask: Ask) -> tuple[int, int, Sequence[T]]:
 
 
 def _comparison(a: str, b: str, ask: Ask) -> ComparisonRequest:
-    return ComparisonRequest(a, b, judges=ask.many("judge"), pipeline=ask.one("passes", BASELINE))
+    return ComparisonRequest(
+        a, b, judges=ask.many("judge"), pipeline=ask.one("passes", BASELINE), anyway=bool(ask.one("anyway"))
+    )
 
 
 def _judges(source: Source) -> list[str]:
