@@ -469,8 +469,8 @@ def parameter_kinds(path: Path) -> dict[str, str]:
     return {name: kind for name, kind, _ in _parameters(path) if kind is not None}
 
 
-def _parameters(path: Path) -> list[tuple[str, str | None, str | None]]:
-    return [match.group(1, 2, 3) for line in _header(path) if (match := _PARAMETER.fullmatch(line))]
+def _parameters(path: Path) -> list[tuple[Any, ...]]:
+    return [match.groups() for line in _header(path) if (match := _PARAMETER.fullmatch(line))]
 
 
 def _header(path: Path) -> list[str]:
