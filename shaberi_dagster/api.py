@@ -49,7 +49,7 @@ class LakeReader:
             if named is None:
                 return frame_of(run_query(catalog, query, parameters))
             given = {name: None if value is None else str(value) for name, value in parameters.items()}
-            named.check_known(catalog, {name: value for name, value in given.items() if value is not None})
+            named.check_known(catalog, given)
             return frame_of(run_query(catalog, named.sql, dict(named.bound(given))))
 
     def scores(self, *, as_of: datetime | None = None, **selection: Any) -> "ScoreReport":

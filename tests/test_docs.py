@@ -10,10 +10,10 @@ import pytest
 
 pytestmark = pytest.mark.unit
 
-_ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 _FOLDERS = ("docs", "prompts", "warehouse", "notebooks", "sql")
-_PAGES = sorted([*_ROOT.glob("*.md"), *(page for folder in _FOLDERS for page in (_ROOT / folder).rglob("*.md"))])
-_README = (_ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in _FOLDERS for page in (ROOT / folder).rglob("*.md"))])
+_README = (ROOT / "README.md").read_text(encoding="utf-8")
 _FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 _OURS = r"(run-evals|view-scores|inspect-output|quick-eval|shaberi)\b"
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
@@ -23,8 +23,13 @@ _MACHINE_PATH = re.compile(
 )
 
 
+def fences(page: Path) -> list[tuple[str, str]]:
+    """The fenced blocks of a page: language and text."""
+    return [(language, text) for _, language, text in _FENCE.findall(page.read_text(encoding="utf-8"))]
+
+
 def _shell_blocks() -> list[str]:
-    return [text for _, language, text in _FENCE.findall(_README) if language == "sh"]
+    return [text for language, text in fences(ROOT / "README.md") if language == "sh"]
 
 
 def _prose(page: Path) -> str:
@@ -54,36 +59,36 @@ def test_the_first_two_commands_of_the_readme_need_nothing_but_make() -> None:
     for block in _shell_blocks()[:2]:
         program, *targets = shlex.split(block)
         assert program == "make"
-        subprocess.run(["make", "--dry-run", *targets], cwd=_ROOT, capture_output=True, check=True)
+        subprocess.run(["make", "--dry-run", *targets], cwd=ROOT, capture_output=True, check=True)
 
 
-@pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(_ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_leads_somewhere(page: Path) -> None:
     broken = []
     for link in _links(page):
         path, _, anchor = link.partition("#")
         target = (page.parent / unquote(path)).resolve() if path else page
-        inside = target.is_relative_to(_ROOT)
+        inside = target.is_relative_to(ROOT)
         if not (inside and target.exists()) or (anchor and anchor not in _anchors(target)):
             broken.append(link)
     assert broken == []
 
 
-@pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(_ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_no_page_names_a_path_of_somebodys_machine(page: Path) -> None:
     assert _MACHINE_PATH.findall(page.read_text(encoding="utf-8")) == []
 
 
 def _commands(page: Path) -> list[list[str]]:
     """The words of each of the project's commands in the page's shell blocks."""
-    blocks = [text for _, language, text in _FENCE.findall(page.read_text(encoding="utf-8")) if language == "bash"]
+    blocks = [text for language, text in fences(page) if language == "bash"]
     lines = "".join(blocks).replace("\\\n", "").replace(".venv/bin/", "").splitlines()
     return [shlex.split(line, comments=True) for line in lines if re.match(_OURS, line)]
 
 
-@pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(_ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_commands_of_a_page_have_the_options_that_it_shows(page: Path) -> None:
-    reference = (_ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^### ([\w -]+)\n(.*?)(?=^#)", reference, re.MULTILINE | re.DOTALL))
     unknown = []
     for words in _commands(page):
@@ -96,24 +101,24 @@ def test_the_commands_of_a_page_have_the_options_that_it_shows(page: Path) -> No
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
-    reached, ahead = set(), [_ROOT / "README.md"]
+    reached, ahead = set(), [ROOT / "README.md"]
     while ahead:
         page = ahead.pop()
         reached.add(page)
         targets = {(page.parent / unquote(link.partition("#")[0])).resolve() for link in _links(page)}
         ahead += [target for target in targets - reached if target.suffix == ".md" and target.is_file()]
 
-    assert [str(page.relative_to(_ROOT)) for page in _PAGES if page not in reached] == []
+    assert [str(page.relative_to(ROOT)) for page in PAGES if page not in reached] == []
 
 
 def test_the_index_has_every_page_with_a_line() -> None:
-    index = _ROOT / "docs" / "README.md"
+    index = ROOT / "docs" / "README.md"
     rows = [line for line in index.read_text(encoding="utf-8").splitlines() if re.fullmatch(r"\| \[.+\|.{10,}\|", line)]
     listed = {
         (index.parent / link).resolve() for row in rows for _, link in re.findall(r"\[([^\]]+)\]\(([^)]+)\)", row)
     }
 
-    assert [str(page.relative_to(_ROOT)) for page in _PAGES if page not in listed | {index}] == []
+    assert [str(page.relative_to(ROOT)) for page in PAGES if page not in listed | {index}] == []
 
 
 def test_the_readme_has_a_picture_and_fits_120_lines() -> None:

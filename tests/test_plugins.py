@@ -458,6 +458,16 @@ def test_a_view_is_of_the_readers_own_connection_and_not_in_the_catalog(folder, 
         assert shared.execute("select count(*) from duckdb_views() where view_name = 'long_answers'").fetchone() == (0,)
 
 
+def test_a_query_says_which_parameters_are_names(folder, lake):
+    put(folder, "sql/queries/who.sql", "-- Who.\n-- $m: models\nselect * from runs where model in ($m);")
+    put(folder, "sql/queries/typo.sql", "-- Who.\n-- $m: modle = null\nselect * from runs where model = $m;")
+
+    with open_catalog(lake) as connection, pytest.raises(ConfigurationError, match="--param m: no model 'a'; the lake"):
+        find_query("who").check_known(connection, {"m": "a,b"})
+    with pytest.raises(PluginError, match=r"typo\.sql: no kind of names 'modle'; did you mean model\?"):
+        find_query("typo")
+
+
 @pytest.mark.parametrize(
     ("sql", "why"),
     [

@@ -15,7 +15,7 @@ EPILOG = """Examples:
 
 \b
   shaberi decide my-model other-model --judge gpt-5.1
-  shaberi decide my-model other-model third-model --judge gpt-5.1 --benchmark tengu,elyza --max-cost 2
+  shaberi decide gpt-4.1-mini gpt-4.1-nano gpt-5-mini --judge gpt-5.1 --benchmark tengu,elyza --max-cost 2
   shaberi decide my-model my-model@@july --judge gpt-5.1 --dry-run
   shaberi decide my-model --benchmark gsm8k --samples 5 --strategy single --strategy majority
 

@@ -11,7 +11,7 @@ Examples:
   shaberi generate-cache --model gpt-4.1-mini --ensemble 10            tops up what --ensemble 5 has made
 
 More examples:
-  shaberi generate-cache --model my-model --base-url http://localhost:8000/v1 --max-cost 5
+  shaberi generate-cache --model my-model --base-url http://localhost:8000/v1 --max-tokens-total 5000000
 
 Only samples are made, one of them as the single answer. The same command again makes what is missing or failed;
 quick-eval with the same settings finds all of them.

@@ -37,7 +37,7 @@ Examples:
 More examples:
   quick-eval --model embedded/smollm2-135m --datasets gsm8k,arc --sample 2 --strategy standard,plurality
   quick-eval --model my-model --base-url http://localhost:8000/v1 --judge-model none
-  quick-eval --model gpt-4.1-mini --ensemble gpt-4.1-mini,gemini-2.5-flash,deepseek-chat
+  quick-eval --model gpt-4.1-mini --ensemble gpt-4.1-mini,gemini-2.5-flash,gpt-5-mini
 
 Samples that are stored, from this command or from `shaberi generate-cache`, are not asked for again: only consensus and
 grading are left to do. Other settings are another run with a tag of its own.

@@ -28,9 +28,9 @@ More examples:
   run-evals --model imported__model --tag legacy --judge-model gpt-5.1
   run-evals --model my-model --tag july --passes lang_mixing,repetition
   run-evals --model my-model --tag july --reprocess
-  run-evals --model my-model --benchmark elyza,tengu --limit 10 --questions hub
-  run-evals --model my-model --benchmark tengu --samples 5 --strategy plurality,council --judge-model gpt-5.1
-  run-evals --model my-model --benchmark tengu,gsm8k --sample 30 --judge-model gpt-5.1
+  run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --benchmark elyza,tengu --limit 10 --questions hub
+  run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --benchmark tengu --samples 5 --strategy plurality,council
+  run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --benchmark tengu,gsm8k --sample 30
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --dry-run
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --print-config > july.yaml
   run-evals --config july.yaml --tag august

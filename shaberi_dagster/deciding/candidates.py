@@ -188,7 +188,7 @@ def _full_spec(name: str, request: DecisionRequest, workspace: Workspace) -> Run
     stored = find_run(workspace.lake, model, tag)
     if stored is None or stored.origin == "own":
         return plan_run(request.run_request(model, tag), workspace)
-    names = [one for one in request.benchmarks or ["all"] if one != "all"] or list(stored.benchmarks)
+    names = _named(request) or list(stored.benchmarks)
     if lacking := [one for one in names if one not in stored.benchmarks]:
         raise ConfigurationError(f"run {stored.run_id} was imported without {lacking[0]}")
     benchmarks = {
@@ -196,6 +196,11 @@ def _full_spec(name: str, request: DecisionRequest, workspace: Workspace) -> Run
         for one in names
     }
     return stored.model_copy(update={"benchmarks": benchmarks})
+
+
+def _named(request: DecisionRequest) -> list[str]:
+    """The benchmarks that a request names; none where it asks for all."""
+    return [name for name in request.benchmarks or () if name != "all"]
 
 
 def _judges_of_imported(stored: RunSpec, benchmark: str, request: DecisionRequest) -> tuple[str, ...]:
@@ -233,14 +238,17 @@ def _only_tag(model: str, lake: Lake) -> str | None:
     return tags[0] if tags else None
 
 
-def find_pool(candidates: Sequence[Contender], workspace: Workspace) -> Pool:
-    """The questions that all candidates can be asked, and who judges them.
+def find_pool(candidates: Sequence[Contender], request: DecisionRequest, workspace: Workspace) -> Pool:
+    """The questions of the request's benchmarks that all candidates can be asked, and who judges them.
 
     Raises:
         ConfigurationError: They share none, are judged by others, or the benchmarks have unlike scales.
     """
     first = candidates[0].spec
-    names = [name for name in first.benchmarks if all(name in one.spec.benchmarks for one in candidates)]
+    wanted = _named(request) or list(first.benchmarks)  # a run that is there may have more
+    names = [
+        name for name in first.benchmarks if name in wanted and all(name in one.spec.benchmarks for one in candidates)
+    ]
     judges = {name: _judges(name, candidates) for name in names}
     plans = [RunPlan(one.spec, names, workspace).benchmarks for one in candidates]
     shared = {

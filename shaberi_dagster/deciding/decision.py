@@ -187,7 +187,7 @@ def prepare(request: DecisionRequest, workspace: Workspace) -> Decision:
         ConfigurationError: What is asked for cannot be decided.
     """
     candidates = tuple(find_candidates(request, workspace))
-    pool = find_pool(candidates, workspace)
+    pool = find_pool(candidates, request, workspace)
     margin = pool.margin if request.margin is None else request.margin
     identity = decision_id(request, candidates, pool, margin)
     stored = workspace.lake.read("decisions", {"decision_id": identity}, ["started_at"])

@@ -13,7 +13,7 @@ from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.consensus.registry import STRATEGIES
 from shaberi_dagster.passes.registry import PASSES
 from shaberi_dagster.runs.option import Known, Option
-from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.runs.spec import SINGLE, CallOptions
 
 IMPORT, IMPORT_JOB = "legacy_import", "import_legacy"
 ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB = "ensemble_import", "import_ensemble"
@@ -25,7 +25,7 @@ ENSEMBLE_REPORT = "report"
 
 _CHOICES: Mapping[Known, Callable[[], Sequence[str]]] = {
     "benchmarks": lambda: ["all", *ALL_BENCHMARKS],
-    "strategies": lambda: list(STRATEGIES),
+    "strategies": lambda: [SINGLE, *STRATEGIES],
     "passes": lambda: list(PASSES),
 }
 """Names that are known when definitions are loaded."""

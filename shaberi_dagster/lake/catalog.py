@@ -54,7 +54,7 @@ create or replace macro lake.folder() as case
     else {{}}
 end
 """
-_PARAMETER_DEFAULT = re.compile(r"\$(\w+) = (.*)")
+_PARAMETER = re.compile(r"\$(\w+)(?=:| =)(?:: ([a-z ]+?))?(?: = (.*))?")
 
 
 def open_catalog(folder: Path, former: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyConnection:
@@ -455,14 +455,22 @@ def _define_added_views(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def describe_sql(path: Path) -> str:
-    """The comment lines at the top of an SQL file, as one line, without those that are `default_parameters`."""
-    return " ".join(line for line in _header(path) if not _PARAMETER_DEFAULT.fullmatch(line))
+    """The comment lines at the top of an SQL file, as one line, without those that declare parameters."""
+    return " ".join(line for line in _header(path) if not _PARAMETER.fullmatch(line))
 
 
 def default_parameters(path: Path) -> dict[str, str | None]:
     """The values that the comment at the top of an SQL file gives to parameters: `-- $name = value`, or `= null`."""
-    defaults = [match.groups() for line in _header(path) if (match := _PARAMETER_DEFAULT.fullmatch(line))]
-    return {name: None if value == "null" else value for name, value in defaults}
+    return {name: None if value == "null" else value for name, _, value in _parameters(path) if value is not None}
+
+
+def parameter_kinds(path: Path) -> dict[str, str]:
+    """The kinds of names that the same comment says parameters take: `-- $name: kind`, or `-- $name: kind = value`."""
+    return {name: kind for name, kind, _ in _parameters(path) if kind is not None}
+
+
+def _parameters(path: Path) -> list[tuple[Any, ...]]:
+    return [match.groups() for line in _header(path) if (match := _PARAMETER.fullmatch(line))]
 
 
 def _header(path: Path) -> list[str]:

@@ -1,13 +1,13 @@
-"""The questions of `sql/queries`, and whether what is given to them is in the lake."""
+"""Named queries of `sql/queries`, their parameters, and the names that the lake has for these."""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import VIEWS, default_parameters, describe_sql, run_query
+from shaberi_dagster.lake.catalog import VIEWS, default_parameters, describe_sql, parameter_kinds, run_query
 from shaberi_dagster.names import check_known, did_you_mean
 from shaberi_dagster.plugins import Kind, PluginError, PluginFile
 from shaberi_dagster.settings import project_folder
@@ -25,6 +25,7 @@ class NamedQuery:
         sql: One SELECT.
         parameters: Its `$parameters`, those without a default first.
         defaults: What parameters are when nothing is given; None is null.
+        kinds: Of names that parameters take, as `model`; `models` are several, comma-separated. Others take any text.
     """
 
     name: str
@@ -32,6 +33,7 @@ class NamedQuery:
     sql: str
     parameters: Sequence[str]
     defaults: Mapping[str, str | None]
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def signature(self) -> str:
@@ -55,22 +57,28 @@ class NamedQuery:
             raise ConfigurationError(f"query {self.name} needs {needed}; parameters: {self.signature}")
         return values
 
-    def check_known(self, connection: duckdb.DuckDBPyConnection, given: Mapping[str, str]) -> None:
+    def check_known(self, connection: duckdb.DuckDBPyConnection, given: Mapping[str, str | None]) -> None:
         """Refuse names that the lake has not: they would find nothing, or leave something out in silence.
 
         Args:
             connection: Over the lake.
-            given: Values of its parameters; those that are its defaults, and parameters that name nothing, pass.
+            given: Values of its parameters; null, its defaults, and what is no name by `kinds`, pass.
 
         Raises:
             ConfigurationError: There is no such model, judge, …; with the names that are most like it.
         """
         for parameter, value in given.items():
-            if parameter not in _NAMES or value == self.defaults.get(parameter):
+            kind = self.kinds.get(parameter)
+            if kind is None or value is None or value == self.defaults.get(parameter):
                 continue
-            what, is_list = _NAMES[parameter]
-            names = value.split(",") if is_list else [value]
-            check_known(what, names, known_names(connection, what), where=f"--param {parameter}")
+            what = _one_of(kind)
+            names = [value] if what == kind else value.split(",")
+            check_known(what.partition(" or ")[0], names, known_names(connection, what), f"--param {parameter}")
+
+
+def _one_of(kind: str) -> str:
+    """The kind of each name of a list of that kind: `model` for `models`."""
+    return kind if kind in _KNOWN else kind.removesuffix("s")
 
 
 def known_names(connection: duckdb.DuckDBPyConnection, what: str) -> list[str]:
@@ -87,7 +95,8 @@ _KNOWN = {
         except select null
     """,
     "source": "select distinct source from runs where source is not null",
-    "benchmark": "select distinct benchmark from questions union select 'overall'",
+    "benchmark": "select distinct benchmark from questions",
+    "benchmark or overall": "select distinct benchmark from questions union select 'overall'",
     "question set": "select distinct question_set from questions",
     "judge": "select judge from metrics union select judge from judgements",
     "judge or planned judge": """
@@ -97,29 +106,9 @@ _KNOWN = {
     "judge model": "select distinct coalesce(judge_model, judge) from judgements",
     "pipeline": "select 'baseline' union select pipeline from metrics",
     "null policy": "select unnest(['legacy', 'zero', 'strict'])",
+    "object scores": "select unnest(['none', 'recovered'])",
 }
 """All names of a kind, as SQL over the public views."""
-_NAMES = {
-    "model": ("model", False),
-    "models": ("model", True),
-    "first": ("run", False),
-    "second": ("run", False),
-    "run_id": ("run", False),
-    "tag": ("tag", False),
-    "run_tag": ("tag", False),
-    "run_tags": ("tag", True),
-    "source": ("source", False),
-    "benchmark": ("benchmark", False),
-    "question_set": ("question set", True),
-    "judge": ("judge", False),
-    "judge_a": ("judge", False),
-    "judge_b": ("judge", False),
-    "judges": ("judge", True),
-    "judge_model": ("judge model", False),
-    "pipeline": ("pipeline", False),
-    "policy": ("null policy", False),
-}
-"""What the value of a parameter must be the name of, by the parameter; and whether it is several, comma-separated."""
 
 
 def _read(file: PluginFile) -> NamedQuery:
@@ -128,8 +117,11 @@ def _read(file: PluginFile) -> NamedQuery:
         names = duckdb.extract_statements(sql)[0].named_parameters
     except (duckdb.Error, IndexError) as error:
         raise PluginError(file.path, None, f"is no statement: {error}") from error
+    kinds = parameter_kinds(file.path)
+    if unknown := next((kind for kind in kinds.values() if _one_of(kind) not in _KNOWN), None):
+        raise PluginError(file.path, None, f"no kind of names {unknown!r}; {did_you_mean(unknown, _KNOWN)}")
     parameters = [*sorted(names - defaults.keys()), *defaults]
-    return NamedQuery(file.name, describe_sql(file.path), sql, parameters, defaults)
+    return NamedQuery(file.name, describe_sql(file.path), sql, parameters, defaults, kinds)
 
 
 QUERIES = Kind(

@@ -1,5 +1,5 @@
 -- How far each pair of judges agrees on the same answers (benchmark overall: all together); closest pairs first.
--- $benchmark = overall
+-- $benchmark: benchmark or overall = overall
 select
     judge_a, judge_b, n, round(pearson, 3) as pearson, round(spearman, 3) as spearman,
     round(exact_share, 3) as exact_share, round(mean_difference, 3) as mean_difference

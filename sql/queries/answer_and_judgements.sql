@@ -1,6 +1,8 @@
 -- One model's answer to one question and what each judge wrote about it, replaced judgements included.
 -- $question: its place in the set, or the beginning of its question_id (8 digits or more where none is a letter).
--- $run_tag = null
+-- $benchmark: benchmark
+-- $model: model
+-- $run_tag: tag = null
 with asked as (
     select benchmark, question_set, question_id
     from questions

@@ -1,5 +1,7 @@
 -- Mean score of each category of a benchmark's questions under one judge, a column each; n over all categories.
--- $pipeline = baseline
+-- $judge: judge
+-- $benchmark: benchmark
+-- $pipeline: pipeline = baseline
 select
     question_set, model, run_tag,
     map_from_entries(list((coalesce(category, 'no category'), round(score, 2)) order by category)) as scores,

@@ -1,6 +1,8 @@
 -- Two runs ($first, $second: run_id) question by question under the judges they share; largest differences first.
--- $benchmark = null
--- $judge = null
+-- $first: run
+-- $second: run
+-- $benchmark: benchmark = null
+-- $judge: judge = null
 with by_question as (
     select run_id, benchmark, question_set, judge, question_id, avg(score) as score
     from reported_scores

@@ -1,6 +1,6 @@
 -- Which judges have judged which run, a column each: samples with a score / planned. Empty: not judged.
--- $benchmark = null
--- $model = null
+-- $benchmark: benchmark = null
+-- $model: model = null
 select
     model, run_tag, benchmark, question_set,
     any_value(n_answers) as n_answers,

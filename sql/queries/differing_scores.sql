@@ -1,7 +1,7 @@
 -- The same answer judged by the same judge with the same settings, read with two scores or more: all of them, the one
 -- that counts (the newest: score), and the trees that have it. On the judge's scale.
--- $benchmark = null
--- $judge = null
+-- $benchmark: benchmark = null
+-- $judge: judge = null
 select
     benchmark, judge, model, question_sets, position, score, scores, trees, judged_at, run_id, question_id, answer_hash
 from evidence

@@ -1,5 +1,6 @@
 -- The questions of a benchmark with the lowest mean score over all runs, each piece of evidence once ($judge null: of all judges).
--- $judge = null
+-- $benchmark: benchmark
+-- $judge: judge = null
 -- $limit = 20
 select
     question_set, position, category, questions.question,

@@ -1,7 +1,8 @@
 -- The models as one judge ranks them on a benchmark, reported scale, with denominators; policy legacy, zero or strict.
--- $benchmark = null
--- $policy = legacy
--- $pipeline = baseline
+-- $judge: judge
+-- $benchmark: benchmark or overall = null
+-- $policy: null policy = legacy
+-- $pipeline: pipeline = baseline
 select
     benchmark, question_set,
     rank() over (partition by benchmark, question_set, strategy order by score desc nulls last) as rank,

@@ -1,9 +1,9 @@
 -- The leaderboard with the choices that published tables make. question_set: one set or several, comma-separated: only
 -- their questions count, for runs that were asked all of them; benchmarks that are not named are over the runs' own
 -- sets. object_scores: none (an object in place of a score is no score), or recovered (the number inside of it).
--- $question_set = null
--- $policy = legacy
--- $object_scores = none
+-- $question_set: question sets = null
+-- $policy: null policy = legacy
+-- $object_scores: object scores = none
 with own as (
     select * exclude (question_set), question_set as own_set
     from current_metrics

@@ -1,5 +1,6 @@
 -- The questions of a benchmark whose score tells most about the rest of a run, under one judge (null: each judge).
--- $judge = null
+-- $benchmark: benchmark
+-- $judge: judge = null
 -- $limit = 20
 select
     question_set, judge, questions.position, questions.category, questions.question,

@@ -1,7 +1,7 @@
 -- The multi-judge leaderboard of a set of judges ($judges, separated by commas; null: the set that most runs share).
--- $judges = null
--- $benchmark = overall
--- $pipeline = baseline
+-- $judges: judges = null
+-- $benchmark: benchmark or overall = overall
+-- $pipeline: pipeline = baseline
 with own as (
     from multi_judge_leaderboard
     where benchmark = $benchmark

@@ -1,8 +1,8 @@
 -- What each pipeline of passes changes on each judge's leaderboard of a benchmark: score and rank without and with it.
 -- Largest loss first; rank is among the runs of the same judge, benchmark and question set that have the pipeline.
--- $pipeline = null
--- $benchmark = null
--- $judge = null
+-- $pipeline: pipeline = null
+-- $benchmark: benchmark = null
+-- $judge: judge = null
 with ranked as (
     select
         *,

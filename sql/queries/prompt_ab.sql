@@ -1,7 +1,9 @@
 -- Two judges on the same answers, say with two prompts ($judge_a gpt-5.1, $judge_b gpt-5.1+strict): means on the
 -- reported scale, change from a to b with the standard deviation of its answers, share of equal scores, Pearson and
 -- Spearman (null where a judge gave one score only). An answer is a model, a question and a text; overall: all together.
--- $benchmark = null
+-- $judge_a: judge
+-- $judge_b: judge
+-- $benchmark: benchmark or overall = null
 with by_answer as (
     select
         benchmark, model, question_id, answer_hash,

@@ -3,8 +3,8 @@
 -- prompt_version: start of the hash, or epoch of imported ones; label: its name in prompts, where its text was recorded.
 -- Means are over n_answers texts, on the reported scale. When imported judgements were made is not known: their times are
 -- null, and they come before all others. n_in_force: of what stands, each piece of evidence once; n_runs: runs that have it.
--- $judge_model = null
--- $benchmark = null
+-- $judge_model: judge model = null
+-- $benchmark: benchmark = null
 with judged as (
     select
         coalesce(judge_model, judge) as judge_model, benchmark, judge,

@@ -2,9 +2,10 @@
 -- it (asked: the judge, strategy or pass). n_rows: rows in force with that prompt; 0: all of them were replaced. The
 -- fallback prompt stands in the view prompts only, for rows name the judge's first prompt. No texts: from before they were
 -- recorded, or imported.
--- $run_tag = null
--- $benchmark = null
--- $judge = null
+-- $model: model
+-- $run_tag: tag = null
+-- $benchmark: benchmark = null
+-- $judge: judge = null
 with used as (
     select 'answers' as stage, run_id, model, run_tag, benchmark, null as asked, prompt_hash, true as in_force
     from answers

@@ -3,9 +3,9 @@
 -- an average over the benchmarks that are there. source: the tree whose table it is; without it there is one for each
 -- tree, and one of the runs that were not imported (source null). Kept to check old numbers: pooling rows of different
 -- judges favours models that lenient judges have seen; multi_judge compares over shared judges.
--- $question_set = tengu@115
--- $source = null
--- $tag = null
+-- $question_set: question sets = tengu@115
+-- $source: source = null
+-- $tag: tag = null
 -- $not_judges = oldjudgeprompt
 with asked as (
     select benchmark, question_id

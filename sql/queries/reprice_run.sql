@@ -1,8 +1,8 @@
 -- What runs would cost at the prices of a date, per stage, benchmark and called model, beside what was recorded. Without
 -- a date: at the price of each call's own date as the table prices has it now.
--- $run_id = null
--- $model = null
--- $tag = null
+-- $run_id: run = null
+-- $model: model = null
+-- $tag: tag = null
 -- $price_date = null
 select
     run_id, runs.model, runs.run_tag, stage, benchmark, calls.model as called_model, base_url,

@@ -1,5 +1,6 @@
 -- The runs of one model under each judge, a column for each question set.
--- $judge = null
+-- $model: model
+-- $judge: judge = null
 select
     judge, base_tag, run_number, run_tag, status, scores, mean, n_benchmarks, n_scored, n_planned, n_failed,
     n_excluded, pipeline, strategy, created_at

@@ -1,5 +1,5 @@
 -- Answers to one question that are the same text under two model names or more: they stay evidence of each.
--- $benchmark = null
+-- $benchmark: benchmark = null
 select
     benchmark, question_id, list(distinct answers.model order by answers.model) as models, count(*) as n_answers,
     list_sort(list_distinct(list(source))) as trees, left(any_value(answer), 200) as answer, answer_hash

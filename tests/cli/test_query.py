@@ -226,6 +226,7 @@ def history(tmp_path_factory) -> Lake:
     for model in ("one", "two"):
         run = {"run_id": f"{model}@@t", "model": model, "run_tag": "t", **created}
         runs.append(run | {"spec": "{}", "spec_hash": "x", "status": "complete", "updated_at": created["created_at"]})
+        runs[-1]["source"] = "shisa" if model == "two" else None
         calls.append({"run_id": f"{model}@@t", "stage": "answers", "model": model, "request_hash": model, **created})
         for number in range(3):
             sample = run | {"benchmark": "tengu", "question_set": "tengu@3", "question_id": _QUESTION_IDS[number]}
@@ -331,7 +332,12 @@ _UNKNOWN = [
     ("leaderboard_over", ["question_set=tengu@5"], "no question set 'tengu@5'; did you mean tengu@3?"),
     ("pass_effects", ["pipeline=mixing"], "--param pipeline: no pipeline 'mixing'; did you mean lang_mixing?"),
     ("leaderboard_of_judge", ["judge=j", "policy=none"], "no null policy 'none'; the lake has legacy, strict and zero"),
+    ("leaderboard_over", ["object_scores=recover"], "no object scores 'recover'; did you mean recovered?"),
+    ("published_table", ["source=shisaa"], "--param source: no source 'shisaa'; did you mean shisa?"),
+    ("hardest_questions", ["benchmark=overall"], "--param benchmark: no benchmark 'overall'; the lake has tengu"),
 ]
+# Numbers, dates, a question's place or hash, and a part of a judge's name.
+_FREE = {"limit", "since", "price_date", "question", "not_judges"}
 
 
 @pytest.mark.usefixtures("history")
@@ -340,6 +346,18 @@ def test_a_name_that_the_lake_has_not_is_an_error_with_what_may_be_meant(name, p
     with pytest.raises(ConfigurationError) as caught:
         ask(name, *parameters)
     assert complaint in str(caught.value)
+
+
+@pytest.mark.usefixtures("history")
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [(name, parameter) for name in _QUERIES for parameter in QUERIES[name].parameters if parameter not in _FREE],
+)
+def test_no_parameter_takes_a_name_that_there_is_not(name, parameter, settings):
+    values = {one: _VALUES[one] for one in QUERIES[name].parameters if one not in QUERIES[name].defaults}
+
+    with pytest.raises(ConfigurationError, match=rf"--param {parameter}: no [a-z ]+ 'qqq'; "):
+        open_lake(settings.warehouse).sql(name, **values | {parameter: "qqq"})
 
 
 def test_a_lake_without_any_says_so(ask):

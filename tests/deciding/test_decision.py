@@ -26,7 +26,7 @@ from tests.commands import lake_of
 from tests.deciding.deciding import N_QUESTIONS, decided, judging, one_try, remember, request
 from tests.ensembles import prompt_of, truth
 from tests.mock_endpoint import MockEndpoint, running_mock
-from tests.runs import asked_of, own_engine, stored_run
+from tests.runs import asked_of, frozen, own_engine, stored_run
 from tests.sizes import size
 
 pytestmark = pytest.mark.integration
@@ -299,6 +299,16 @@ def test_benchmarks_of_unlike_scales_have_no_mean(mock, workspace, tmp_path):
 
     with pytest.raises(ConfigurationError, match="unlike scales"):
         prepare(asked, workspace)
+
+
+def test_only_the_benchmarks_that_are_named_count_although_the_runs_have_more(mock, workspace, tmp_path):
+    both = request(mock, tmp_path, "weak", "strong", benchmarks=["rakuda", "gsm8k"], questions=None)
+    for model in both.candidates:
+        frozen(stored_run(workspace, full_request(both, model)), workspace)
+
+    decision = prepare(both.model_copy(update={"benchmarks": ["rakuda"]}), workspace)
+
+    assert decision.pool.names == ["rakuda"]
 
 
 def test_the_same_decision_again_asks_nobody(pair, workspace):

@@ -18,6 +18,7 @@ from shaberi_dagster.lake.catalog import (
     describe_sql,
     logged_versions,
     open_catalog,
+    parameter_kinds,
     run_query,
     view_files,
     view_name,
@@ -292,13 +293,15 @@ def test_only_the_warehouse_may_be_read(catalog: duckdb.DuckDBPyConnection, two_
     assert {Path(folder).relative_to(two_answers.folder) for (folder,) in allowed} == {Path(), Path("_spill")}
 
 
-def test_the_header_of_a_file_gives_defaults_that_are_no_part_of_its_description(tmp_path: Path) -> None:
+def test_the_header_of_a_file_declares_parameters_and_that_is_no_part_of_its_description(tmp_path: Path) -> None:
     file = tmp_path / "query.sql"
     file.write_text(
-        "-- What it tells,\n-- in two lines.\n-- $a = 1\n-- $b = null\n-- $c = x = y\nselect 1;\n-- $d = 2\n"
+        "-- What it tells,\n-- $e: in two lines.\n-- $f: judge model\n-- $a: tags = 1\n-- $b = null\n-- $c = x = y\n"
+        "select 1;\n-- $d = 2\n"
     )
-    assert describe_sql(file) == "What it tells, in two lines."
+    assert describe_sql(file) == "What it tells, $e: in two lines."
     assert default_parameters(file) == {"a": "1", "b": None, "c": "x = y"}
+    assert parameter_kinds(file) == {"f": "judge model", "a": "tags"}
 
 
 def test_values_of_parameters_are_never_sql(catalog: duckdb.DuckDBPyConnection) -> None:

@@ -1,0 +1,255 @@
+"""Every example of the help texts and every command of the pages, run as a reader types it.
+
+They run in a copy of one folder, which has the runs, trees, caches and files that they speak of.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands import make_programs
+from tests.ensembles import prompt_of
+from tests.legacy.caches import ensemble, response, write
+from tests.legacy.trees import LegacyTree
+from tests.mock_endpoint import MockEndpoint, content_for, running_mock
+from tests.test_docs import PAGES, ROOT, fences
+
+pytestmark = pytest.mark.e2e
+
+_NOT_RUN = {
+    "make ": "the Makefile is what runs the tests",
+    "shaberi view": "serves until Ctrl-C: tests/viewer/test_command.py",
+    "shaberi ui": "serves until Ctrl-C: tests/test_ui.py",
+    "shaberi cluster": "serves until Ctrl-C: tests/cluster",
+    ".cluster/environment": "a cluster: tests/cluster",
+    "--submit": "a cluster: tests/cluster",
+    "s3://": "an object store: tests/lake",
+    "postgresql://": "a database server: tests/test_database.py",
+    "SHABERI_DATABASE_URL": "a database server: tests/test_database.py",
+    "shaberi copy-lake backup": "an object store: tests/lake",
+    "vllm serve": "another program",
+    "duckdb -readonly": "another program",
+    "curl ": "another program",
+    "openssl ": "another program",
+    "git ": "another program",
+}
+"""Parts of commands that cannot run here, and why."""
+_TYPED_OTHERWISE = {
+    "--questions hub": "",
+    "http://localhost:8000/v1": "{mock}",
+    "http://localhost:8001/v1": "{mock}",
+    "2026-07-01T12:00": "$(date +%FT%T)",
+    "tengu@115": "$(shaberi sql 'select max(question_set) from questions' | grep -o 'tengu@[^ ]*')",
+}
+"""What a command here is given for what it cannot reach."""
+_NOT_ZERO = {"--baseline main": {0, 1, 4}}
+"""Exit codes that are promised where 0 is not the only one: worse is 1, too little to tell is 4."""
+_JUDGED = "run-evals --base-url {mock} --judge-model gpt-5.1 --tag july --model"
+_NIGHTLY = "quick-eval --model my-model --base-url {mock} --datasets gsm8k --strategy standard --tag nightly"
+_SMALL = "quick-eval --model gpt-4.1-mini --datasets gsm8k,arc --strategy standard"
+_BEFORE = {
+    "run-evals --config july.yaml --tag august": "run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --print-config > july.yaml",
+    "run-evals --model my-model --tag july --rejudge --judge-model gpt-5.1 --judge-prompt strict": "export SHABERI_PROMPTS=prompts; cp -r $PROJECT/prompts . && mkdir -p prompts/variants/strict/judging && (echo strict; cat prompts/judging/answer_rule.jinja) > prompts/variants/strict/judging/answer_rule.jinja",
+    "mkdir -p prompts/variants/strict/judging": "cp -r $PROJECT/prompts .; export SHABERI_PROMPTS=prompts",
+    "view-scores --model my-model --runs 3 --format md": f"{_JUDGED} my-model --runs 3 --benchmark elyza",
+    "quick-eval --model gpt-4.1-mini --strategy elo --baseline main --json > elo.json": "quick-eval --model gpt-4.1-mini && shaberi baseline promote main --model gpt-4.1-mini",
+    "inspect-output --model a --model b --benchmark elyza": f"{_JUDGED} a --benchmark elyza; {_JUDGED} b --benchmark elyza",
+    "inspect-output --model a --filter failed --plain | less": f"{_JUDGED} a --benchmark elyza",
+    "shaberi report --html report.html --model a --model b": f"{_JUDGED} a --benchmark elyza; {_JUDGED} b --benchmark elyza",
+    "shaberi compare my-model my-model-v2 --tag july --judge gpt-5.1": f"{_JUDGED} my-model-v2 --benchmark elyza,tengu",
+    "shaberi compare my-model@@july my-model@@august": f"{_JUDGED} my-model --tag august",
+    "shaberi new benchmark trivia": "unset SHABERI_DATASETS",
+    "SHABERI_PRICES=prices.yaml shaberi prices --refresh": "echo '- {model: my-model*, input: 0.2, output: 0.6}' > prices.yaml",
+    "shaberi report --ci results/standard.json results/elo.json --output report.md": f"mkdir -p results; {_SMALL} --output results/standard.json && {_SMALL},elo --output results/elo.json",
+    "shaberi report quick.json": f"{_SMALL},plurality --json > quick.json",
+    "shaberi baseline promote main-2026-07 --model my-model --tag nightly": _NIGHTLY,
+    'shaberi baseline promote main-2026-07 my-model@@nightly --note "before the new prompts"': _NIGHTLY,
+}
+"""What a reader has done who types this example."""
+
+_TAKES_LONG = re.compile(
+    "run-evals(?!.*(--dry-run|--print-config))|quick-eval|shaberi decide|generate-cache|reprocess|import-"
+)
+_N_TENGU = 12
+_WORLD = [
+    f"{_JUDGED} my-model",
+    f"{_JUDGED} other-model",
+    "shaberi import-legacy shisa=~/shaberi umiyuki=~/fork",
+]
+"""How the folder of the examples is made."""
+_EXAMPLE = re.compile(
+    r"^    ((?:[A-Z_]+=\S+ |\. )?(?:run-evals|view-scores|inspect-output|quick-eval|shaberi|\.cluster).*)$",
+    re.MULTILINE,
+)
+_SECTION = re.compile(r"^### ([\w -]+)\n+```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Example:
+    """Commands that a reader types one after the other.
+
+    Attributes:
+        place: Where they stand.
+        lines: The commands, each on a line, without what is said of them.
+    """
+
+    place: str
+    lines: tuple[str, ...]
+
+
+def _help_examples() -> Iterator[Example]:
+    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")  # test_reference.py: it is the help
+    for command, text in _SECTION.findall(reference):
+        _, _, examples = text.partition("\n  Examples:\n")
+        for line in _EXAMPLE.findall(examples):
+            yield Example(f"{command} --help", (re.split(r"\s{2,}", line)[0],))
+
+
+def _page_examples() -> Iterator[Example]:
+    for page in PAGES:
+        if page.name in {"reference.md", "tutorial.md"}:  # help, and test_tutorial.py
+            continue
+        for number, (language, text) in enumerate(fences(page)):
+            if language in {"bash", "sh", "console"}:
+                lines = text.replace("\\\n", "").splitlines()
+                commands = [re.sub(r"\s+#\s.*", "", line) for line in lines if not line.lstrip().startswith("#")]
+                yield Example(f"{page.relative_to(ROOT)} {number}", tuple(filter(None, commands)))
+
+
+EXAMPLES = [*_help_examples(), *_page_examples()]
+
+
+def _runs_here(line: str) -> bool:
+    return not any(part in line for part in _NOT_RUN)
+
+
+@dataclass(frozen=True)
+class World:
+    """A folder as the examples expect it, and the endpoint that its runs have asked.
+
+    Attributes:
+        folder: Where a reader is.
+        mock: The endpoint.
+    """
+
+    folder: Path
+    mock: MockEndpoint
+
+    def type(self, lines: list[str]) -> list[tuple[str, int, str]]:
+        """Run commands in one shell; each with its exit code, and all that they said."""
+        typed = [self._reachable(line) for line in lines]
+        script = "\n".join(f"{line}\necho $? >&9" for line in typed)
+        codes, path = self.folder / ".codes", f"{self.folder}/.venv/bin:{os.environ['PATH']}"
+        environment = {"HOME": str(self.folder), "PATH": path, "LANG": "C.UTF-8", "COLUMNS": "120"}
+        environment |= {"SHABERI_DATASETS": "questions", "SHABERI_PRICES": "known-prices.yaml", "PROJECT": str(ROOT)}
+        done = subprocess.run(
+            ["bash", "-c", f"set -o pipefail; exec 9>{codes}\n{script}"],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            timeout=200,
+            check=False,
+        )
+        exits = [int(code) for code in codes.read_text(encoding="utf-8").split()]
+        return [(line, code, done.stdout) for line, code in zip(lines, exits, strict=True)]
+
+    def _reachable(self, line: str) -> str:
+        for written, typed in _TYPED_OTHERWISE.items():
+            line = line.replace(written, typed)
+        return line.replace("{mock}", self.mock.base_url)
+
+
+def _reply(body: dict, _: int) -> str:
+    """An answer that a judge or a rule can tell, or a verdict."""
+    prompt = prompt_of(body)
+    if "# Reference answer" in prompt:
+        return '{"extracted": "something", "verdict": "incorrect"}'
+    if re.search("[ぁ-ん]", prompt):
+        return content_for(body)
+    return f"The answer is {'A' if 'Options:' in prompt else 42}."
+
+
+def _tree(folder: Path, model: str, scores: list[float]) -> None:
+    """A tree of the old suite: one benchmark and two judges."""
+    tree, rows = LegacyTree(folder), []
+    for number in range(_N_TENGU + 1):
+        question = {
+            "Category": f"分野{number % 5}",
+            "Question": f"古い質問{number}は何ですか。",
+            "Answer": "答え",
+            "Criteria": "- 可",
+        }
+        rows.append(question | {"ModelAnswer": f"{model}の答え{number}です。"})
+    tree.answers("tengu", rows, model=model)
+    for judge, shift in (("gpt-4-turbo-preview", 0.0), ("gpt-5.1", 1.0)):
+        judged = [row | {"score": scores[number % len(scores)] - shift} for number, row in enumerate(rows)]
+        tree.judgements("tengu", judged, judge, model=model)
+
+
+@pytest.fixture(scope="session")
+def made_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """The folder of which each example has a copy."""
+    folder = tmp_path_factory.mktemp("world")
+    make_programs(folder / ".venv")
+    for path in (ROOT / "shaberi_dagster" / "benchmarks" / "starter").glob("*.jsonl"):
+        lines = path.read_bytes().splitlines(keepends=True)
+        more = [line.replace(b'"question": "', b'"question": "%d: ' % n) for n, line in enumerate(lines * 2)]
+        write(folder / "questions" / path.name, b"".join([*lines, *more][: _N_TENGU if path.stem == "tengu" else 2]))
+    for number, model in enumerate(("imported__model", "old__model", "Qwen__small")):
+        _tree(folder / "shaberi", model, [8 - number, 6, 9])
+    _tree(folder / "fork", "old__model", [5, 7])
+    shutil.copytree(folder / "shaberi", folder / "path/to/tree")
+    shutil.copytree(folder / "fork", folder / "path/to/other")
+    samples = {f"q-{n}": [response(f"The answer is {n % m}.") for m in (2, 3, 2)] for n in range(4)}
+    for cache in (".cache/ensemble/gsm8k.json", "path/to/.cache/gsm8k.json"):
+        write(folder / cache, ensemble(samples))
+    with running_mock(script=_reply) as mock:
+        endpoint = f"base_url: {mock.base_url}\nmodels: ['gpt-*', 'gemini-*', 'embedded/*']\nkey_required: false\n"
+        write(folder / "plugins" / "endpoints" / "mock.yaml", endpoint.encode())
+        write(folder / "known-prices.yaml", b"- {model: 'g*', input: 1, output: 2}\n")
+        world = World(folder, mock)
+        for line, code, said in world.type(_WORLD):
+            assert code == 0, f"{line}\n{said}"
+        yield world
+
+
+@pytest.fixture
+def world(made_world: World, tmp_path: Path) -> World:
+    """A copy that an example may change."""
+    return World(shutil.copytree(made_world.folder, tmp_path / "world", symlinks=True), made_world.mock)
+
+
+def _parameters() -> Iterator[Any]:
+    """The examples with a name each; those that ask models or read whole trees take long."""
+    for example in EXAMPLES:
+        lines = [line for line in example.lines if _runs_here(line)]
+        if lines:
+            takes_long = _TAKES_LONG.search("\n".join([*lines, *(_BEFORE.get(line, "") for line in lines)]))
+            marks = [pytest.mark.long] if takes_long else []
+            yield pytest.param(lines, id=f"{example.place}: {lines[0]}", marks=marks)
+
+
+@pytest.mark.parametrize("lines", list(_parameters()))
+def test_an_example_does_what_it_says(lines: list[str], world: World) -> None:
+    before = [command for line in lines for command in filter(None, [_BEFORE.get(line)])]
+
+    for line, code, said in world.type([*before, *lines]):
+        wanted = next((codes for part, codes in _NOT_ZERO.items() if part in line), {0})
+        assert code in wanted, f"{line}\nended with {code}\n{said}"
+        assert "Traceback" not in said, said
+
+
+def test_what_is_not_run_stands_somewhere() -> None:
+    lines = [line for example in EXAMPLES for line in example.lines]
+    known = [*_NOT_RUN, *_TYPED_OTHERWISE, *_NOT_ZERO, *_BEFORE]
+    assert [part for part in known if not any(part in line for line in lines)] == []
