@@ -35,6 +35,13 @@ def _flipped(first: int, count: int = 8) -> Callable[[Path], None]:
     return flip
 
 
+def _flipped_footer(file: Path) -> None:
+    """Flip where the footer begins; at its end there is text that says nothing of the rows."""
+    size = file.stat().st_size
+    length = int.from_bytes(file.read_bytes()[-8:-4], "little")
+    _flipped(size - 8 - length, 64)(file)
+
+
 KINDS: dict[str, Callable[[Path], object]] = {
     "cut in half": _half,
     "all zeros": lambda file: file.write_bytes(bytes(file.stat().st_size)),
@@ -42,7 +49,7 @@ KINDS: dict[str, Callable[[Path], object]] = {
     "missing": Path.unlink,
     "flipped magic": _flipped(0, 4),
     "flipped first page": _flipped(4),
-    "flipped footer": _flipped(-72, 64),
+    "flipped footer": _flipped_footer,
     "flipped length of the footer": _flipped(-8, 4),
 }
 TABLES = (
