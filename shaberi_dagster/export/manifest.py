@@ -14,8 +14,10 @@ from typing import Any
 import orjson
 import polars as pl
 
+from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.identity import sha256_json
+from shaberi_dagster.judges.rule import rule_sampling
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.llm.endpoints import may_be_sent
 from shaberi_dagster.passes.base import Pass
@@ -129,9 +131,13 @@ class Records:
         return list(dict.fromkeys((*own.get("imported_judges", ()), *own["judges"])))
 
     def settings_of(self, judge: str) -> Document:
-        """The settings of a judge, as far as they are known; none of a rule alone."""
+        """The settings of a judge as they were sent, as far as they are known; none of a rule alone."""
         if found := self.run_spec.judge(judge):
-            return found.model_dump(mode="json")
+            own = rule_sampling(found.endpoint.to_endpoint()) if judge.startswith(RULE) else found
+            sent = {name: getattr(own, name) for name in ("temperature", "max_tokens")}
+            left_out = {f"judge_{name}{of}": name for name in sent for of in ("", f" of {found.name}")}
+            dropped = [name for entry, name in left_out.items() if entry in (self.run["not_sent"] or ())]
+            return found.model_dump(mode="json") | sent | dict.fromkeys(dropped) | {"not_sent": dropped}
         return next((one for one in self.known.get("judges", []) if one["judge"] == judge), {})
 
 
@@ -192,11 +198,12 @@ def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
     """
     run, spec = records.run, records.spec
     tokens, cost = _usage(records)
+    settings = {name: _sent_settings(records, name) for name in spec["benchmarks"]}
     python, _, platform = (run["platform"] or "").partition(" on ")
     return {
         "format": FORMAT,
         "run_id": run["run_id"],
-        "model": _model(records, environment),
+        "model": _model(records, settings, environment),
         "run_tag": run["run_tag"],
         "base_tag": run["base_tag"],
         "run_number": run["run_number"],
@@ -207,10 +214,11 @@ def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
         "generation": {
             "limit": spec.get("limit"),
             "by_benchmark": {
-                name: {setting: one.get(setting) for setting in _SETTINGS} | {"prompt_hash": one.get("prompt_hash")}
-                for name, one in spec["benchmarks"].items()
+                name: own | {"prompt_hash": spec["benchmarks"][name].get("prompt_hash")}
+                for name, own in settings.items()
             },
         },
+        "not_sent": run["not_sent"],
         "judges": _judges(records),
         "passes": _passes(records),
         "question_sets": {name: _question_set(records, name) for name in spec["benchmarks"]},
@@ -235,14 +243,20 @@ def metric_rows(metrics: pl.DataFrame) -> list[Document]:
     return metrics.select(_METRICS).to_dicts()
 
 
-def _model(records: Records, environment: Mapping[str, str]) -> Document:
+def _sent_settings(records: Records, benchmark: str) -> Document:
+    """How the answers to a benchmark were asked for; null is what calls left out, or what is not known."""
+    asked, not_sent = records.spec["benchmarks"][benchmark], records.run["not_sent"] or ()
+    return {name: None if name in not_sent else asked.get(name) for name in _SETTINGS}
+
+
+def _model(records: Records, settings: Mapping[str, Document], environment: Mapping[str, str]) -> Document:
     spec = records.spec
     endpoint = spec.get("endpoint") or {}
     variable, base_url = endpoint.get("api_key_variable") or "", endpoint.get("base_url") or ""
     # A spec that somebody made up must not have any variable hashed.
     key = environment.get(variable, "").strip()
     key = key if key and may_be_sent(variable, base_url, environment) else ""
-    values = {name: {one.get(name) for one in spec["benchmarks"].values()} for name in _SETTINGS}
+    values = {name: {own[name] for own in settings.values()} for name in _SETTINGS}
     return {
         "name": records.run["model"],
         "display_name": records.known.get("display_name"),
@@ -373,6 +387,7 @@ def _judge(records: Records, judge: str, judged: Mapping[tuple[str, str], Sequen
         "base_url": (settings.get("endpoint") or {}).get("base_url"),
         "temperature": settings.get("temperature"),
         "max_tokens": settings.get("max_tokens"),
+        "not_sent": settings.get("not_sent"),
         "score_rounding": settings.get("score_rounding"),
         "prompt_version": settings.get("prompt_version") or settings.get("prompt"),
         "by_benchmark": by_benchmark,

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.judges.base import AskJudge, Case, Judge
 from shaberi_dagster.llm.endpoints import default_max_tokens
 from shaberi_dagster.llm.thinking import split_thinking
-from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling, Usage
+from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Endpoint, Message, Sampling, Usage
 from shaberi_dagster.plugins import running
 from shaberi_dagster.prompting import PromptLibrary, boundary_of
 from shaberi_dagster.runs.spec import JudgeSpec
@@ -86,7 +87,7 @@ class RuleJudge(Judge):
                 )
             ]
             self.asks, self.of_unmade = (model.endpoint.to_endpoint(), model.model), CallRange(0, 1)
-            self.max_tokens = default_max_tokens(self.asks[0]) or _MAX_TOKENS
+            self.max_tokens = rule_sampling(self.asks[0]).max_tokens
 
     def case(self, question: Question, answer: Mapping[str, Any]) -> Case:
         """What the rule says, and what the model is asked if the rule says nothing."""
@@ -134,9 +135,14 @@ class RuleJudge(Judge):
             answer=text,
             boundary=boundary_of(text),
         )
-        sampling = Sampling(0.0, self.max_tokens, json_schema=orjson.dumps(_SCHEMA).decode())
+        sampling = replace(rule_sampling(self.asks[0]), json_schema=orjson.dumps(_SCHEMA).decode())
         replicate = f"round{self.round}" if self.round else ""
         return ChatRequest(*self.asks, (Message("user", prompt),), sampling, replicate=replicate)
+
+
+def rule_sampling(endpoint: Endpoint) -> Sampling:
+    """Return the sampling parameters of a model that decides where a rule abstains; a judge's own do not count."""
+    return Sampling(0.0, default_max_tokens(endpoint) or _MAX_TOKENS)
 
 
 def config_hash_of(rule: Grader, model: JudgeSpec, prompt_hash: str, version: int | None = None) -> str:

@@ -202,7 +202,7 @@ RUNS = Table(
         Column(
             "not_sent",
             pl.List(_TEXT),
-            "Parameters that were asked for and that the endpoint was not sent; null is not known",
+            "Parameters that were asked for and that calls left out, of judges as judge_NAME; null is not known",
             source="endpoint",
         ),
     ),

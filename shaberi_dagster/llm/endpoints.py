@@ -17,7 +17,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.embedded import check_embedded_model
 from shaberi_dagster.llm.keys import VARIABLE, Address, Pair, how_to_bind, key_hosts, pairs_named
 from shaberi_dagster.llm.own_prices import OwnPrice
-from shaberi_dagster.llm.types import ChatRequest, Endpoint, ScoreLine
+from shaberi_dagster.llm.types import ChatRequest, Endpoint, Sampling, ScoreLine
 from shaberi_dagster.plugins import Kind, PluginError, PluginFile, read_yaml
 
 EMBEDDED_URL = "embedded:"
@@ -281,18 +281,31 @@ def request_body(request: ChatRequest) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": request.model,
         "messages": [{"role": message.role, "content": message.content} for message in request.messages],
-        rule.max_tokens or "max_tokens": sampling.max_tokens,
     }
-    if sampling.temperature is not None and "temperature" not in rule.drop:
-        body["temperature"] = sampling.temperature
-    if sampling.frequency_penalty and "frequency_penalty" not in rule.drop:
-        body["frequency_penalty"] = sampling.frequency_penalty
+    for name, value in _parameters(sampling).items():
+        if name not in rule.drop:
+            body[rule.max_tokens or name if name == "max_tokens" else name] = value
     if sampling.last_line is not None and rule.last_line is not None:
         body[rule.last_line] = _grammar(sampling.last_line)
     if sampling.json_schema is not None and rule.json_schema:
         schema = {"name": "reply", "strict": True, "schema": orjson.loads(sampling.json_schema)}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     return body
+
+
+def not_sent(endpoint: Endpoint, model: str, sampling: Sampling) -> list[str]:
+    """Return the parameters that are asked for and that calls of a model leave out."""
+    return [name for name in _parameters(sampling) if name in _rule(endpoint.name, model).drop]
+
+
+def _parameters(sampling: Sampling) -> dict[str, float]:
+    """Map the names of the parameters that are asked for to their values; a penalty of 0 is none."""
+    asked = {
+        "max_tokens": sampling.max_tokens,
+        "temperature": sampling.temperature,
+        "frequency_penalty": sampling.frequency_penalty or None,
+    }
+    return {name: value for name, value in asked.items() if value is not None}
 
 
 @cache

@@ -122,20 +122,23 @@ def _refusal(message: dict[str, Any]) -> str | None:
 
 
 def _usage(usage: dict[str, Any]) -> Usage:
-    prompt, completion = _tokens(usage.get("prompt_tokens")), _tokens(usage.get("completion_tokens"))
+    """Read the tokens that a provider reports, in whichever of their forms.
+
+    Most count reasoning among the completion tokens. Some count it beside them (xAI), or only in the total (Gemini):
+    then the total, or more reasoning than completion, says so. Either way it is paid for as completion.
+    """
+    prompt, completion, total = (_tokens(usage.get(f"{kind}_tokens")) for kind in ("prompt", "completion", "total"))
     reasoning = _tokens(_object(usage.get("completion_tokens_details")).get("reasoning_tokens"))
-    if reasoning and completion is not None:
-        # Most count reasoning among the completion tokens. Some (xAI) count it beside them: then the total says so, or
-        # there is more reasoning than completion. Either way it is paid for as completion.
-        total = _tokens(usage.get("total_tokens"))
-        if reasoning > completion or total == (prompt or 0) + completion + reasoning:
-            completion += reasoning
-    return Usage(
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        cached_tokens=_tokens(_object(usage.get("prompt_tokens_details")).get("cached_tokens")),
-        reasoning_tokens=reasoning,
-    )
+    rest = None if prompt is None or total is None else max(0, total - prompt - (completion or 0))
+    if completion is None:
+        completion = rest
+    elif beside := max(rest or 0, reasoning if reasoning and reasoning > completion else 0):
+        completion, reasoning = completion + beside, max(reasoning or 0, beside)
+    in_details = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
+    cached = _tokens(usage.get("prompt_cache_hit_tokens") if in_details is None else in_details)  # else DeepSeek's
+    if cached is not None and prompt is not None:
+        cached = min(cached, prompt)
+    return Usage(prompt, completion, cached, reasoning)
 
 
 def _tokens(value: Any) -> int | None:

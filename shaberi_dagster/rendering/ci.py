@@ -152,14 +152,15 @@ def _settings(group: Sequence[Job]) -> str:
     settings = document.settings
     samples = [one.sample for one in document.benchmarks]
     sizes = dict.fromkeys(f"{one.size} of each, order {one.order}" if one else "all" for one in samples)
-    temperatures = ", ".join(f"{value:g}" for value in dict.fromkeys(one.temperature for one in document.benchmarks))
+    temperatures = dict.fromkeys(one.temperature for one in document.benchmarks)
+    sampled = " and ".join("no temperature sent" if one is None else f"temperature {one:g}" for one in temperatures)
     single = "a sample of its own" if settings.single == "own" else "the first of the shared samples"
     judge = f"rules, and {_code(settings.judge_model)} what they cannot tell" if settings.judge_model else "rules alone"
     members, tags = dict.fromkeys(settings.members), dict.fromkeys(job.document.run_tag for job in group)
     n_questions = sum(one.n_questions for one in document.benchmarks)
     lines = [
         f"Model {_code(document.model)}. Runs: {_listed(tags)}.",
-        f"{settings.ensemble} shared samples of {_listed(members)} at temperature {temperatures}; single is {single}.",
+        f"{settings.ensemble} shared samples of {_listed(members)}, {sampled}; single is {single}.",
         f"Consensus by {_code(settings.consensus_model)}. Graded by {judge}.",
         f"Datasets: {len(document.benchmarks)}; questions: {n_questions:,} ({_listed(sizes)}).",
         f"Policy: {_code(document.policy, _LINE_WIDTH)}",

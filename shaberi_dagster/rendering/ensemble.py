@@ -37,7 +37,7 @@ from shaberi_dagster.reports.ensemble import (
     StrategyResult,
 )
 from shaberi_dagster.reports.gate import GateReport
-from shaberi_dagster.runs.spec import SINGLE, BenchmarkSpec, RunSpec
+from shaberi_dagster.runs.spec import SINGLE, BenchmarkSpec
 
 FORMAT = "shaberi-quick-eval/1"
 POLICY = "A failure or an abstention counts as wrong in accuracy; accuracy_scored leaves both out."
@@ -98,7 +98,7 @@ class EnsembleDocument(Document):
                 "base_url": spec.endpoint.base_url if spec.endpoint else spec.origin,
             },
             "calls_made": dict(report.calls_made),
-            "benchmarks": [_benchmark_data(spec, one) for one in report.benchmarks],
+            "benchmarks": [_benchmark_data(report, one) for one in report.benchmarks],
             "overall": {
                 "benchmarks": [one.benchmark for one in report.benchmarks],
                 "pooled": _facts_data(report.pooled),
@@ -122,20 +122,20 @@ def _graders(report: QuickReport) -> list[str]:
     return list(dict.fromkeys(judge.name for name in names if (judge := report.spec.judge(name))))
 
 
-def _benchmark_data(spec: RunSpec, report: BenchmarkReport) -> dict[str, Any]:
-    assert report.benchmark is not None  # noqa: S101 - only all together have no name
-    settings = spec.benchmarks[report.benchmark]
+def _benchmark_data(report: QuickReport, one: BenchmarkReport) -> dict[str, Any]:
+    assert one.benchmark is not None  # noqa: S101 - only all together have no name
+    settings = report.spec.benchmarks[one.benchmark]
     return {
-        "benchmark": report.benchmark,
-        "question_set": report.question_set,
-        "question_set_sha256": report.question_set_sha256,
-        "n_questions": spec.n_questions(report.benchmark),
+        "benchmark": one.benchmark,
+        "question_set": one.question_set,
+        "question_set_sha256": one.question_set_sha256,
+        "n_questions": report.spec.n_questions(one.benchmark),
         "sample": settings.sample.model_dump() if settings.sample else None,
-        "temperature": settings.temperature,
-        "max_tokens": settings.max_tokens,
+        "temperature": None if "temperature" in report.not_sent else settings.temperature,
+        "max_tokens": None if "max_tokens" in report.not_sent else settings.max_tokens,
         "prompt_hash": settings.prompt_hash,
-        "judge": report.judge,
-        **_facts_data(report),
+        "judge": one.judge,
+        **_facts_data(one),
     }
 
 

@@ -300,6 +300,7 @@ class QuickReport:
         means: Those benchmarks with the same weight each.
         judged: The benchmarks that LLMs judge.
         calls_made: Calls that this command made, by stage.
+        not_sent: Parameters that the endpoint was not sent.
     """
 
     spec: RunSpec
@@ -310,6 +311,7 @@ class QuickReport:
     means: tuple[MeanResult, ...]
     judged: tuple[JudgedResult, ...]
     calls_made: Mapping[str, int]
+    not_sent: Sequence[str]
 
 
 # ------------------------------------------------------------------------------------------------ from the lake
@@ -340,7 +342,10 @@ def read_report(
     pooled = _pooled(reports, reader.answers, [share for name in graded for share in reader.shares(name)])
     means = tuple(_mean(name.strategy, reports, reader) for name in pooled.results)
     judged = [result for name in benchmarks if name not in graded for result in reader.judged(name)]
-    return QuickReport(spec, tuple(benchmarks), status, tuple(reports), pooled, means, tuple(judged), dict(calls_made))
+    not_sent = fetch(catalog, "run", run_id=spec.run_id)[0]["not_sent"] or ()
+    return QuickReport(
+        spec, tuple(benchmarks), status, tuple(reports), pooled, means, tuple(judged), dict(calls_made), not_sent
+    )
 
 
 def read_stored_report(catalog: duckdb.DuckDBPyConnection, run_id: str) -> QuickReport:

@@ -71,8 +71,8 @@ class _Benchmark(_Part):
     question_set_sha256: str
     n_questions: _Count
     sample: _Sample | None
-    temperature: float = Field(ge=0, le=10)
-    max_tokens: _Count
+    temperature: float | None = Field(ge=0, le=10)
+    max_tokens: _Count | None
     prompt_hash: str
     judge: str | None
     results: tuple[Result, ...]

@@ -11,7 +11,7 @@ from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.reports.reading import fetch
 
 _HASH = re.compile("[0-9a-f]{64}")
-_UNKNOWN, _PROMPTS = "not recorded", "prompts of judge"
+_UNKNOWN, _NOT_SENT, _PROMPTS = "not recorded", "not sent", "prompts of judge"
 _COUNTED = ("one", "another", "a third", "a fourth", "a fifth")
 _QUESTION_SETTINGS = {
     "question_set": "question set",
@@ -87,6 +87,7 @@ def read_settings(
                 continue
             asked, limit = settings.get("n_questions"), spec.get("limit")
             settings = settings | {"n_questions": min(asked, limit) if asked and limit else asked}
+            settings |= dict.fromkeys(settings.keys() & set(row["not_sent"] or ()), _NOT_SENT)
             for key, name in (_QUESTION_SETTINGS | _GENERATION_SETTINGS).items():
                 add(row["run_id"], settings.get(key), Setting(benchmark, name))
     for row in fetch(catalog, "judge_versions", run_ids=run_ids, judges=sorted(judges)):

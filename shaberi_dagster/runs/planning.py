@@ -27,11 +27,11 @@ from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError, HubAwayError
 from shaberi_dagster.grading.registry import GRADERS
 from shaberi_dagster.identity import FURTHER_ANSWERS, check_model_name, check_run_tag, run_id_of
-from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.lake.schemas import RUNS, TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
-from shaberi_dagster.llm.endpoints import CUSTOM, default_max_tokens, resolve_endpoint
-from shaberi_dagster.llm.types import Endpoint
+from shaberi_dagster.llm.endpoints import CUSTOM, default_max_tokens, not_sent, resolve_endpoint
+from shaberi_dagster.llm.types import Endpoint, Sampling
 from shaberi_dagster.names import check_known
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.registry import PASSES, make_pass, make_pipeline
@@ -440,12 +440,14 @@ def store_run(spec: RunSpec, workspace: Workspace) -> None:
             store_question_set(workspace.lake, load_questions(spec, name, workspace))
     now = datetime.now(UTC)
     stored = workspace.lake.read("runs", {"run_id": spec.run_id})
-    max_cost = workspace.options.max_cost
+    of_now: dict[str, Any] = {"max_cost_usd": workspace.options.max_cost}
+    if (names := _not_sent(spec)) is not None:
+        of_now["not_sent"] = names
     before = RunSpec.read(stored["spec"][0]) if len(stored) else None
     if before == spec:
-        if stored["max_cost_usd"][0] != max_cost:
-            of_now = stored.with_columns(max_cost_usd=pl.lit(max_cost, pl.Float64))
-            workspace.lake.replace("runs", of_now, {"run_id": spec.run_id})
+        if stored.select(*of_now).row(0, named=True) != of_now:
+            columns = (pl.Series(name, [value], RUNS.schema[name]) for name, value in of_now.items())
+            workspace.lake.replace("runs", stored.with_columns(*columns), {"run_id": spec.run_id})
         return
     if before:
         if differences(before, spec) and not _has_begun(before, workspace):
@@ -466,13 +468,40 @@ def store_run(spec: RunSpec, workspace: Workspace) -> None:
         "created_at": stored["created_at"][0] if len(stored) else now,
         "created_by": stored["created_by"][0] if len(stored) else workspace.settings.user,
         "updated_at": now,
-        "max_cost_usd": max_cost,
+        **of_now,
         "package_version": __version__,
         "platform": f"Python {platform.python_version()} on {platform.platform()}",
         **code_version(),
         **(stored.select("import_tag", "source", "superseded_by").row(0, named=True) if len(stored) else {}),
     }
     workspace.lake.replace("runs", pl.DataFrame([row], infer_schema_length=None), {"run_id": spec.run_id})
+
+
+def _not_sent(spec: RunSpec) -> list[str] | None:
+    """Name the parameters of answers, and of judges as `judge_NAME`, that are asked for and that calls leave out.
+
+    Where only some of the models, or of the judges, are not sent one, it is `NAME of MODEL`. None is not known.
+    """
+    answers, judges = dict[str, set[str]](), dict[str, set[str]]()
+    try:
+        for benchmark, one in spec.benchmarks.items() if spec.origin == "own" else ():
+            for asked in (spec.sampled(benchmark, index) for index in range(one.samples)):
+                dropped = not_sent(asked.endpoint.to_endpoint(), asked.model, one.sampling)
+                answers.setdefault(asked.model, set()).update(dropped)
+        for judge in spec.judges:
+            sampling = Sampling(judge.temperature, judge.max_tokens)
+            dropped = not_sent(judge.endpoint.to_endpoint(), judge.model, sampling)
+            judges[judge.name] = {f"judge_{name}" for name in dropped}
+    except ConfigurationError:  # the endpoint is a plugin's that is gone or broken
+        return None
+    if not answers and not judges:
+        return None
+    names: list[str] = []
+    for parties in (answers, judges):
+        for name in sorted(set[str]().union(*parties.values())):
+            without = [party for party, dropped in parties.items() if name in dropped]
+            names += [name] if len(without) == len(parties) else [f"{name} of {party}" for party in without]
+    return names
 
 
 def load_questions(spec: RunSpec, benchmark: str, workspace: Workspace) -> QuestionSet:

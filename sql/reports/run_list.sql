@@ -1,7 +1,7 @@
 -- All runs, newest first.
 select
     run_id, model, run_tag, status, created_at, updated_at, finished_at, source, superseded_by, spec,
-    status_by_benchmark, max_cost_usd
+    status_by_benchmark, max_cost_usd, not_sent
 from runs
 where ($text is null or contains(lower(model), lower($text)) or contains(lower(run_tag), lower($text)))
   and ($run_id is null or run_id = $run_id)

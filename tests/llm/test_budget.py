@@ -59,13 +59,14 @@ def test_dollars_are_counted_at_the_list_price(finished):
     assert budget.objection() == "the budget of $0.01 is reached ($0.0112)"
 
 
-def test_reasoning_beside_the_completion_counts_against_the_budget(tmp_path, ask):
-    def like_xai(body, _):
-        usage = {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 1030}
-        return completion(body, "答え") | {"usage": usage | {"completion_tokens_details": {"reasoning_tokens": 1000}}}
+@pytest.mark.parametrize("details", [{"completion_tokens_details": {"reasoning_tokens": 1000}}, {}])
+def test_reasoning_beside_the_completion_counts_against_the_budget(tmp_path, ask, details):
+    def thinking(body, _):
+        usage = {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 1030, "prompt_cache_hit_tokens": 11}
+        return completion(body, "答え") | {"usage": usage | details}
 
     budget = Budget(max_tokens=2000, max_cost_usd=1, prices=PriceList([OwnPrice(model="*", input=0, output=1000)]))
-    calls, _, stats = spend(tmp_path, ask, budget, script=like_xai)
+    calls, _, stats = spend(tmp_path, ask, budget, script=thinking)
     made = [call for call in calls if call.status == "ok"]
     assert budget.tokens == 1030 * len(made)
     assert budget.cost_usd == pytest.approx(1.02 * len(made))

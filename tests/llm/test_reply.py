@@ -81,26 +81,42 @@ def test_usage_is_as_reported():
 
 
 @pytest.mark.parametrize(
-    ("completion", "reasoning", "total", "paid"),
+    ("completion", "reasoning", "total", "paid", "thought"),
     [
-        (20, 15, 30, 20),  # among them, as most count
-        (20, 15, 45, 35),  # beside them, as xAI counts
-        (20, 15, None, 20),
-        (20, 150, None, 170),  # more than there are cannot be among them
-        (0, 150, 160, 150),
-        (20, 0, 30, 20),
-        (20, None, 45, 20),
-        (None, 15, 45, None),
+        (20, 15, 30, 20, 15),  # among them, as most count
+        (20, 15, 45, 35, 15),  # beside them, as xAI counts
+        (20, 15, None, 20, 15),
+        (20, 150, None, 170, 150),  # more than there are cannot be among them
+        (0, 150, 160, 150, 150),
+        (20, 0, 30, 20, 0),
+        (20, None, 45, 35, 15),  # only in the total, as Gemini counts
+        (20, None, 25, 20, None),  # a total that is too small says nothing
+        (None, 15, 45, 35, 15),  # all of it was thinking
+        (None, None, None, None, None),
     ],
 )
-def test_reasoning_that_is_counted_beside_the_completion_is_completion(completion, reasoning, total, paid):
+def test_reasoning_that_is_counted_beside_the_completion_is_completion(completion, reasoning, total, paid, thought):
     usage = {
         "prompt_tokens": 10,
         "completion_tokens": completion,
         "total_tokens": total,
         "completion_tokens_details": {"reasoning_tokens": reasoning},
     }
-    assert parsed(document(usage=usage)).usage == Usage(10, paid, None, reasoning)
+    assert parsed(document(usage=usage)).usage == Usage(10, paid, None, thought)
+
+
+@pytest.mark.parametrize(
+    ("usage", "cached"),
+    [
+        ({"prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 6}, 4),  # DeepSeek
+        ({"prompt_cache_hit_tokens": 4, "prompt_tokens_details": {"cached_tokens": 3}}, 3),
+        ({"prompt_cache_hit_tokens": 40}, 10),
+        ({"prompt_tokens_details": {"cached_tokens": 40}}, 10),
+    ],
+)
+def test_cached_tokens_are_a_part_of_the_prompt(usage, cached):
+    reported = {"prompt_tokens": 10, "completion_tokens": 20} | usage
+    assert parsed(document(usage=reported)).usage == Usage(10, 20, cached, None)
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens_details": None}])
