@@ -58,7 +58,9 @@ def test_what_only_a_hash_tells_apart_is_said_in_words():
 
 def test_a_prompt_is_called_by_its_label():
     catalog = duckdb.connect()
-    catalog.execute("create table runs as select 'r1' as run_id, '{}' as spec, null as source, null::varchar[] as not_sent")
+    catalog.execute(
+        "create table runs as select 'r1' as run_id, '{}' as spec, null as source, null::varchar[] as not_sent"
+    )
     hashes = {"r1": "a" * 64, "r2": "b" * 64}
     catalog.execute(
         "create table judgements as select run_id, 'tengu' as benchmark, 'j' as judge, judge_prompt_hash, "
