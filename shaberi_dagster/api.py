@@ -131,17 +131,23 @@ class LakeReader:
         with self._catalog() as catalog:
             return read_question(catalog, benchmark, position, question_set=question_set, models=models)
 
-    def cost(self, *, models: Sequence[str] = (), tags: Sequence[str] = ()) -> "pl.DataFrame":
+    def cost(
+        self, *, models: Sequence[str] = (), tags: Sequence[str] = (), sources: Sequence[str] = ()
+    ) -> "pl.DataFrame":
         """Calls, tokens and US dollars of runs, one row per model, run_tag, stage and benchmark.
 
         Args:
             models: Only these; none means all.
             tags: Only runs with one of these tags; none means all.
+            sources: Only runs imported from these trees; none means all, and the runs of our own.
+
+        Raises:
+            ConfigurationError: The lake has no such model, tag or tree.
         """
         from shaberi_dagster.reports.cost import cost_frame  # noqa: PLC0415
 
         with self._catalog() as catalog:
-            return cost_frame(catalog, models, tags)
+            return cost_frame(catalog, models, tags, sources)
 
     def _catalog(self, as_of: datetime | None = None) -> "duckdb.DuckDBPyConnection":
         from shaberi_dagster.lake.catalog import open_as_of, open_catalog  # noqa: PLC0415

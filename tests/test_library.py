@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import shaberi_dagster as shaberi
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.settings import Settings
 from tests.mock_endpoint import running_mock
 from tests.runs import own_engine
@@ -69,3 +71,20 @@ def test_importing_loads_nothing_and_reading_no_dagster() -> None:
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         shaberi.nothing  # noqa: B018
+
+
+def test_cost_can_be_of_the_runs_of_some_trees(settings: Settings) -> None:
+    lake, now = Lake(settings.warehouse), datetime.now(UTC)
+    for model, tree in (("a", "old"), ("b", "fork"), ("c", None)):
+        run = {"run_id": f"{model}@@t", "model": model, "run_tag": "t"}
+        state = {"spec": "{}", "spec_hash": "", "status": "complete", "source": tree, "updated_at": now}
+        lake.append("runs", pl.DataFrame([run | state | {"base_tag": "t", "created_at": now}]))
+        call = {"request_hash": model, "stage": "judgements", "model": "j", "base_url": "http://localhost/v1"}
+        call |= {"run_id": run["run_id"], "status": "ok", "prompt_tokens": 10, "created_at": now}
+        lake.append("calls", pl.DataFrame([call]))
+
+    reader = shaberi.open_lake(settings.warehouse)
+    assert reader.cost(sources=["fork", "old"])["model"].to_list() == ["a", "b"]
+    assert reader.cost()["model"].to_list() == ["a", "b", "c"]
+    with pytest.raises(ConfigurationError, match="did you mean fork"):
+        reader.cost(sources=["fokr"])

@@ -5,12 +5,13 @@ code blocks only, where nothing is markup, a link or a mention.
 """
 
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from shaberi_dagster.rendering.ensemble import gain
+from shaberi_dagster.rendering.figures import decimals, signed
 from shaberi_dagster.rendering.text import markdown_text, printable, truncate
-from shaberi_dagster.reports.jobs import SAMPLES, Job, JobDocument, JobsReport, Mean, Result
+from shaberi_dagster.reports.jobs import SAMPLES, Job, JobDocument, JobsReport, Mean, Result, ScoreInterval
 from shaberi_dagster.runs.spec import SINGLE
 
 MARKER = "<!-- shaberi-eval-report -->"
@@ -66,8 +67,11 @@ def _sections(found: JobsReport) -> Iterator[tuple[str, str]]:
         if gains := _gains(group):
             yield f"gains{of}", gains
         yield f"settings{of}", _settings(group)
-        yield f"accuracies{of}", _accuracies(group)
-        yield f"effort{of}", _effort(group)
+        if group[0].document.benchmarks:
+            yield f"accuracies{of}", _accuracies(group)
+            yield f"effort{of}", _effort(group)
+        if group[0].document.judged:
+            yield f"scores{of}", _judged(group)
     gated = [job for job in found.jobs if job.document.gate]
     if gated:
         yield "regression gates", _gates(gated)
@@ -123,6 +127,7 @@ def _identity(document: JobDocument) -> dict[str, object]:
         "judge model": settings.judge_model,
         "endpoint": settings.base_url,
         "datasets": tuple(one.benchmark for one in document.benchmarks),
+        "judged datasets": tuple(dict.fromkeys((one.question_set, one.judge) for one in document.judged)),
     }
     questions = ("question_set", "question_set_sha256", "n_questions", "sample")
     for one in document.benchmarks:
@@ -192,10 +197,43 @@ def _accuracies(group: Sequence[Job]) -> str:
             + [_compared(_of(name, one.mean_of_benchmarks)) for name, one in zip(names, overall, strict=True)]
         )
     text = _table(["dataset", _code(SINGLE), *titles], rows)
-    text += "\nAccuracy (right/planned); below it the difference to `single` in points, with a paired 95 % interval.\n"
+    text += (
+        "\nAccuracy (right/planned); below it the difference to `single` in points over the questions to which both "
+        "have an answer, with a paired 95 % interval.\n"
+    )
     if unlike := _unlike_singles(group):
         text += f"\n`single` is not the same in all jobs, each compares with its own: {unlike}.\n"
     return text
+
+
+def _judged(group: Sequence[Job]) -> str:
+    """Scores of LLM judges, with the paired difference from the mean of the shared samples."""
+    rows = [
+        [
+            _code(one.benchmark),
+            _code(one.judge),
+            _code(one.strategy) + (f" ({_code(job.name)})" if len(group) > 1 else ""),
+            f"{decimals(one.score)}{_ends(one.interval, decimals)}",
+            f"{one.n_scored}/{one.n_planned}",
+            f"{signed(one.against.difference)}{_ends(one.against.interval, signed)}" if one.against else "",
+            str(one.against.n_questions) if one.against else "",
+            str(one.against.n_only_strategy + one.against.n_only_reference) if one.against else "",
+            _code(one.against.why_withheld, _LINE_WIDTH) if one.against and one.against.why_withheld else "",
+            _NOTHING if one.calls is None else f"{one.calls:,}",
+        ]
+        for job in group
+        for one in job.document.judged
+    ]
+    titles = ["dataset", "judge", "strategy", "score", "scored", "+/-", "n", "left out", "no verdict", "calls"]
+    return (
+        _table(titles, rows)
+        + "\nJudged by LLMs: mean score with its 95 % interval; +/- is against the mean of the shared samples, over "
+        "the n questions to which both have an answer.\n"
+    )
+
+
+def _ends(ends: ScoreInterval | None, form: Callable[[float], str]) -> str:
+    return f" ({form(ends.lower)} to {form(ends.upper)})" if ends else ""
 
 
 def _unlike_singles(group: Sequence[Job]) -> str:

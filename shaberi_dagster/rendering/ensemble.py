@@ -6,7 +6,6 @@ from typing import Any
 
 from shaberi_dagster.rendering.document import (
     Block,
-    ColumnOf,
     Document,
     DocumentTable,
     Heading,
@@ -18,7 +17,6 @@ from shaberi_dagster.rendering.document import (
 from shaberi_dagster.rendering.figures import (
     NOTHING,
     counted,
-    decimals,
     p_value,
     percent,
     percent_range,
@@ -26,6 +24,7 @@ from shaberi_dagster.rendering.figures import (
     points_range,
 )
 from shaberi_dagster.rendering.gate import GateDocument
+from shaberi_dagster.rendering.score_tables import left_out, strategy_blocks
 from shaberi_dagster.reports.ensemble import (
     SAMPLES,
     Against,
@@ -68,7 +67,7 @@ class EnsembleDocument(Document):
         if report.benchmarks:
             yield from _graded(report)
         if report.judged:
-            yield _judged(report)
+            yield from strategy_blocks(report.judged)
         if self.gate:
             yield from GateDocument(self.gate).blocks(width)
 
@@ -189,7 +188,7 @@ def gain(part: Any, strategy: str) -> str | None:
         parts = [f"no difference to the mean of its samples is shown: {points(one.difference)} points{within}"]
         if one.n_more:
             parts.append(f"about {counted(one.n_more, 'more question')} would settle one of this size")
-    return "; ".join([*parts, *_extra(part, strategy), *_left_out(one)])
+    return "; ".join([*parts, *_extra(part, strategy), *left_out(one)])
 
 
 def _extra(part: Any, strategy: str) -> Iterator[str]:
@@ -204,14 +203,6 @@ def _extra(part: Any, strategy: str) -> Iterator[str]:
         partly = "+" * any(one.calls_without_cost for one in parts)
         extra += f" and US$ {(sum(costs) - single.cost_usd) / n:+.2g}{partly}"
     yield f"{extra} a question beyond one answer"
-
-
-def _left_out(one: Any) -> Iterator[str]:
-    """Questions to which one side has no answer: they are no gain of the other."""
-    if one.n_only_strategy:
-        yield f"{counted(one.n_only_strategy, 'question')} left out, to which the samples have no answer"
-    if one.n_only_reference:
-        yield f"{counted(one.n_only_reference, 'question')} left out, to which it has no answer"
 
 
 def _about(report: QuickReport) -> Iterator[str]:
@@ -415,17 +406,3 @@ def _pairs(pairs: Sequence[Pair]) -> DocumentTable:
 
 def _count_of(name: str) -> Any:
     return lambda one: str(getattr(one, name))
-
-
-def _judged(report: QuickReport) -> DocumentTable:
-    columns: list[ColumnOf] = [
-        text("benchmark", lambda one: one.benchmark),
-        text("judge", lambda one: one.judge, folds=True),
-        text("strategy", lambda one: one.strategy),
-        number("score", lambda one: decimals(one.score)),
-        number("scored", lambda one: f"{one.n_scored}/{one.n_planned}"),
-        number("failed", lambda one: str(one.n_failed)),
-        number("excluded", lambda one: str(one.n_excluded)),
-    ]
-    note = "Judged by LLMs: mean score on the reported scale; failures and empty answers are left out."
-    return table_of(report.judged, columns, notes=[note])

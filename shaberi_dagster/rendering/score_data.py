@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shaberi_dagster.reports.scores import OVERALL, RunMean, RunStatistic, ScoreReport, ScoreRow, Tie
 from shaberi_dagster.reports.standings import Ranking, Standing, remarks_on
 from shaberi_dagster.statistics.intervals import Estimate
+
+if TYPE_CHECKING:
+    from shaberi_dagster.reports.ensemble import StrategyScore
 
 TOKENS = ("prompt_tokens", "completion_tokens")
 RARE_TOKENS = ("cached_tokens", "reasoning_tokens")
@@ -24,6 +27,7 @@ CSV_COLUMNS = (
     *("n_out_of_scale", "n_asked", "n_categories", "over_categories", "n_answers", "n_replies", "n_shared"),
     *("n_refused", "n_filtered", "n_truncated", "n_empty", "n_retried", "legacy", "zero", "strict"),
     *("difference", "difference_lower", "difference_upper", "difference_of_means", "why_withheld"),
+    "strategy",
 )
 """Columns of the CSV file."""
 
@@ -45,6 +49,7 @@ def score_data(report: ScoreReport) -> Mapping[str, Any]:
         "replies": [asdict(one) for one in report.replies],
         "rankings": [_ranking(ranking) for ranking in report.rankings],
         "not_ranked": [asdict(one) for one in report.not_ranked],
+        "strategies": [asdict(one) for one in report.strategies],
     }
 
 
@@ -52,7 +57,8 @@ def score_records(report: ScoreReport) -> Iterator[Mapping[str, Any]]:
     """Lines of which `row` says what they are.
 
     `score`; `mean` over benchmarks; `statistic` over runs (then `run_tag` is the base tag); `judge_mean` over
-    judges (`judge` names them); `judge_pair`; `unfinished`; `remark`; `tokens`; `replies`.
+    judges (`judge` names them); `judge_pair`; `unfinished`; `remark`; `tokens`; `replies`;
+    `strategy` with its difference from the mean of its samples.
     """
     chosen = {"pipeline": report.pipeline, "null_policy": report.policy}
     for row in report.rows:
@@ -73,12 +79,11 @@ def score_records(report: ScoreReport) -> Iterator[Mapping[str, Any]]:
         yield {"row": "judge_pair", **named, "n_scored": pair.n} | asdict(pair)
     for part in report.unfinished:
         yield {"row": "unfinished"} | asdict(part) | {"text": str(part)}
-    for remark in report.remarks:
-        yield {"row": "remark", "text": remark}
+    yield from ({"row": "remark", "text": remark} for remark in report.remarks)
     for tokens in report.tokens:
         yield {"row": "tokens"} | asdict(tokens) | {"price_sources": ", ".join(tokens.price_sources)}
-    for replies in report.replies:
-        yield {"row": "replies"} | asdict(replies)
+    yield from ({"row": "replies"} | asdict(replies) for replies in report.replies)
+    yield from ({"row": "strategy"} | _strategy(strategy) for strategy in report.strategies)
 
 
 def _ranking(ranking: Ranking) -> dict[str, Any]:
@@ -133,6 +138,20 @@ def _beside_best(tie: Tie | None) -> dict[str, Any]:
 def _statistic(row: RunStatistic) -> dict[str, Any]:
     fields = {name: value for name, value in asdict(row).items() if name != "over_questions"}
     return fields | _questions_interval(row.over_questions)
+
+
+def _strategy(one: "StrategyScore") -> dict[str, Any]:
+    against = one.against
+    return {
+        **asdict(one),
+        "ci_questions_lower": one.interval and one.interval.lower,
+        "ci_questions_upper": one.interval and one.interval.upper,
+        "difference": against and against.difference,
+        "difference_lower": against and against.interval and against.interval.lower,
+        "difference_upper": against and against.interval and against.interval.upper,
+        "n_common_questions": against and against.n_questions,
+        "why_withheld": against and against.why_withheld,
+    }
 
 
 def _questions_interval(estimate: Estimate | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shaberi_dagster.rendering.document import (
     Block,
@@ -16,7 +16,15 @@ from shaberi_dagster.rendering.document import (
     table_of,
     text,
 )
-from shaberi_dagster.rendering.figures import NOTHING, decimals, interval, is_number, signed
+from shaberi_dagster.rendering.figures import (
+    NOTHING,
+    counted,
+    decimals,
+    interval,
+    is_number,
+    signed,
+    signed_interval,
+)
 from shaberi_dagster.reports.scores import (
     MEAN_OF,
     OVERALL,
@@ -32,6 +40,9 @@ from shaberi_dagster.reports.scores import (
     less,
 )
 from shaberi_dagster.statistics.intervals import Estimate
+
+if TYPE_CHECKING:
+    from shaberi_dagster.reports.ensemble import Against, StrategyScore
 
 _FEWEST_FOR_A_MARGIN = 3  # the quantile for two runs is 12.7: ±9 of scores that are a point apart
 _QUESTIONS = ("95 % CI", "over")
@@ -172,6 +183,54 @@ def judge_blocks(report: ScoreReport) -> Iterator[Block]:
     if report.judge_pairs:
         yield Heading(_PAIRS_TITLE)
         yield _pairs_table(report.judge_pairs)
+
+
+def strategy_blocks(strategies: "Sequence[StrategyScore]") -> Iterator[Block]:
+    """Lines of each strategy, benchmark by benchmark and judge by judge, with its gain over the samples; run by run."""
+    for (model, run_tag), own in grouped(strategies, lambda one: (one.model, one.run_tag)):
+        yield Heading("Strategies", f"{model} {run_tag}")
+        yield _strategies_table(own)
+
+
+def _strategies_table(strategies: "Sequence[StrategyScore]") -> DocumentTable:
+    def against(cell: "Callable[[Against], Cell]") -> "Callable[[StrategyScore], Cell]":
+        return lambda one: cell(one.against) if one.against else ""
+
+    def cost(one: "StrategyScore") -> str:
+        return NOTHING if one.cost_usd is None else f"{one.cost_usd:.2g}{'+' * bool(one.calls_without_cost)}"
+
+    columns = [
+        text("benchmark", lambda one: one.benchmark),
+        text("judge", lambda one: one.judge, folds=True),
+        text("strategy", lambda one: one.strategy),
+        number("score", lambda one: decimals(one.score)),
+        number("95 % CI", lambda one: interval(one.interval)),
+        number("scored", lambda one: f"{one.n_scored}/{one.n_planned}"),
+        number("+/-", against(lambda one: signed(one.difference))),
+        number("95 % CI", against(lambda one: signed_interval(one.interval))),
+        number("n", against(lambda one: str(one.n_questions))),
+        number("calls", lambda one: f"{one.calls:,}", spare=True),
+        number("US$", cost, spare=True),
+    ]
+    notes = [
+        "Without passes; of rules the accuracy, in which a failure or an abstention is wrong.",
+        "+/-: against the mean of the shared samples, on n questions that both have; interval of a sign-flip test.",
+    ]
+    for one in strategies:
+        doubts = [*left_out(one.against)] if one.against else []
+        if one.against and one.against.why_withheld:
+            doubts.insert(0, f"no verdict, since {one.against.why_withheld}")
+        if doubts:
+            notes.append(f"{one.strategy} on {one.benchmark} by {one.judge}: {'; '.join(doubts)}.")
+    return table_of(strategies, columns, notes=notes)
+
+
+def left_out(one: Any) -> Iterator[str]:
+    """Say which questions of a comparison with samples count for neither: an answer that failed is no gain."""
+    if one.n_only_strategy:
+        yield f"{counted(one.n_only_strategy, 'question')} left out, to which the samples have no answer"
+    if one.n_only_reference:
+        yield f"{counted(one.n_only_reference, 'question')} left out, to which it has no answer"
 
 
 def _model(**options: Any) -> ColumnOf:

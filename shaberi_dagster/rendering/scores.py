@@ -7,7 +7,13 @@ from typing import Any, Literal
 from shaberi_dagster.rendering.document import Block, Document, DocumentTable, Heading, Sentences
 from shaberi_dagster.rendering.score_data import CSV_COLUMNS, score_data, score_records
 from shaberi_dagster.rendering.score_notes import notes_line, score_notes
-from shaberi_dagster.rendering.score_tables import judge_blocks, replies_table, run_blocks, statistics_blocks
+from shaberi_dagster.rendering.score_tables import (
+    judge_blocks,
+    replies_table,
+    run_blocks,
+    statistics_blocks,
+    strategy_blocks,
+)
 from shaberi_dagster.rendering.standings import standing_blocks
 from shaberi_dagster.rendering.tokens import cost_line, token_table
 from shaberi_dagster.reports.scores import ScoreReport
@@ -54,10 +60,13 @@ class ScoreDocument(Document):
         if view.by == "run":
             yield from statistics_blocks(report, several=False)
             yield from run_blocks(report, several=False)
+            yield from strategy_blocks(report.strategies)
         elif report.rows:
             yield from standing_blocks(report, by=view.by, width=None if view.wide else width)
             if len({(row.model, row.base_tag or row.run_tag) for row in report.rows}) == 1:
                 yield from self._of_one()
+            elif report.strategies:
+                yield Sentences(["What strategies add to the samples of their runs: --by run, or one --tag."], "note")
         if view.by == "judge" or (view.by == "run" and report.judge_means):
             yield from judge_blocks(report)
         yield from self._notes()
@@ -72,6 +81,7 @@ class ScoreDocument(Document):
         if not report.rows:
             yield Sentences(["No scores."])
         yield from run_blocks(report, several=True)
+        yield from strategy_blocks(report.strategies)
         yield from judge_blocks(report)
         yield from self._all_notes()
         if report.tokens:
@@ -84,6 +94,7 @@ class ScoreDocument(Document):
             yield from statistics_blocks(self.report, several=False)
         else:
             yield from run_blocks(self.report, several=False)
+        yield from strategy_blocks(self.report.strategies)
 
     def _notes(self) -> Iterator[Block]:
         if self.view.notes:

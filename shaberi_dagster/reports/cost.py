@@ -93,13 +93,22 @@ def read_cost(
     Raises:
         ConfigurationError: The lake has no such model, tag or tree.
     """
-    check_known("model", models, known_names(catalog, "model") if models else ())
-    check_known("tag", tags, known_names(catalog, "tag or base tag") if tags else ())
-    check_known("source", sources, known_names(catalog, "source") if sources else ())
+    _check_chosen(catalog, models, tags, sources)
     found = fetch(catalog, "cost", run_ids=run_ids, **runs_chosen(models, tags, sources))
     return CostReport([TokenRow(**row | {"benchmark": row["benchmark"] or ""}) for row in found])
 
 
-def cost_frame(catalog: duckdb.DuckDBPyConnection, models: Sequence[str], tags: Sequence[str]) -> "pl.DataFrame":
-    """The same as a frame; benchmark is null where calls were made for none."""
-    return fetch_frame(catalog, "cost", run_ids=None, **runs_chosen(models, tags, ()))
+def cost_frame(
+    catalog: duckdb.DuckDBPyConnection, models: Sequence[str], tags: Sequence[str], sources: Sequence[str]
+) -> "pl.DataFrame":
+    """Read the same as a frame; benchmark is null where calls were made for none."""
+    _check_chosen(catalog, models, tags, sources)
+    return fetch_frame(catalog, "cost", run_ids=None, **runs_chosen(models, tags, sources))
+
+
+def _check_chosen(
+    catalog: duckdb.DuckDBPyConnection, models: Sequence[str], tags: Sequence[str], sources: Sequence[str]
+) -> None:
+    check_known("model", models, known_names(catalog, "model") if models else ())
+    check_known("tag", tags, known_names(catalog, "tag or base tag") if tags else ())
+    check_known("source", sources, known_names(catalog, "source") if sources else ())

@@ -1,12 +1,13 @@
 """Whether a consensus of several samples beats them: every strategy, per benchmark and over all of them.
 
-The numbers come from the SQL views `ensemble_*`; intervals and tests are added here. A failure or an abstention counts
-as wrong, and the figure over scored answers stands beside it.
+The numbers come from the SQL views `ensemble_*`; intervals and tests are added here. Where rules grade, a failure or an
+abstention counts as wrong, and the figure over scored answers stands beside it. Differences are over answers of both.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from operator import itemgetter
 from statistics import fmean, stdev
 from typing import Any, Literal
 
@@ -15,7 +16,8 @@ import polars as pl
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
-from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.reports.reading import benchmarks_in, fetch, reported_scales
+from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.uncertainty import unequal_missing
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.intervals import (
@@ -56,6 +58,7 @@ class StrategyResult:
         interval: Its 95 % interval: Wilson's; of `samples`, of which those of one question belong together, of the
             same form with a standard error over questions.
         accuracy_scored: n_correct / n_scored.
+        n_against_single: Questions to which both it and `single` have an answer; delta and what follows are over them.
         delta: Accuracy less that of `single`.
         delta_interval: Its 95 % interval, paired by question; None for `single` and `samples`.
         n_gained: Questions that this strategy gets right and `single` does not.
@@ -79,6 +82,7 @@ class StrategyResult:
     accuracy: float
     interval: Interval | None
     accuracy_scored: float | None
+    n_against_single: int
     delta: float | None
     delta_interval: Interval | None
     n_gained: int | None
@@ -105,7 +109,8 @@ class Against:
         n_questions: Questions to which both have an answer; one in which nothing could be read is wrong.
         n_only_strategy: Those to which the reference has none, since its calls failed.
         n_only_reference: Those to which the strategy has none.
-        difference: Accuracy of the strategy less that of the reference, on the `n_questions`; None without any.
+        difference: Accuracy of the strategy less that of the reference, on the `n_questions`; None without any. Where
+            LLMs judge it is of scores on the reported scale.
         interval: The differences that the test does not refuse at 95 %, and where all questions differ by the same, the
             interval of a mean on a scale; None where there are too few questions.
         p_value: Of the sign-flip test, two-sided; against `single` it is McNemar's exact one.
@@ -261,30 +266,47 @@ class BenchmarkReport:
 
 
 @dataclass(frozen=True)
-class JudgedResult:
-    """One strategy on one benchmark that LLMs judge.
+class StrategyScore:
+    """Score of one strategy of a run on one benchmark by one judge, and its gain over the samples it is made of.
 
     Attributes:
-        benchmark: Its name.
-        question_set: Its set.
-        judge: Who judged.
-        strategy: Its name; `samples` are all samples, the single answer included.
-        score: Mean on the reported scale, of the answers with a score; None without any.
-        n_planned: Answers planned.
+        run_id: The run.
+        model: The evaluated model.
+        run_tag: Its run.
+        benchmark: The benchmark.
+        question_set: The version of its questions.
+        judge: The LLM, or the rule with its grading model if there is one.
+        strategy: Its name; `single` is the answer without a consensus, `samples` are all shared samples.
+        score: Accuracy over planned answers where a rule grades, else the mean of the scored answers on the reported
+            scale; None without any.
+        interval: Its 95 % interval over questions; None for fewer than two.
+        n_planned: Answers planned; of `samples` one per question and shared sample.
         n_scored: Answers with a score.
         n_failed: Answers without one, since a call failed.
-        n_excluded: Answers that are empty.
+        n_excluded: Answers that are empty, or in which a rule could read nothing.
+        against: The paired difference from the mean of the shared samples; None for `single` and `samples`.
+        calls: Calls of the strategy itself, without those of its samples; reused ones are counted.
+        cost_usd: Cost of these calls, as far as it is known.
+        calls_without_cost: Calls that are not in it.
     """
 
+    run_id: str
+    model: str
+    run_tag: str
     benchmark: str
     question_set: str
     judge: str
     strategy: str
     score: float | None
+    interval: Interval | None
     n_planned: int
     n_scored: int
     n_failed: int
     n_excluded: int
+    against: Against | None
+    calls: int
+    cost_usd: float | None
+    calls_without_cost: int
 
 
 @dataclass(frozen=True)
@@ -309,7 +331,7 @@ class QuickReport:
     benchmarks: tuple[BenchmarkReport, ...]
     pooled: BenchmarkReport
     means: tuple[MeanResult, ...]
-    judged: tuple[JudgedResult, ...]
+    judged: tuple[StrategyScore, ...]
     calls_made: Mapping[str, int]
     not_sent: Sequence[str]
 
@@ -341,10 +363,15 @@ def read_report(
     reports = [reader.benchmark(name) for name in graded]
     pooled = _pooled(reports, reader.answers, [share for name in graded for share in reader.shares(name)])
     means = tuple(_mean(name.strategy, reports, reader) for name in pooled.results)
-    judged = [result for name in benchmarks if name not in graded for result in reader.judged(name)]
+    shown = {SINGLE, *strategies, SAMPLES}
+    judged = tuple(
+        one
+        for one in read_strategy_scores(catalog, [spec.run_id])
+        if one.benchmark in benchmarks and one.benchmark not in graded and one.strategy in shown
+    )
     not_sent = fetch(catalog, "run", run_id=spec.run_id)[0]["not_sent"] or ()
     return QuickReport(
-        spec, tuple(benchmarks), status, tuple(reports), pooled, means, tuple(judged), dict(calls_made), not_sent
+        spec, tuple(benchmarks), status, tuple(reports), pooled, means, judged, dict(calls_made), not_sent
     )
 
 
@@ -360,12 +387,55 @@ def read_stored_report(catalog: duckdb.DuckDBPyConnection, run_id: str) -> Quick
     """
     found = fetch(catalog, "run", run_id=run_id)
     spec = RunSpec.read(found[0]["spec"]) if found else None
-    strategies = {row["strategy"] for row in fetch(catalog, "ensemble_strategies", run_id=run_id)}
+    strategies = {row["strategy"] for row in fetch(catalog, "ensemble_strategies", run_ids=[run_id])}
     if spec is None or not strategies:
         raise ConfigurationError(f"no consensus of run {run_id!r}")
     wanted = [name for name in spec.strategies if name != SINGLE and name in strategies]
     benchmarks = [name for name, one in spec.benchmarks.items() if one.strategies]
     return read_report(catalog, spec, benchmarks, wanted, status=found[0]["status"], calls_made={})
+
+
+def read_strategy_scores(catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> tuple[StrategyScore, ...]:
+    """Read the score of each strategy of some runs by each judge, without passes; none of runs without a strategy.
+
+    Args:
+        catalog: The public views.
+        run_ids: The runs.
+    """
+    rows = fetch(catalog, "strategy_scores", run_ids=run_ids)
+    if not rows:
+        return ()
+    answers = _answers(catalog, run_ids=run_ids, benchmarks=None, strategies=None)
+    of_judges = answers.partition_by("run_id", "benchmark", "judge", as_dict=True)
+    scales = reported_scales(benchmarks_in(catalog))
+    found = []
+    for (run_id, benchmark, judge), of_judge in grouped(rows, itemgetter("run_id", "benchmark", "judge")):
+        given, scale = of_judges[run_id, benchmark, judge], scales[benchmark]
+        against = {one.strategy: one for one in _against(given, (), scale) if one.reference == SAMPLES}
+        for row in of_judge:
+            name = row["strategy"]
+            own = given.filter(pl.col("strategy").is_null() if name == SAMPLES else pl.col("strategy") == name)
+            scored = own.drop_nulls("score")
+            estimate = clustered_mean_interval(scored["score"].to_list(), scored["question_id"].to_list(), scale)
+            interval = estimate.interval if estimate else None
+            if row["n_correct"] is not None and name != SAMPLES:
+                interval = wilson_interval(row["n_correct"], row["n_planned"])
+            found.append(
+                StrategyScore(
+                    interval=interval,
+                    against=against.get(name),
+                    calls=row["calls"] or 0,
+                    calls_without_cost=row["calls_without_cost"] or 0,
+                    **{column: row[column] for column in _OF_STRATEGY},
+                )
+            )
+    return tuple(found)
+
+
+def _answers(catalog: duckdb.DuckDBPyConnection, **chosen: Any) -> pl.DataFrame:
+    names = ("run_id", "benchmark", "judge", "question_id", "strategy", "model")
+    schema = {**dict.fromkeys(names, pl.String()), "answered": pl.Boolean(), "score": pl.Float64()}
+    return pl.DataFrame(fetch(catalog, "ensemble_answers", **chosen), schema)
 
 
 class _Reader:
@@ -404,36 +474,15 @@ class _Reader:
             pairs=_pairs(row for row in self._rows("complementarity", name) if self._is_asked_for(row)),
         )
 
-    def judged(self, name: str) -> list[JudgedResult]:
-        """What each judge says of each strategy, and of the samples."""
-        sql = """
-            select benchmark, question_set, judge, coalesce(strategy, $samples) as strategy, score,
-                n_planned, n_scored, n_failed, n_excluded
-            from leaderboard
-            where run_id = $run_id and benchmark = $benchmark and pipeline = 'baseline'
-        """
-        of_run: dict[str, object] = {"run_id": self._spec.run_id, "benchmark": name, "samples": SAMPLES}
-        found = [JudgedResult(*row) for row in run_query(self._catalog, sql, of_run).fetchall()]
-        order = [*self._strategies, SAMPLES]
-        shown = [one for one in found if one.strategy in order]
-        return sorted(shown, key=lambda one: (one.judge, order.index(one.strategy)))
-
     @cached_property
     def answers(self) -> pl.DataFrame:
         """The strategies' answers and the shared samples.
 
-        Columns: benchmark, question_id, strategy (null: a sample), model (of a sample), answered (no call failed),
-        correct.
+        Columns: run_id, benchmark, judge, question_id, strategy (null: a sample), model (of a sample), answered (no
+        call failed), score (1 for a right answer, else 0).
         """
-        schema = {"benchmark": pl.String, "question_id": pl.String, "strategy": pl.String, "model": pl.String}
-        rows = fetch(
-            self._catalog,
-            "ensemble_answers",
-            run_id=self._spec.run_id,
-            benchmarks=self._graded,
-            strategies=self._strategies,
-        )
-        return pl.DataFrame(rows, schema | {"answered": pl.Boolean, "correct": pl.Boolean})
+        run_ids = [self._spec.run_id]
+        return _answers(self._catalog, run_ids=run_ids, benchmarks=self._graded, strategies=self._strategies)
 
     def shares(self, name: str) -> list[tuple[int, int]]:
         """For each question how many of its shared samples are right, and how many there are."""
@@ -454,7 +503,11 @@ class _Reader:
         return [row for row in self._views[view] if row["benchmark"] == benchmark]
 
 
-_COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_unreadable", "n_correct")
+_COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_unreadable", "n_correct", "n_against_single")
+_OF_STRATEGY = (
+    *("run_id", "model", "run_tag", "benchmark", "question_set", "judge", "strategy", "score"),
+    *("n_planned", "n_scored", "n_failed", "n_excluded", "cost_usd"),
+)
 _USED = ("prompt_tokens", "completion_tokens", "cost_usd", "seconds")
 
 
@@ -469,7 +522,7 @@ def _result(row: Mapping[str, Any], shares: Sequence[tuple[int, int]]) -> Strate
         interval=_samples_interval(shares) if row["strategy"] == SAMPLES else wilson_interval(correct, n),
         accuracy_scored=correct / row["n_scored"] if row["n_scored"] else None,
         delta=row["delta"],
-        delta_interval=paired_proportions_interval(gained, lost, n) if compared else None,
+        delta_interval=paired_proportions_interval(gained, lost, row["n_against_single"]) if compared else None,
         n_gained=gained if compared else None,
         n_lost=lost if compared else None,
         p_value=row.get("p_value", mcnemar_exact(gained, lost)) if compared else None,
@@ -523,8 +576,8 @@ def _members(answers: pl.DataFrame) -> tuple[Member, ...]:
 
 def _member(model: str, samples: pl.DataFrame) -> Member:
     questions = list(samples.select("benchmark", "question_id").iter_rows())
-    estimate = clustered_mean_interval([float(one) for one in samples["correct"]], questions, bounds=(0, 1))
-    n, correct = samples.height, samples.filter(pl.col("correct")).height
+    estimate = clustered_mean_interval(samples["score"].to_list(), questions, bounds=(0, 1))
+    n, correct = samples.height, samples.filter(score=1).height
     return Member(
         model=model,
         n_planned=n,
@@ -535,8 +588,10 @@ def _member(model: str, samples: pl.DataFrame) -> Member:
     )
 
 
-def _against(answers: pl.DataFrame, members: Sequence[Member]) -> tuple[Against, ...]:
-    """Each strategy against each reference, on the same questions; p adjusted within a reference."""
+def _against(
+    answers: pl.DataFrame, members: Sequence[Member], scale: tuple[float, float] = (0, 1)
+) -> tuple[Against, ...]:
+    """Compare each strategy with each reference on the same questions; p is adjusted within a reference."""
     samples = answers.filter(pl.col("strategy").is_null())
     references = {SAMPLES: samples, SINGLE: answers.filter(strategy=SINGLE)}
     if members:
@@ -547,18 +602,18 @@ def _against(answers: pl.DataFrame, members: Sequence[Member]) -> tuple[Against,
         one
         for name, rows in references.items()
         if rows.height
-        for one in _against_reference(shares, name, _shares(rows))
+        for one in _against_reference(shares, name, _shares(rows), scale[1] - scale[0])
     )
 
 
 def _shares(answers: pl.DataFrame) -> pl.DataFrame:
-    """Of each question the share of right ones among the answers; null where all calls failed."""
-    right = pl.col("correct").filter(pl.col("answered")).mean()
-    return answers.group_by("benchmark", "question_id").agg(right.alias("share"))
+    """Of each question the mean score (the share of right ones) of the answers; null where all calls failed."""
+    mean = pl.col("score").filter(pl.col("answered")).mean()
+    return answers.group_by("benchmark", "question_id").agg(mean.alias("share"))
 
 
 def _against_reference(
-    strategies: Mapping[str, pl.DataFrame], reference: str, shares: pl.DataFrame
+    strategies: Mapping[str, pl.DataFrame], reference: str, shares: pl.DataFrame, width: float
 ) -> Iterable[Against]:
     both = {
         name: own.join(shares, on=["benchmark", "question_id"], how="full", suffix="_reference")
@@ -589,7 +644,7 @@ def _against_reference(
             n_only_strategy=int(only.sum()),
             n_only_reference=int(lacks.sum()),
             difference=fmean(values) if values else None,
-            interval=_interval(values),
+            interval=_interval(values, width),
             p_value=p.get(name),
             adjusted_p_value=adjusted.get(name),
             n_more=None if why else _more_questions(values, adjusted.get(name, 1.0), ALPHA / len(strategies)),
@@ -597,10 +652,10 @@ def _against_reference(
         )
 
 
-def _interval(differences: Sequence[float]) -> Interval | None:
+def _interval(differences: Sequence[float], width: float) -> Interval | None:
     if len(set(differences)) > 1:
         return sign_flip_intervals(differences, [CONFIDENCE])[0]
-    estimate = mean_interval(differences, bounds=(-1, 1))
+    estimate = mean_interval(differences, bounds=(-width, width))
     return estimate.interval if estimate else None
 
 
@@ -621,8 +676,6 @@ def _pooled(
     for report in reports:
         for result in report.results:
             by_strategy.setdefault(result.strategy, []).append(result)
-    single = by_strategy.get(SINGLE, [])
-    accuracy = sum(one.n_correct for one in single) / sum(one.n_planned for one in single) if single else None
     oracles = [asdict(one.oracle) for one in reports if one.oracle]
     members = _members(answers)
     return BenchmarkReport(
@@ -630,7 +683,7 @@ def _pooled(
         question_set=None,
         question_set_sha256=None,
         judge=None,
-        results=tuple(_result(_summed(results, accuracy), shares) for results in by_strategy.values()),
+        results=tuple(_result(_summed(results), shares) for results in by_strategy.values()),
         against=_against(answers, members),
         members=members,
         oracle=_oracle(oracles) if oracles else None,
@@ -639,13 +692,14 @@ def _pooled(
     )
 
 
-def _summed(results: Sequence[StrategyResult], single: float | None) -> dict[str, Any]:
+def _summed(results: Sequence[StrategyResult]) -> dict[str, Any]:
     sums: dict[str, Any] = {name: sum(getattr(one, name) for one in results) for name in (*_COUNTS, "calls")}
     pairs = [(one.n_gained, one.n_lost) for one in results if one.n_gained is not None and one.n_lost is not None]
     compared = len(pairs) == len(results)
+    deltas = [(one.n_against_single, one.delta) for one in results if one.delta is not None]
     return sums | {
         "strategy": results[0].strategy,
-        "delta": None if single is None else sums["n_correct"] / sums["n_planned"] - single,
+        "delta": sum(n * delta for n, delta in deltas) / sums["n_against_single"] if deltas else None,
         "n_gained": sum(gained for gained, _ in pairs) if compared else None,
         "n_lost": sum(lost for _, lost in pairs) if compared else None,
         "p_value": stratified_mcnemar(pairs) if compared else None,
@@ -686,7 +740,7 @@ def _delta_estimate(result: StrategyResult) -> Estimate | None:
     """From what is gained and lost: which questions they are makes no difference."""
     if result.n_gained is None or result.n_lost is None:
         return None
-    gained, lost = (_zeros_and_ones(n, result.n_planned) for n in (result.n_gained, result.n_lost))
+    gained, lost = (_zeros_and_ones(n, result.n_against_single) for n in (result.n_gained, result.n_lost))
     return mean_interval([one - other for one, other in zip(gained, reversed(lost), strict=True)], (-1, 1))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -17,6 +17,7 @@ _Count = Annotated[int, Field(ge=0, le=10**12)]
 _Amount = Annotated[float, Field(ge=0, le=1e12)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Difference = Annotated[float, Field(ge=-1, le=1)]
+_Score = Annotated[float, Field(ge=-1e6, le=1e6)]
 
 
 class _Part(BaseModel):
@@ -90,6 +91,37 @@ class _Against(_Part):
     why_withheld: str = ""
 
 
+class ScoreInterval(_Part):
+    """Interval of a score or of a difference of two, on the reported scale."""
+
+    lower: _Score
+    upper: _Score
+
+
+class _AgainstSamples(_Part):
+    n_questions: _Count
+    n_only_strategy: _Count
+    n_only_reference: _Count
+    difference: _Score | None
+    interval: ScoreInterval | None
+    why_withheld: str = ""
+
+
+class StrategyScore(_Part):
+    """A strategy on one benchmark that an LLM judges, and its gain over the samples."""
+
+    benchmark: str
+    question_set: str
+    judge: str
+    strategy: str
+    score: _Score | None
+    n_planned: _Count
+    n_scored: _Count
+    interval: ScoreInterval | None = None
+    against: _AgainstSamples | None = None
+    calls: _Count | None = None
+
+
 class _Pooled(_Part):
     results: tuple[Result, ...]
     against: tuple[_Against, ...] = ()
@@ -151,9 +183,16 @@ class JobDocument(_Part):
     status: str
     policy: str
     settings: _Settings
-    benchmarks: Annotated[tuple[_Benchmark, ...], Field(min_length=1)]
+    benchmarks: tuple[_Benchmark, ...]
     overall: _Overall
+    judged: tuple[StrategyScore, ...] = ()
     gate: _Gate | None
+
+    @model_validator(mode="after")
+    def _has_benchmarks(self) -> Self:
+        if not self.benchmarks and not self.judged:
+            raise ValueError("it has no benchmark")
+        return self
 
 
 @dataclass(frozen=True)

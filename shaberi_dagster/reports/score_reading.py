@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -35,6 +36,9 @@ from shaberi_dagster.reports.uncertainty import (
     with_leniency,
 )
 from shaberi_dagster.statistics.intervals import margin_of_error
+
+if TYPE_CHECKING:
+    from shaberi_dagster.reports.ensemble import StrategyScore
 
 _ALL_RUNS = 1_000_000
 
@@ -70,12 +74,26 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
         ties=read_ties(ranked.rows, samples),
         unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
         replies=replies,
+        strategies=() if ranked.is_large else _strategies(catalog, run_ids, selection.judges),
     )
     if selection.of_other_questions:
         return report
     if selection.tags or selection.runs:
         report = _with_statistics(catalog, report, selection, samples)
     return _with_judges(catalog, report)
+
+
+def _strategies(
+    catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], judges: Sequence[str]
+) -> Sequence["StrategyScore"]:
+    """Read the scores of strategies, if the runs have any."""
+    found = {row["run_id"] for row in fetch(catalog, "ensemble_strategies", run_ids=run_ids)}
+    if not found:
+        return ()
+    from shaberi_dagster.reports.ensemble import read_strategy_scores  # noqa: PLC0415  (polars, for few)
+
+    every = read_strategy_scores(catalog, sorted(found))
+    return [one for one in every if not judges or one.judge in judges]
 
 
 def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> ScoreReport:

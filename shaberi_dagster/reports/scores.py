@@ -17,6 +17,7 @@ from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_est
 if TYPE_CHECKING:
     import polars as pl
 
+    from shaberi_dagster.reports.ensemble import StrategyScore
     from shaberi_dagster.reports.standings import NotRanked, Ranking
 
 T = TypeVar("T")
@@ -433,6 +434,7 @@ class ScoreReport:
         benchmarks: What is known of benchmarks, gone ones of plugins included.
         rankings: One line for each model and base tag, among those that compare.
         not_ranked: What has less than those.
+        strategies: Each strategy of runs that have some, by each judge, without passes; empty for very many runs.
     """
 
     policy: str
@@ -450,6 +452,7 @@ class ScoreReport:
     benchmarks: Mapping[str, Benchmark] = field(default_factory=lambda: ALL_BENCHMARKS)
     rankings: "Sequence[Ranking]" = ()
     not_ranked: "Sequence[NotRanked]" = ()
+    strategies: "Sequence[StrategyScore]" = ()
 
     @cached_property
     def is_large(self) -> bool:

@@ -1,10 +1,14 @@
--- The runs with strategies, newest first: accuracy by strategy over all planned answers.
+-- The runs with strategies, newest first: accuracy by strategy over all planned answers that rules grade.
 select
     run_id, any_value(results.model) as model, any_value(results.run_tag) as run_tag,
-    map_from_entries(list((strategy, accuracy) order by strategy)) as accuracies,
+    coalesce(
+        map_from_entries(list((strategy, accuracy) order by strategy) filter (accuracy is not null)), map {}
+    ) as accuracies,
     any_value(created_at) as created_at
 from (
-    select run_id, model, run_tag, strategy, sum(n_correct) / sum(n_planned) as accuracy
+    select
+        run_id, model, run_tag, strategy,
+        sum(n_correct) / sum(n_planned) filter (n_correct is not null) as accuracy
     from ensemble_results
     group by all
 ) as results

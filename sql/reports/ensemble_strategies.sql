@@ -1,4 +1,5 @@
--- The strategies that a run has results of.
-select distinct strategy
-from ensemble_results
-where run_id = $run_id
+-- The strategies that runs have scores of.
+select distinct run_id, strategy
+from metrics
+where list_contains($run_ids, run_id)
+  and strategy is not null

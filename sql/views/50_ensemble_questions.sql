@@ -14,6 +14,7 @@ with samples as (
      and judgements.strategy is null
      and not judgements.superseded
     where verdicts.strategy is null
+      and correct is not null
 ),
 voted as (
     select

@@ -6,12 +6,14 @@ with answered as (
         strategy as name, correct
     from ensemble_verdicts
     where strategy is not null
+      and correct is not null
     union all
     select verdicts.run_id, verdicts.model, verdicts.run_tag, verdicts.benchmark, verdicts.question_set,
         verdicts.question_id, judge, 'member' as kind, answer_model as name, correct
     from ensemble_verdicts as verdicts
     join lake.answers using (run_id, benchmark, question_id, sample_index)
     where strategy is null
+      and correct is not null
       and answer_model is not null
     qualify row_number() over (
         partition by verdicts.run_id, verdicts.benchmark, verdicts.question_id, answer_model

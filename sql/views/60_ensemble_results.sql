@@ -1,27 +1,35 @@
--- One row per run × benchmark × strategy (single: the answer without a consensus; samples: all shared samples) with its
--- accuracy, over planned answers (a failure or an abstention is wrong) and over scored ones, and against single: delta,
--- and the questions that only the strategy or only single gets right. Tokens, calls, seconds (waiting included) and cost
+-- One row per run × benchmark × judge × strategy (single: the answer without a consensus; samples: all shared samples).
+-- score: where rules grade the accuracy over planned answers (a failure or an abstention is wrong), else the mean of the
+-- scored answers on the reported scale. difference: the score less the mean of the shared samples, over the
+-- n_against_samples questions to which both have an answer; delta: less that of single, over n_against_single questions,
+-- of which only the strategy gets n_gained right and only single n_lost. Tokens, calls, seconds (waiting included) and cost
 -- are those of the strategy's own calls, without its samples, reused ones included; of the cost, calls without a known
 -- price and calls that another run has paid for are left out and counted. n_unreadable: of the failed ones those in which
--- a grading model wrote something without a verdict.
+-- a judge wrote something without a verdict.
 create view ensemble_results as
 with verdicts as (
     select *, coalesce(strategy, 'samples') as name
     from ensemble_verdicts
 ),
-against_single as (
-    select
-        one.run_id, one.benchmark, one.name,
-        count(*) filter (one.correct and not single.correct) as n_gained,
-        count(*) filter (single.correct and not one.correct) as n_lost
-    from verdicts as one
-    join verdicts as single
-      on single.run_id = one.run_id
-     and single.benchmark = one.benchmark
-     and single.question_id = one.question_id
-     and single.strategy = 'single'
-    where one.strategy is not null
+by_question as (
+    select run_id, benchmark, judge, name, question_id, avg(score) as score
+    from verdicts
+    where answered
     group by all
+),
+compared as (
+    select
+        run_id, benchmark, judge, strategies.name,
+        count(single.score) as n_against_single,
+        avg(strategies.score - single.score) as delta,
+        count(*) filter (strategies.score > single.score) as n_better,
+        count(*) filter (strategies.score < single.score) as n_worse,
+        count(samples.score) as n_against_samples,
+        avg(strategies.score - samples.score) as difference
+    from by_question as strategies
+    left join (from by_question where name = 'single') as single using (run_id, benchmark, judge, question_id)
+    left join (from by_question where name = 'samples') as samples using (run_id, benchmark, judge, question_id)
+    group by run_id, benchmark, judge, strategies.name
 ),
 planned as (
     select run_id, benchmark, judge, coalesce(strategy, 'samples') as name, n_planned
@@ -30,16 +38,11 @@ planned as (
       and pipeline = 'baseline'
       and strategy is not null
 ),
-paid as (
-    select run_id, request_hash, stage, benchmark, question_id, purpose, cost_usd
-    from lake.calls
-    where status = 'ok'
-      and stage in ('answers', 'consensus')
-),
 prices_of_answers as (
     select request_hash, max(cost_usd) as cost_usd
-    from paid
-    where stage = 'answers'
+    from lake.calls
+    where status = 'ok'
+      and stage = 'answers'
     group by all
 ),
 answered as (
@@ -59,8 +62,9 @@ prices_of_consensus as (
     select
         run_id, benchmark, question_id, split_part(purpose, ':', 1) as strategy,
         sum(cost_usd::decimal(38, 12)) as cost_usd, count(cost_usd) as calls_with_cost
-    from paid
-    where stage = 'consensus'
+    from lake.calls
+    where status = 'ok'
+      and stage = 'consensus'
     group by all
 ),
 decided as (
@@ -87,31 +91,28 @@ used as (
 counted as (
     select
         run_id, model, run_tag, benchmark, question_set, name, judge,
-        count(*) as n_rows,
-        max(n_planned) as n_planned,
+        coalesce(max(n_planned), count(*)) as n_planned,
         count(*) filter (status = 'ok') as n_scored,
         count(*) filter (status = 'excluded') as n_excluded,
         count(*) filter (status = 'error' and error_class in ('no_score', 'empty_output', 'out_of_scale')) as n_unreadable,
-        count(*) filter (correct) as n_correct
+        sum(correct::integer)::bigint as n_correct,
+        avg(score) as mean_score
     from verdicts
     left join planned using (run_id, benchmark, judge, name)
     group by all
-),
-measured as (
-    select
-        * exclude (n_rows, n_planned),
-        coalesce(n_planned, n_rows) as n_planned,
-        n_correct / coalesce(n_planned, n_rows) as accuracy
-    from counted
 )
 select
     run_id, model, run_tag, benchmark, question_set, name as strategy, judge,
     n_planned, n_scored, n_planned - n_scored - n_excluded as n_failed, n_excluded, n_unreadable,
-    n_correct, accuracy,
+    n_correct,
+    n_correct / n_planned as accuracy,
     n_correct / nullif(n_scored, 0) as accuracy_scored,
-    accuracy - max(case when name = 'single' then accuracy end) over (partition by run_id, benchmark) as delta,
-    n_gained, n_lost,
+    coalesce(accuracy, mean_score) as score,
+    coalesce(n_against_samples, 0) as n_against_samples, difference,
+    coalesce(n_against_single, 0) as n_against_single, delta,
+    case when compared.n_against_single > 0 and n_correct is not null and name <> 'samples' then n_better end as n_gained,
+    case when n_gained is not null then n_worse end as n_lost,
     calls, prompt_tokens, completion_tokens, cost_usd, calls_without_cost, seconds
-from measured
-left join against_single using (run_id, benchmark, name)
+from counted
+left join compared using (run_id, benchmark, judge, name)
 left join used using (run_id, benchmark, name);

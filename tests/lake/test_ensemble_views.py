@@ -178,8 +178,13 @@ def test_results_have_all_denominators_and_the_difference_to_single(ask: Ask) ->
     assert rows["single"]["accuracy"] == pytest.approx(3 / 6)
     assert rows["single"]["accuracy_scored"] == pytest.approx(3 / 4)
     assert rows["samples"]["accuracy"] == pytest.approx(7 / 18)
-    assert rows["standard"]["delta"] == pytest.approx(3 / 6)
-    assert [rows["standard"][name] for name in ("n_gained", "n_lost")] == [3, 0]
+    # The question to which the single answer failed is no gain.
+    assert rows["standard"]["delta"] == pytest.approx(2 / 5)
+    assert [rows["standard"][name] for name in ("n_against_single", "n_gained", "n_lost")] == [5, 2, 0]
+    # Of a question in which a sample failed the others count.
+    assert rows["standard"]["difference"] == pytest.approx((0 + 1 / 3 + 2 / 3 + 2 / 3 + 1 + 1) / 6)
+    assert rows["standard"]["n_against_samples"] == 6
+    assert rows["standard"]["score"] == rows["standard"]["accuracy"]
     assert [rows["plurality"][name] for name in ("n_gained", "n_lost")] == [1, 1]
     assert [rows["samples"][name] for name in ("n_gained", "n_lost")] == [None, None]
 

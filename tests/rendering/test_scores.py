@@ -416,7 +416,7 @@ def test_json_is_one_document_with_the_rows_as_they_are():
     assert list(document) == [
         *("policy", "pipeline", "rows", "means", "statistics"),
         *("judge_means", "judge_pairs", "unfinished", "tokens", "remarks", "over", "replies"),
-        *("rankings", "not_ranked"),
+        *("rankings", "not_ranked", "strategies"),
     ]
     fields = row(model=HOSTILE)._asdict()
     assert {name: document["rows"][0][name] for name in fields if name != "over_questions"} == {

@@ -68,6 +68,7 @@ def call(run_id="m@@t", **values):
         "request_hash": "h",
         "run_id": run_id,
         "stage": "answers",
+        "purpose": "answer",
         "model": "m",
         "base_url": "http://localhost/v1",
         "status": "ok",

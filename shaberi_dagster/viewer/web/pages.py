@@ -14,11 +14,12 @@ from shaberi_dagster.rendering.comparison import ComparisonDocument
 from shaberi_dagster.rendering.decision import DecisionDocument
 from shaberi_dagster.rendering.document import Sentences
 from shaberi_dagster.rendering.ensemble import EnsembleDocument
+from shaberi_dagster.rendering.score_tables import strategy_blocks
 from shaberi_dagster.reports.comparison import ComparisonReport
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.decision import DecisionReport, read_decision
-from shaberi_dagster.reports.ensemble import read_stored_report
+from shaberi_dagster.reports.ensemble import read_stored_report, read_strategy_scores
 from shaberi_dagster.reports.leaderboard import read_leaderboard
 from shaberi_dagster.reports.question import ShownAnswer
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
@@ -164,7 +165,9 @@ def run(source: Source, ask: Ask) -> Shown:
     """A run, live while it works."""
     progress = read_run(source.catalog, source.warehouse, ask.one("run"), datetime.now(UTC), source.cost_of)
     run_row = progress.run
-    return Shown("run.html", f"{run_row['model']} {run_row['run_tag']}", {"progress": progress, "live": progress.live})
+    strategies = strategy_blocks(read_strategy_scores(source.catalog, [run_row["run_id"]]))
+    values = {"progress": progress, "live": progress.live, "blocks": list(strategies)}
+    return Shown("run.html", f"{run_row['model']} {run_row['run_tag']}", values)
 
 
 def judges(source: Source, ask: Ask) -> Shown:
