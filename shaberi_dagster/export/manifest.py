@@ -20,10 +20,11 @@ from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.judges.rule import rule_sampling
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.llm.endpoints import may_be_sent
+from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.passes.registry import PASSES, make_pass
-from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.spec import JudgeSpec, RunSpec
 
 FORMAT = "shaberi-results/1"
 STAGES = {"answers": "generation", "judgements": "judging", "pass_outputs": "passes", "consensus": "consensus"}
@@ -133,8 +134,8 @@ class Records:
     def settings_of(self, judge: str) -> Document:
         """The settings of a judge as they were sent, as far as they are known; none of a rule alone."""
         if found := self.run_spec.judge(judge):
-            own = rule_sampling(found.endpoint.to_endpoint()) if judge.startswith(RULE) else found
-            sent = {name: getattr(own, name) for name in ("temperature", "max_tokens")}
+            own = _as_sent(found) if judge.startswith(RULE) else found
+            sent = {name: getattr(own, name, None) for name in ("temperature", "max_tokens")}
             left_out = {f"judge_{name}{of}": name for name in sent for of in ("", f" of {found.name}")}
             dropped = [name for entry, name in left_out.items() if entry in (self.run["not_sent"] or ())]
             return found.model_dump(mode="json") | sent | dict.fromkeys(dropped) | {"not_sent": dropped}
@@ -241,6 +242,14 @@ def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
 def metric_rows(metrics: pl.DataFrame) -> list[Document]:
     """Rows of `metrics` without what the whole file is about."""
     return metrics.select(_METRICS).to_dicts()
+
+
+def _as_sent(judge: JudgeSpec) -> Sampling | None:
+    """Return how a model that decides for a rule is asked; None where its endpoint is a plugin's that is gone."""
+    try:
+        return rule_sampling(judge.endpoint.to_endpoint())
+    except ConfigurationError:
+        return None
 
 
 def _sent_settings(records: Records, benchmark: str) -> Document:

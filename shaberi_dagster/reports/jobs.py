@@ -107,7 +107,7 @@ class _AgainstSamples(_Part):
     why_withheld: str = ""
 
 
-class StrategyScore(_Part):
+class JudgedResult(_Part):
     """A strategy on one benchmark that an LLM judges, and its gain over the samples."""
 
     benchmark: str
@@ -185,7 +185,7 @@ class JobDocument(_Part):
     settings: _Settings
     benchmarks: tuple[_Benchmark, ...]
     overall: _Overall
-    judged: tuple[StrategyScore, ...] = ()
+    judged: tuple[JudgedResult, ...] = ()
     gate: _Gate | None
 
     @model_validator(mode="after")

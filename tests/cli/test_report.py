@@ -178,7 +178,7 @@ def test_strategies_of_several_jobs_stand_side_by_side(jobs: Reported) -> None:
     assert cells(text, "**all questions**")[0][1].startswith("70.0 % (14/20)<br>")
     assert cells(text, "**mean of datasets**") == [["60.0 %", "70.0 %<br>+10.0", "40.0 %<br>-20.0"]]
     assert "`gsm8k@10-0123abcd` | `0123456789ab` | 10 | 10 of `gsm8k@50`, `pinned` | `rule:numeric`" in text
-    assert "3 shared samples of `m` at temperature 0.7" in text
+    assert "3 shared samples of `m`, temperature 0.7" in text
     assert "Not compared with a baseline." in text
     assert "secret-host" not in text
 
