@@ -22,10 +22,10 @@ from shaberi_dagster.definitions import defs
 from shaberi_dagster.lake.catalog import describe_sql, view_files, view_name
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.llm.endpoints import ENDPOINTS
-from shaberi_dagster.rendering.data import as_json
 from shaberi_dagster.runs.request_file import request_schema
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.show.data import as_json
 from shaberi_dagster.stages.result import CHECKS
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -36,16 +36,16 @@ import polars as pl
 from perf.crash import Endpoint
 from perf.history import Size, write_history
 from perf.same_tables import differences, tables_of
-from shaberi_dagster.cluster.local import look_after, running
-from shaberi_dagster.cluster.processes import ClusterProcess
+from shaberi_dagster.defs.cluster.local import look_after, running
+from shaberi_dagster.defs.cluster.processes import ClusterProcess
 from shaberi_dagster.errors import ShaberiError
-from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.planning import plan_run, store_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.stages.evaluation import materialize
 from tests.object_storage import running_store
 
 _BENCHMARK, _STAGES = "rakuda", ("answers", "judgements", "pass_outputs", "scores", "metrics")
@@ -164,7 +164,7 @@ def _made_by_one(requests: Sequence[RunRequest], base_url: str) -> dict[str, pl.
     port = urlsplit(base_url).port or 0
     with _folder() as folder, Endpoint(latency=0.0, port=port):  # at its old address, which is in the requests
         os.environ["SHABERI_WAREHOUSE"] = str(folder / "warehouse")
-        workspace = Workspace(Settings.from_environment(), environment={})
+        workspace = Installation(Settings.from_environment(), environment={})
         for request in requests:
             spec = plan_run(request, workspace)
             store_run(spec, workspace)
@@ -215,7 +215,7 @@ def _submit(requests: Sequence[RunRequest]) -> list[str]:
     from shaberi_dagster.defs.jobs import Materialization, register  # noqa: PLC0415
     from shaberi_dagster.defs.submission import submit  # noqa: PLC0415
 
-    workspace = Workspace(Settings.from_environment(), environment={})
+    workspace = Installation(Settings.from_environment(), environment={})
     instance = open_instance(workspace.settings.dagster_home)
     submitted = []
     for request in requests:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.deciding.deciding import one_try
-from tests.runs import own_engine
+from tests.example_runs import own_engine
 
 
 def main() -> None:

@@ -21,11 +21,11 @@ from rich.console import Console
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from shaberi_dagster.grading.base import GradedQuestion  # noqa: E402  (found through the line above)
-from shaberi_dagster.grading.maths import MathGrader  # noqa: E402
-from tests.grading import test_latex  # noqa: E402
-from tests.grading.reply_forms import KEPT, SEEN, filled  # noqa: E402
-from tests.grading.test_corpus import asked, cases  # noqa: E402
+from shaberi_dagster.judges.rules.base import GradedQuestion  # noqa: E402  (found through the line above)
+from shaberi_dagster.judges.rules.maths import MathGrader  # noqa: E402
+from tests.judges.rules import test_latex  # noqa: E402
+from tests.judges.rules.reply_forms import KEPT, SEEN, filled  # noqa: E402
+from tests.judges.rules.test_corpus import asked, cases  # noqa: E402
 
 SAY = Console(markup=False, highlight=False, soft_wrap=True).print
 Grade = Callable[[str, GradedQuestion], bool | None]

@@ -16,9 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from shaberi_dagster.journals import journals_of
+from shaberi_dagster.journal.backends import journals_of
+from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.llm.session import CallSession
-from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, Message, Sampling, Usage
+from shaberi_dagster.llm.types import ChatRequest, Endpoint, Message, Sampling
 from shaberi_dagster.llm.workers import run_all
 
 _ENDPOINT = Endpoint("custom", "http://127.0.0.1:1/v1")

@@ -20,9 +20,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees, named_trees
 from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
-from shaberi_dagster.legacy.importing import ImportRequest, import_trees, named_trees
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 
 QUESTIONS = {
@@ -69,7 +69,7 @@ def main() -> None:
     console = Console(width=120)
     console.print(f"{platform.platform()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start")
     with tempfile.TemporaryDirectory() as folder:
-        workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": f"{folder}/warehouse"}))
+        workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": f"{folder}/warehouse"}))
         result = import_trees(ImportRequest(trees), workspace)
         megabytes = result.bytes_read / 1e6
         workspace.lake.compact(retention_hours=0)

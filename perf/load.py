@@ -37,12 +37,13 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from shaberi_dagster.llm.claims import FileClaims
+from shaberi_dagster.journal.claims import FileClaims
+from shaberi_dagster.journal.files import FileJournal, OtherFiles
+from shaberi_dagster.journal.records import Call
 from shaberi_dagster.llm.engine import Engine
-from shaberi_dagster.llm.journal_files import FileJournal, OtherFiles
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.session import CallSession
-from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, Message, Sampling
+from shaberi_dagster.llm.types import ChatRequest, Endpoint, Message, Sampling
 from shaberi_dagster.llm.workers import run_all
 
 ROOT = Path(__file__).resolve().parent.parent

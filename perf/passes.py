@@ -17,11 +17,12 @@ from pathlib import Path
 import polars as pl
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees, named_trees
 from shaberi_dagster.lake.catalog import open_catalog, run_query
-from shaberi_dagster.legacy.importing import ImportRequest, import_trees, named_trees
-from shaberi_dagster.legacy.reprocess import STAGES, add_to_imported, all_imported, reprocess_imported
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.stages.imported import STAGES, add_to_imported, all_imported, reprocess_imported
 
 
 def multiplied(trees: list[Path], copies: int, folder: Path) -> dict[str, Path]:
@@ -51,7 +52,7 @@ def main() -> None:
     machine = f"{platform.platform()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start"
     with tempfile.TemporaryDirectory(prefix="passes-") as scratch:
         folder = Path(scratch)
-        workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(folder / "warehouse")}))
+        workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(folder / "warehouse")}))
         import_trees(ImportRequest(multiplied(options.trees, options.copies, folder / "trees")), workspace)
         before = baseline(workspace)
         started = time.perf_counter()

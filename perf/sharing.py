@@ -27,10 +27,11 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from shaberi_dagster.journal.records import Usage
 from shaberi_dagster.llm.client import CallFailure, ChatClient
 from shaberi_dagster.llm.engine import Engine
 from shaberi_dagster.llm.reply import ReceivedReply
-from shaberi_dagster.llm.types import ChatRequest, Endpoint, Message, Sampling, Usage
+from shaberi_dagster.llm.types import ChatRequest, Endpoint, Message, Sampling
 from tests.virtual_time import run_in_virtual_time
 
 _DISTANCE = 0.002  # seconds there and back

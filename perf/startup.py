@@ -44,8 +44,8 @@ _PROBES = [
     ("dagster._core.definitions.definitions_class", "Definitions.resolve_job_def", "definitions"),
     ("dagster._core.definitions.job_definition", "JobDefinition.execute_in_process", "run: Dagster itself"),
     ("dagster._core.storage.event_log.sqlite.sqlite_event_log", "SqliteEventLogStorage.store_event", "run: events"),
-    ("shaberi_dagster.evaluation", "materialize", "run: asset bodies"),
-    ("shaberi_dagster.evaluation", "check_endpoints", "calls"),
+    ("shaberi_dagster.stages.evaluation", "materialize", "run: asset bodies"),
+    ("shaberi_dagster.stages.evaluation", "check_endpoints", "calls"),
     ("shaberi_dagster.runs.workspace", "EngineThread.run", "calls"),
     ("shaberi_dagster.lake.store", "Lake.read", "lake: reads"),
     ("shaberi_dagster.lake.store", "Lake.append", "lake: commits"),
@@ -115,7 +115,7 @@ class Parts:
         def exec_module(loader: Any, module: Any) -> None:
             name = module.__name__
             package = _IMPORTS.get(name.partition(".")[0], _OTHER_IMPORTS)
-            part = _DEFINITIONS if name == "shaberi_dagster.definitions" else package
+            part = _DEFINITIONS if name == "shaberi_dagster.defs.code_location" else package
             with self.within(part):
                 execute(loader, module)
             for probed, function, of in _PROBES:

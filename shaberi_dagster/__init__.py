@@ -5,11 +5,13 @@
 
 from typing import TYPE_CHECKING, Any
 
+from shaberi_dagster.settings import VERSION
+
 if TYPE_CHECKING:
     from shaberi_dagster.api import evaluate, open_lake
 
 __all__ = ["__version__", "evaluate", "open_lake"]
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def __getattr__(name: str) -> Any:

@@ -4,11 +4,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shaberi_dagster.permissions import private_files
 from shaberi_dagster.settings import Settings, warehouse_folder
+from shaberi_dagster.util.permissions import private_files
 
 if TYPE_CHECKING:
     import duckdb
@@ -185,13 +186,18 @@ def evaluate(model: str, **request: Any) -> "ScoreReport":
         ConfigurationError: Something that is asked for cannot be.
         EndpointError: An endpoint cannot be reached or refuses us.
     """
-    from shaberi_dagster.running import Evaluation  # noqa: PLC0415
     from shaberi_dagster.runs.spec import CallOptions, RunRequest  # noqa: PLC0415
 
     options = {name: request.pop(name) for name in CallOptions.model_fields if name in request}
     asked = RunRequest(model=model, **request)
     with private_files(warehouse_folder()):
-        evaluation = Evaluation([asked], CallOptions(**options))
+        evaluation = _executor()([asked], CallOptions(**options))
         if evaluation.run() != "complete":
             print(evaluation.failures(), file=sys.stderr)  # noqa: T201
     return LakeReader(evaluation.workspace.settings.warehouse).scores(models=[model], tags=[asked.tag])
+
+
+def _executor() -> Any:
+    """Load what carries out evaluations, which registers itself as an entry point: Dagster stands above the library."""
+    (executor,) = entry_points(group="shaberi.executor")
+    return executor.load()

@@ -10,10 +10,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.permissions import make_folder
+from shaberi_dagster.util.permissions import make_folder
 
 MIRROR_MARK = "_mirror"
 """File in a warehouse that mirrors a store: the store's URI."""
+VERSION = "0.1.0"
 _STORE = re.compile(r"s3://[a-z0-9][a-z0-9.-]+(/[\w.-]+)*/?")
 _CHECKOUT = Path(__file__).resolve().parent.parent
 

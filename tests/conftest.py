@@ -14,7 +14,8 @@ from typing import Any
 import hypothesis
 import pytest
 
-from shaberi_dagster.export import results_tree
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.results import results_tree
 from shaberi_dagster.lake import catalog
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
@@ -114,7 +115,7 @@ def settings() -> Settings:
 @pytest.fixture
 def workspace(settings: Settings) -> Workspace:
     """An empty lake, the project's prompts, and an environment without keys."""
-    return Workspace(settings, environment={})
+    return Installation(settings, environment={})
 
 
 @pytest.fixture

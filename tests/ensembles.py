@@ -7,12 +7,12 @@ from typing import Any
 from shaberi_dagster.benchmarks.questions import Question, load_question_set
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES
-from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.stages.result import STAGES, StageResult
+from tests.example_runs import ask
 from tests.mock_endpoint import MockEndpoint, Scripted
-from tests.runs import ask
 
 MODEL, DECIDER, GRADER = "mock-model", "decider", "grader"
 Says = Callable[[dict[str, Any]], Scripted] | str

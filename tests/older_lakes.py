@@ -6,13 +6,13 @@ import shutil
 import polars as pl
 from deltalake import write_deltalake
 
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.journal.locks import LOCKS_FOLDER
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import FORMAT_NAME
-from shaberi_dagster.locks import LOCKS_FOLDER
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.judgements import Judgements
 
@@ -26,7 +26,7 @@ def as_format_2(lake: Lake, spec: RunSpec) -> None:
         lake: Has the judgements of a run.
         spec: The run.
     """
-    plan = RunPlan(spec, list(spec.benchmarks), Workspace(Settings.from_environment(), environment={}))
+    plan = RunPlan(spec, list(spec.benchmarks), Installation(Settings.from_environment(), environment={}))
     former = {now: before for before, now in Judgements(plan).formerly()["judge_config_hash"].items()}
     for table in ("judgements", "scores", "metrics"):
         rows = lake.read(table, {"run_id": spec.run_id}).with_columns(

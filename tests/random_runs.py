@@ -9,16 +9,18 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES
-from shaberi_dagster.evaluation import CALLING_STAGES, stage_of
-from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Keys
-from shaberi_dagster.llm.types import Call, ChatRequest, Usage
+from shaberi_dagster.llm.types import ChatRequest
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import judged_anew, load_questions, plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.base import Stage
+from shaberi_dagster.stages.evaluation import CALLING_STAGES, stage_of
+from shaberi_dagster.util.identity import sha256_text
 
 _NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -51,7 +53,7 @@ class FrameLake:
 
 def on_frames(workspace: Workspace) -> Workspace:
     """The workspace with an empty lake of frames."""
-    own = Workspace(workspace.settings, environment={})
+    own = Installation(workspace.settings, environment={})
     own.__dict__["lake"] = FrameLake()
     return own
 

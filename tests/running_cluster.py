@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shaberi_dagster.cluster.folder import environment_of
-from shaberi_dagster.ports import free_ports
+from shaberi_dagster.defs.cluster.folder import environment_of
+from shaberi_dagster.util.ports import free_ports
 from tests.commands import Started, started
 from tests.object_storage import running_store
 from tests.postgres import empty_database

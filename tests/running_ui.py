@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shaberi_dagster.ports import free_ports
+from shaberi_dagster.util.ports import free_ports
 
 _PATIENCE = 300.0
 _LOADED = """query { locationStatusesOrError { ... on WorkspaceLocationStatusEntries { entries { loadStatus } } } }"""

@@ -9,7 +9,7 @@ import pytest
 from shaberi_dagster.defs import execution, jobs, partitions
 from shaberi_dagster.defs.jobs import Materialization
 from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
-from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.stages.result import STAGES
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from shaberi_dagster.cluster.parts import PARTS
+from shaberi_dagster.defs.cluster.parts import PARTS
 from tests.commands import COMMANDS, run
 
 pytestmark = pytest.mark.integration

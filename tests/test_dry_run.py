@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from shaberi_dagster.evaluation import CALLING_STAGES
-from shaberi_dagster.forecast import Forecast, forecast
 from shaberi_dagster.runs.planning import judged_anew, plan_run, store_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.evaluation import CALLING_STAGES
+from shaberi_dagster.stages.forecast import Forecast, forecast
 from shaberi_dagster.stages.result import STAGES
 from tests.ensembles import DECIDER, GRADER, ask_ensemble, prompt_of
+from tests.example_runs import ask, own_engine, stages_made, without_results
 from tests.mock_endpoint import MockEndpoint, Scripted, content_for, running_mock
-from tests.runs import ask, own_engine, stages_made, without_results
 
 pytestmark = pytest.mark.integration
 

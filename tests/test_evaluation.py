@@ -7,16 +7,16 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError, EndpointError, PartitionBusyError
-from shaberi_dagster.evaluation import check_endpoints, materialize, stored_spec
+from shaberi_dagster.exchange.publishing import publish
 from shaberi_dagster.lake.catalog import open_catalog, run_query
-from shaberi_dagster.progress import LogReporter
-from shaberi_dagster.publishing import publish
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
+from shaberi_dagster.stages.evaluation import check_endpoints, materialize, stored_spec
 from shaberi_dagster.stages.result import CHECKS, STAGES
+from shaberi_dagster.util.progress import LogReporter
 from tests.ensembles import ask_ensemble, scripted
+from tests.example_runs import ask, materialized, own_engine, stored_run
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.results_tree import assert_valid_tree, problems
-from tests.runs import ask, materialized, own_engine, stored_run
 
 pytestmark = pytest.mark.integration
 

@@ -16,8 +16,8 @@ import pytest
 
 from tests.commands import make_programs
 from tests.ensembles import prompt_of
-from tests.legacy.caches import ensemble, response, write
-from tests.legacy.trees import LegacyTree
+from tests.exchange.legacy.caches import ensemble, response, write
+from tests.exchange.legacy.trees import LegacyTree
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 from tests.test_docs import PAGES, ROOT, fences
 
@@ -26,13 +26,13 @@ pytestmark = pytest.mark.e2e
 _NOT_RUN = {
     "make ": "the Makefile is what runs the tests",
     "shaberi view": "serves until Ctrl-C: tests/viewer/test_command.py",
-    "shaberi ui": "serves until Ctrl-C: tests/test_ui.py",
-    "shaberi cluster": "serves until Ctrl-C: tests/cluster",
-    ".cluster/environment": "a cluster: tests/cluster",
-    "--submit": "a cluster: tests/cluster",
+    "shaberi ui": "serves until Ctrl-C: tests/defs/test_ui.py",
+    "shaberi cluster": "serves until Ctrl-C: tests/defs/cluster",
+    ".cluster/environment": "a cluster: tests/defs/cluster",
+    "--submit": "a cluster: tests/defs/cluster",
     "s3://": "an object store: tests/lake",
-    "postgresql://": "a database server: tests/test_database.py",
-    "SHABERI_DATABASE_URL": "a database server: tests/test_database.py",
+    "postgresql://": "a database server: tests/journal/test_postgres.py",
+    "SHABERI_DATABASE_URL": "a database server: tests/journal/test_postgres.py",
     "shaberi copy-lake backup": "an object store: tests/lake",
     "vllm serve": "another program",
     "duckdb -readonly": "another program",

@@ -13,21 +13,22 @@ import shaberi_dagster as shaberi
 from shaberi_dagster import definitions
 from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.defs.assets import _checks_of, specs_of
-from shaberi_dagster.doctor.examination import examine_plugins
+from shaberi_dagster.defs.doctor.examination import examine_plugins
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.evaluation import materialize
-from shaberi_dagster.export.manifest import manifest_of, read_records
-from shaberi_dagster.export.results_tree import export_run
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.results.manifest import manifest_of, read_records
+from shaberi_dagster.exchange.results.results_tree import export_run
 from shaberi_dagster.lake.catalog import write_catalog
-from shaberi_dagster.rendering.score_notes import score_notes
 from shaberi_dagster.runs.planning import plan_run, store_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.show.score_notes import score_notes
+from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.stages.result import STAGES
+from tests.example_runs import own_engine, without_results
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.results_tree import assert_valid_tree
-from tests.runs import own_engine, without_results
 
 pytestmark = pytest.mark.integration
 
@@ -62,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mock: MockEndpoint) 
 
 def planned(tag: str) -> tuple[RunSpec, Workspace]:
     """A stored run of both benchmarks with everything that the page has."""
-    workspace = Workspace(Settings.from_environment(), environment={})
+    workspace = Installation(Settings.from_environment(), environment={})
     request = RunRequest(
         model="my-model-7b",
         tag=tag,
@@ -184,7 +185,7 @@ def test_a_run_whose_plugins_are_gone_is_viewed_compared_and_exported_but_not_co
     if elsewhere == "gone":
         again = RunRequest(model="my-model-7b", judge_models=["my-model-judge"], base_url="http://localhost:1/v1")
         with pytest.raises(ConfigurationError, match="has the benchmark manners of a plugin that is not there now"):
-            plan_run(again, Workspace(Settings.from_environment(), environment={}))
+            plan_run(again, Installation(Settings.from_environment(), environment={}))
 
 
 def test_findings_of_a_pass_that_was_edited_since_do_not_count_for_what_is_planned_now(

@@ -14,8 +14,8 @@ import shaberi_dagster as shaberi
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.settings import Settings
+from tests.example_runs import own_engine
 from tests.mock_endpoint import running_mock
-from tests.runs import own_engine
 from tests.stages_alone import stages_alone
 
 pytestmark = pytest.mark.integration

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 
+from shaberi_dagster.exchange.publishing import publish
 from shaberi_dagster.lake.catalog import open_catalog, run_query
-from shaberi_dagster.publishing import publish
 from shaberi_dagster.runs.planning import judged_anew, store_run
 from shaberi_dagster.runs.workspace import Workspace
+from tests.example_runs import ask, materialized, own_engine, stored_run
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.results_tree import assert_valid_tree
-from tests.runs import ask, materialized, own_engine, stored_run
 
 pytestmark = pytest.mark.integration
 

@@ -9,9 +9,9 @@ import pytest
 import typer
 
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.rendering.data import as_json
 from shaberi_dagster.runs.request_file import read_request, request_schema
 from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.show.data import as_json
 from shaberi_dagster.stages.result import CHECKS
 
 pytestmark = pytest.mark.integration

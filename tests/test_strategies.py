@@ -16,9 +16,9 @@ import pytest
 import shaberi_dagster as shaberi
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.rendering.data import as_json
-from shaberi_dagster.rendering.ensemble import EnsembleDocument
 from shaberi_dagster.reports.ensemble import read_stored_report
+from shaberi_dagster.show.data import as_json
+from shaberi_dagster.show.ensemble import EnsembleDocument
 from shaberi_dagster.statistics.significance import sign_flip_intervals
 from tests.commands import Finished, lake_of, run
 from tests.mock_endpoint import MockEndpoint, running_mock

@@ -5,17 +5,17 @@ import shutil
 import polars as pl
 import pytest
 
-from shaberi_dagster.evaluation import is_up_to_date, materialize
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.publishing import publish
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.publishing import publish
 from shaberi_dagster.runs.planning import plan_run
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings, project_folder
+from shaberi_dagster.stages.evaluation import is_up_to_date, materialize
 from shaberi_dagster.stages.result import STAGES
 from tests.commands import lake_of
 from tests.ensembles import ask_ensemble, scripted
+from tests.example_runs import ask, own_engine, stored_run
 from tests.mock_endpoint import running_mock
-from tests.runs import ask, own_engine, stored_run
 
 pytestmark = pytest.mark.integration
 
@@ -35,7 +35,7 @@ def bring_up_to_date(workspace, request, stages=STAGES):
 
 def again(workspace, request, stages=STAGES):
     """Whether a new process finds the run up to date; it must leave everything as it is."""
-    fresh = Workspace(workspace.settings, environment={})
+    fresh = Installation(workspace.settings, environment={})
     before = fresh.lake.versions()
     spec = plan_run(request, fresh)
     found = is_up_to_date(spec, list(spec.benchmarks), stages, fresh)
@@ -66,7 +66,7 @@ def fulfilled(mock, tmp_path_factory):
     folder = tmp_path_factory.mktemp("fulfilled")
     request = ask(mock, judge_models=["judge-a", "judge-b"], passes=["lang_mixing", "repetition"])
     with own_engine({}):
-        bring_up_to_date(Workspace(Settings.from_environment(lake_of(folder)), environment={}), request)
+        bring_up_to_date(Installation(Settings.from_environment(lake_of(folder)), environment={}), request)
     return request, folder
 
 
@@ -160,7 +160,7 @@ def test_another_judge_prompt_asks_the_judges_again(workspace, asked, tmp_path, 
     for template in (folder / "judging").rglob("*.jinja"):
         template.write_text(template.read_text(encoding="utf-8") + "\n公平に。", encoding="utf-8")
     monkeypatch.setenv("SHABERI_PROMPTS", str(folder))
-    changed = Workspace(type(workspace.settings).from_environment(), environment={})
+    changed = Installation(type(workspace.settings).from_environment(), environment={})
 
     assert again(workspace, asked)
     assert not again(changed, asked)

@@ -4,7 +4,7 @@ import re
 import string
 from dataclasses import dataclass
 
-from shaberi_dagster.identity import sha256_json, sha256_text
+from shaberi_dagster.util.identity import sha256_json, sha256_text
 
 LETTERS = string.ascii_uppercase
 """Options are lettered in the order in which they are shown."""

@@ -24,7 +24,7 @@ from yaml import YAMLError
 
 from shaberi_dagster.benchmarks.registry import HubSource
 from shaberi_dagster.errors import ConfigurationError, HubAwayError
-from shaberi_dagster.permissions import user_umask
+from shaberi_dagster.util.permissions import user_umask
 
 DATA_SUFFIXES = (".parquet", ".jsonl", ".json", ".csv")
 _ALTERNATIVE = "or give the questions as files with --questions PATH or SHABERI_DATASETS"

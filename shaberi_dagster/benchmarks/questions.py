@@ -14,8 +14,8 @@ from shaberi_dagster.benchmarks.files import read_rows
 from shaberi_dagster.benchmarks.registry import SUFFIXES, Benchmark, Field
 from shaberi_dagster.benchmarks.upstream import Asked, UpstreamRowError, letter_index, listed, texts
 from shaberi_dagster.errors import ConfigurationError, QuestionFileError
-from shaberi_dagster.identity import sha256_json, sha256_text
-from shaberi_dagster.plugins import running
+from shaberi_dagster.plugins.discovery import running
+from shaberi_dagster.util.identity import sha256_json, sha256_text
 
 _HERE = Path(__file__).parent
 _KNOWN_SETS = _HERE / "known_sets.yaml"

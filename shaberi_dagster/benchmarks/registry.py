@@ -9,7 +9,7 @@ from typing import Any, Literal
 from shaberi_dagster.benchmarks.upstream import RowReader
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.types import Sampling
-from shaberi_dagster.plugins import Kind, PluginError, PluginFile, load_module, read_yaml
+from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile, load_module, read_yaml
 
 Field = Literal["question", "reference", "criteria", "category", "upstream_id"]
 LegacyScoreForm = Literal["tengu_points", "elyza_number", "double_brackets", "rakuda_brackets", "rakuda_mean_of_tenths"]

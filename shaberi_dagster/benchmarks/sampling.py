@@ -7,7 +7,7 @@ from typing import Literal
 from shaberi_dagster.benchmarks.questions import UNSHUFFLED, Question, QuestionSet, content_sha256, set_name_of
 from shaberi_dagster.benchmarks.registry import DEFAULT_SEED
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.util.identity import sha256_text
 
 Order = Literal["pinned", "mulberry32"]
 _MASK = 0xFFFFFFFF

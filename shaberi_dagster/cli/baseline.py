@@ -58,18 +58,18 @@ class ListBaselines(CommandOptions):
 
 def promote(how: Promotion) -> int:
     """Make what a run got right a baseline, which is never changed."""
-    from shaberi_dagster.baselines import chosen_run  # noqa: PLC0415
-    from shaberi_dagster.baselines import promote as promote_run  # noqa: PLC0415
     from shaberi_dagster.cli.output import say  # noqa: PLC0415  (DuckDB and polars only when they are needed)
+    from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
-    from shaberi_dagster.rendering.baselines import PromotionDocument  # noqa: PLC0415
+    from shaberi_dagster.reports.baselines import chosen_run  # noqa: PLC0415
+    from shaberi_dagster.reports.baselines import promote as promote_run  # noqa: PLC0415
     from shaberi_dagster.reports.verdicts import baselines  # noqa: PLC0415
-    from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415
+    from shaberi_dagster.show.baselines import PromotionDocument  # noqa: PLC0415
 
     settings = Settings.from_environment()
     with open_catalog(settings.warehouse) as catalog:
         chosen = chosen_run(catalog, how.run_id, how.model, how.tag)
-    promote_run(Workspace(settings).lake, chosen, how.name, how.note, allow_partial=how.allow_partial)
+    promote_run(Installation(settings).lake, chosen, how.name, how.note, allow_partial=how.allow_partial)
     with open_catalog(settings.warehouse) as catalog:
         promoted = next(one for one in baselines(catalog) if one["name"] == how.name)
     say(PromotionDocument(promoted), as_json=how.as_json)
@@ -81,8 +81,8 @@ def list_baselines(how: ListBaselines) -> int:
     # DuckDB only when it is needed.
     from shaberi_dagster.cli.output import show  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
-    from shaberi_dagster.rendering.baselines import BaselineDocument  # noqa: PLC0415
     from shaberi_dagster.reports.verdicts import baselines  # noqa: PLC0415
+    from shaberi_dagster.show.baselines import BaselineDocument  # noqa: PLC0415
 
     with open_catalog(Settings.from_environment().warehouse) as catalog:
         found = baselines(catalog)

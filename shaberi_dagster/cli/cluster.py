@@ -35,10 +35,10 @@ def cluster(  # noqa: PLR0917
     del debug
     # Dagster only when it is needed.
     if part is not None:
-        from shaberi_dagster.cluster.parts import run_part  # noqa: PLC0415
+        from shaberi_dagster.defs.cluster.parts import run_part  # noqa: PLC0415
 
         run_part(part, host, port)
-    from shaberi_dagster.cluster.local import run_all  # noqa: PLC0415
+    from shaberi_dagster.defs.cluster.local import run_all  # noqa: PLC0415
 
     run_all(folder.absolute(), workers, host, port, tell)
     return FINE

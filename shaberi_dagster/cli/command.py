@@ -12,12 +12,11 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from shaberi_dagster import __version__
 from shaberi_dagster.cli.start import INTERRUPTED, say_how_to_go_on, take_interrupts
 from shaberi_dagster.errors import ShaberiError, SqlError, is_interrupt
-from shaberi_dagster.permissions import private_files
-from shaberi_dagster.rendering.streams import outliving_readers
-from shaberi_dagster.settings import warehouse_folder
+from shaberi_dagster.settings import VERSION, warehouse_folder
+from shaberi_dagster.show.streams import outliving_readers
+from shaberi_dagster.util.permissions import private_files
 
 FINE, GATE_FAILED, USAGE, FAILED_PARTS, INCONCLUSIVE, UNFORESEEN = 0, 1, 2, 3, 4, 70
 _ORDER = (UNFORESEEN, INTERRUPTED, USAGE, GATE_FAILED, FAILED_PARTS, INCONCLUSIVE)
@@ -28,7 +27,7 @@ _SOON_SECONDS = 0.01
 
 def _show_version(value: bool) -> None:
     if value:
-        typer.echo(f"shaberi-dagster {__version__}")
+        typer.echo(f"shaberi-dagster {VERSION}")
         raise typer.Exit
 
 
@@ -42,7 +41,7 @@ def exit_code(*codes: int) -> int:
 
 def with_plugins(epilog: str) -> str:
     """The text below the help of a command, after what plugin folders add to the names that it takes."""
-    from shaberi_dagster.plugins import added_names  # noqa: PLC0415
+    from shaberi_dagster.plugins.discovery import added_names  # noqa: PLC0415
 
     added = "".join(f"\n  {kind}: {', '.join(names)}" for kind, names in added_names().items())
     return f"\b\nFrom plugin folders:{added}\n\n{epilog}" if added else epilog

@@ -14,14 +14,14 @@ def compact(how: Compact) -> int:
     """Merge the lake's small files and delete those that no version of the last week needs."""
     # Delta-rs only when it is needed.
     from shaberi_dagster.cli.output import say  # noqa: PLC0415
+    from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import check_there, write_catalog  # noqa: PLC0415
-    from shaberi_dagster.rendering.maintenance import CompactionDocument  # noqa: PLC0415
-    from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
+    from shaberi_dagster.show.maintenance import CompactionDocument  # noqa: PLC0415
 
     settings = Settings.from_environment()
     check_there(settings.warehouse)
-    lake = Workspace(settings).lake
+    lake = Installation(settings).lake
     say(CompactionDocument(lake.compact()), as_json=how.as_json)
     write_catalog(lake)
     return FINE

@@ -40,10 +40,10 @@ def compare(request: ComparisonRequest, how: Compare) -> int:
     # DuckDB, Polars and SciPy, which other commands need not load.
     from shaberi_dagster.cli.output import show, tell  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
-    from shaberi_dagster.rendering.comparison import ComparisonDocument  # noqa: PLC0415
-    from shaberi_dagster.rendering.document import check_format  # noqa: PLC0415
     from shaberi_dagster.reports.comparison import compare as read_comparison  # noqa: PLC0415
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
+    from shaberi_dagster.show.comparison import ComparisonDocument  # noqa: PLC0415
+    from shaberi_dagster.show.document import check_format  # noqa: PLC0415
 
     check_format(how.output_format)
     warehouse = Settings.from_environment().warehouse

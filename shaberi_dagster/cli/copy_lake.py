@@ -39,9 +39,9 @@ def copy_lake(how: CopyLake) -> int:
     # Delta-rs only when it is needed.
     from shaberi_dagster.cli.output import say  # noqa: PLC0415
     from shaberi_dagster.lake import copying  # noqa: PLC0415
-    from shaberi_dagster.progress import StageProgress  # noqa: PLC0415
-    from shaberi_dagster.rendering.live import reporter_for  # noqa: PLC0415
-    from shaberi_dagster.rendering.maintenance import CopyDocument  # noqa: PLC0415
+    from shaberi_dagster.show.live import reporter_for  # noqa: PLC0415
+    from shaberi_dagster.show.maintenance import CopyDocument  # noqa: PLC0415
+    from shaberi_dagster.util.progress import StageProgress  # noqa: PLC0415
 
     reporter, line = reporter_for(sys.stderr), StageProgress("copy", "files", total=0)
 

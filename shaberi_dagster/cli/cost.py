@@ -29,10 +29,10 @@ def cost(how: CostOptions) -> int:
     # DuckDB, which other commands need not load.
     from shaberi_dagster.cli.output import show  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
-    from shaberi_dagster.rendering.cost import CostDocument  # noqa: PLC0415
-    from shaberi_dagster.rendering.document import check_format  # noqa: PLC0415
     from shaberi_dagster.reports.cost import read_cost  # noqa: PLC0415
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
+    from shaberi_dagster.show.cost import CostDocument  # noqa: PLC0415
+    from shaberi_dagster.show.document import check_format  # noqa: PLC0415
 
     check_format(how.output_format)
     with open_catalog(Settings.from_environment().warehouse) as catalog:

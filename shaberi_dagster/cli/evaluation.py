@@ -2,8 +2,8 @@
 
 from shaberi_dagster.cli import view_scores
 from shaberi_dagster.cli.output import say, tell
-from shaberi_dagster.rendering.plan import PlanDocument
-from shaberi_dagster.running import Evaluation
+from shaberi_dagster.defs.running import Evaluation
+from shaberi_dagster.show.plan import PlanDocument
 from shaberi_dagster.viewer.web.ask import where_to_look
 
 

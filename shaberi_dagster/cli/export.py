@@ -10,10 +10,10 @@ from pydantic import Field
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.export.selection import FORMATS, RESULTS, SHABERI_V1, ExportSelection
-from shaberi_dagster.permissions import user_umask
+from shaberi_dagster.exchange.results.selection import FORMATS, RESULTS, SHABERI_V1, ExportSelection
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings, check_writable
+from shaberi_dagster.util.permissions import user_umask
 
 EPILOG = """Examples:
 
@@ -89,11 +89,11 @@ def run_export(
     """
     # Polars and DuckDB, which help needs not.
     from shaberi_dagster.cli.output import say  # noqa: PLC0415
-    from shaberi_dagster.export.results_tree import check_place, export_runs  # noqa: PLC0415
-    from shaberi_dagster.export.shaberi_v1 import export as export_tree  # noqa: PLC0415
+    from shaberi_dagster.exchange.results.results_tree import check_place, export_runs  # noqa: PLC0415
+    from shaberi_dagster.exchange.results.shaberi_v1 import export as export_tree  # noqa: PLC0415
     from shaberi_dagster.lake.store import Lake  # noqa: PLC0415
-    from shaberi_dagster.rendering.exports import ResultsDocument, TreeDocument  # noqa: PLC0415
-    from shaberi_dagster.rendering.live import reporter_for  # noqa: PLC0415
+    from shaberi_dagster.show.exports import ResultsDocument, TreeDocument  # noqa: PLC0415
+    from shaberi_dagster.show.live import reporter_for  # noqa: PLC0415
 
     if output_format not in FORMATS:
         raise ConfigurationError(f"--format must be one of {', '.join(FORMATS)}, not {output_format!r}")

@@ -30,9 +30,9 @@ def generate_cache(request: CacheRequest, calls: CallOptions, how: GenerateCache
     # Polars and Dagster only when they are needed.
     from shaberi_dagster.cli.evaluation import say_what_failed  # noqa: PLC0415
     from shaberi_dagster.cli.output import say  # noqa: PLC0415
-    from shaberi_dagster.rendering.samples import SamplesDocument  # noqa: PLC0415
+    from shaberi_dagster.defs.running import Evaluation  # noqa: PLC0415
     from shaberi_dagster.reports.samples import samples_of  # noqa: PLC0415
-    from shaberi_dagster.running import Evaluation  # noqa: PLC0415
+    from shaberi_dagster.show.samples import SamplesDocument  # noqa: PLC0415
 
     evaluation = Evaluation([request.to_request()], calls, command="generate-cache", stages=["answers"])
     evaluation.run()

@@ -43,10 +43,10 @@ def import_ensemble(how: ImportEnsemble) -> int:
     """Import response caches of the ensemble-consensus evaluation."""
     # Dagster only when it is needed.
     from shaberi_dagster.cli.output import say  # noqa: PLC0415
-    from shaberi_dagster.jobs import grade_caches, import_caches  # noqa: PLC0415
-    from shaberi_dagster.rendering.ensemble import EnsembleDocument  # noqa: PLC0415
-    from shaberi_dagster.rendering.imports import CachesDocument  # noqa: PLC0415
+    from shaberi_dagster.defs.operations import grade_caches, import_caches  # noqa: PLC0415
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
+    from shaberi_dagster.show.ensemble import EnsembleDocument  # noqa: PLC0415
+    from shaberi_dagster.show.imports import CachesDocument  # noqa: PLC0415
 
     settings = Settings.from_environment()
     report = import_caches(settings, how.paths)

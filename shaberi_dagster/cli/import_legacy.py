@@ -55,7 +55,7 @@ def import_legacy(how: ImportLegacy) -> int:
     """Import answers and judgements of the old Shaberi suite."""
     settings = Settings.from_environment()
     if how.trees:
-        from shaberi_dagster.jobs import import_trees  # noqa: PLC0415  (Dagster only when it is needed)
+        from shaberi_dagster.defs.operations import import_trees  # noqa: PLC0415  (Dagster only when it is needed)
 
         import_trees(settings, how.trees, how.tag, how.models, log_runs=how.log_runs)
     elif not how.report:
@@ -79,9 +79,9 @@ def show_report(settings: Settings, tag: str, *, full: bool, as_json: bool) -> i
         ConfigurationError: Nothing was imported under that tag, or a lake of an older format has other rows.
     """
     from shaberi_dagster.cli.output import say  # noqa: PLC0415  (polars, which help needs not)
+    from shaberi_dagster.exchange.legacy.importing import reconcile_lake  # noqa: PLC0415
     from shaberi_dagster.lake.store import Lake  # noqa: PLC0415
-    from shaberi_dagster.legacy.importing import reconcile_lake  # noqa: PLC0415
-    from shaberi_dagster.rendering.imports import ImportDocument  # noqa: PLC0415
+    from shaberi_dagster.show.imports import ImportDocument  # noqa: PLC0415
 
     counted = reconcile_lake(Lake(settings.warehouse), tag)
     say(ImportDocument(counted, tag, full=full), as_json=as_json)

@@ -67,8 +67,8 @@ def inspect_output(how: InspectOutput) -> int:
             Inspector(catalog, runs, questions, together=len(how.models) > 1).run()
             return FINE
         from shaberi_dagster.cli.output import endless_console  # noqa: PLC0415
-        from shaberi_dagster.rendering.answers import print_answers  # noqa: PLC0415
-        from shaberi_dagster.rendering.streams import ending_with_reader  # noqa: PLC0415
+        from shaberi_dagster.show.answers import print_answers  # noqa: PLC0415
+        from shaberi_dagster.show.streams import ending_with_reader  # noqa: PLC0415
 
         with ending_with_reader():
             print_answers(catalog, runs, questions, endless_console())

@@ -1,11 +1,12 @@
 """`shaberi new`: a working example of a benchmark, pass, judge or strategy, to be changed."""
 
+from collections.abc import Collection, Mapping
 from typing import Annotated
 
 import typer
 
 from shaberi_dagster.cli.command import FINE, Debug
-from shaberi_dagster.examples import ExampleKind, write_example
+from shaberi_dagster.plugins.new import ExampleKind, write_example
 from shaberi_dagster.settings import plugin_folders
 
 EPILOG = """Examples:
@@ -26,7 +27,23 @@ def new(
     """Write a working example of something of your own into the first plugin folder."""
     del debug
     from shaberi_dagster.cli.output import say  # noqa: PLC0415  (rich, which help needs not)
-    from shaberi_dagster.rendering.exports import FilesDocument  # noqa: PLC0415
+    from shaberi_dagster.show.exports import FilesDocument  # noqa: PLC0415
 
-    say(FilesDocument(write_example(kind, name, plugin_folders()[0])))
+    say(FilesDocument(write_example(kind, name, plugin_folders()[0], _taken(kind))))
     return FINE
+
+
+def _taken(kind: ExampleKind) -> set[str]:
+    """Collect the names of that kind that there are already."""
+    from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS  # noqa: PLC0415
+    from shaberi_dagster.consensus.registry import STRATEGIES  # noqa: PLC0415
+    from shaberi_dagster.judges.rules.registry import GRADERS  # noqa: PLC0415
+    from shaberi_dagster.passes.registry import PASSES  # noqa: PLC0415
+
+    kinds: Mapping[ExampleKind, Collection[str]] = {
+        ExampleKind.BENCHMARK: ALL_BENCHMARKS,
+        ExampleKind.PASS: PASSES,
+        ExampleKind.JUDGE: GRADERS,
+        ExampleKind.STRATEGY: STRATEGIES,
+    }
+    return {name.removeprefix("rule:") for name in kinds[kind]}

@@ -7,8 +7,8 @@ from typing import IO, Any
 from rich.console import Console
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.permissions import user_umask
-from shaberi_dagster.rendering.document import Document, write
+from shaberi_dagster.show.document import Document, write
+from shaberi_dagster.util.permissions import user_umask
 
 _ENDLESS = 100_000
 

@@ -34,13 +34,13 @@ def prices(how: Prices) -> int:
     """Show what the models that were called cost, as it is known now; what was recorded for a call stays."""
     # Polars, DuckDB and rich cost start-up time that no other command needs to pay.
     from shaberi_dagster.cli.output import show  # noqa: PLC0415
+    from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import check_there  # noqa: PLC0415
-    from shaberi_dagster.rendering.prices import PriceDocument  # noqa: PLC0415
     from shaberi_dagster.runs.known_prices import known_prices  # noqa: PLC0415
-    from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
+    from shaberi_dagster.show.prices import PriceDocument  # noqa: PLC0415
 
     settings = Settings.from_environment()
     check_there(settings.warehouse)
-    show(PriceDocument(known_prices(Workspace(settings), refresh=how.refresh)), "json" if how.as_json else "table")
+    show(PriceDocument(known_prices(Installation(settings), refresh=how.refresh)), "json" if how.as_json else "table")
     return FINE

@@ -10,12 +10,12 @@ from shaberi_dagster.cli.output import opened, tell
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import errors_of_sql, open_catalog, run_query
 from shaberi_dagster.lake.connections import arrow_of, within
-from shaberi_dagster.rendering.query_list import query_table
-from shaberi_dagster.rendering.rows import QueryRows, write_parquet, write_plan, write_rows
-from shaberi_dagster.rendering.streams import ending_with_reader
-from shaberi_dagster.rendering.terminal import draw
 from shaberi_dagster.reports.named_queries import explained, find_query, parameters_of
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.show.query_list import query_table
+from shaberi_dagster.show.rows import QueryRows, write_parquet, write_plan, write_rows
+from shaberi_dagster.show.streams import ending_with_reader
+from shaberi_dagster.show.terminal import draw
 
 FORMATS = ("table", "csv", "json", "parquet")
 _MOST_ROWS = 100

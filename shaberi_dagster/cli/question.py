@@ -46,10 +46,10 @@ def question(how: QuestionOptions) -> int:
     # DuckDB and polars, which other commands need not load.
     from shaberi_dagster.cli.output import show  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
-    from shaberi_dagster.rendering.document import check_format  # noqa: PLC0415
-    from shaberi_dagster.rendering.question import QuestionDocument  # noqa: PLC0415
     from shaberi_dagster.reports.question import read_question  # noqa: PLC0415
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
+    from shaberi_dagster.show.document import check_format  # noqa: PLC0415
+    from shaberi_dagster.show.question import QuestionDocument  # noqa: PLC0415
 
     check_format(how.output_format)
     with open_catalog(Settings.from_environment().warehouse) as catalog:

@@ -22,8 +22,8 @@ from shaberi_dagster.runs.presets import QuickRequest
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 
 if TYPE_CHECKING:  # Dagster and polars cost start-up time that --help and usage errors need not pay
+    from shaberi_dagster.defs.running import Evaluation
     from shaberi_dagster.reports.gate import GateReport
-    from shaberi_dagster.running import Evaluation
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -88,7 +88,7 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
     asked = request.to_request()
     # Polars and Dagster only when they are needed.
     from shaberi_dagster.cli.evaluation import say_what_failed, say_where_to_look, show_plan  # noqa: PLC0415
-    from shaberi_dagster.running import Evaluation  # noqa: PLC0415
+    from shaberi_dagster.defs.running import Evaluation  # noqa: PLC0415
 
     evaluation = Evaluation([asked], calls, command="quick-eval", submit=how.submit)
     if how.baseline is not None:  # that it is not there should be known before anything is paid for
@@ -120,9 +120,9 @@ def _show(evaluation: "Evaluation", request: RunRequest, status: str, how: Quick
     """
     from shaberi_dagster.cli.output import put, show, tell  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
-    from shaberi_dagster.rendering.data import as_json as json_of  # noqa: PLC0415
-    from shaberi_dagster.rendering.ensemble import EnsembleDocument  # noqa: PLC0415
     from shaberi_dagster.reports.ensemble import read_report  # noqa: PLC0415
+    from shaberi_dagster.show.data import as_json as json_of  # noqa: PLC0415
+    from shaberi_dagster.show.ensemble import EnsembleDocument  # noqa: PLC0415
 
     spec, strategies = evaluation.spec, request.strategies or []
     verdict, objection = None, None

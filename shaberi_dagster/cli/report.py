@@ -64,8 +64,8 @@ def report(request: FileRequest, how: Report) -> int:
         return FINE
     if not how.files:
         raise ConfigurationError("name documents of quick-eval, or a file to write with --html")
-    from shaberi_dagster.rendering.ci import markdown  # noqa: PLC0415
     from shaberi_dagster.reports.jobs import read_jobs  # noqa: PLC0415
+    from shaberi_dagster.show.ci import markdown  # noqa: PLC0415
 
     found = read_jobs(how.files)
     put(markdown(found, how.title, marked=how.ci), how.output)

@@ -41,7 +41,7 @@ class Reprocess(CommandOptions):
 
 def reprocess(how: Reprocess) -> int:
     """Make stored runs anew without any call: parse, apply passes, derive scores."""
-    from shaberi_dagster.jobs import reprocess_runs  # noqa: PLC0415  (Dagster only when it is needed)
+    from shaberi_dagster.defs.operations import reprocess_runs  # noqa: PLC0415  (Dagster only when it is needed)
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
 
     chosen = {"models": how.models, "tags": how.tags, "sources": how.sources}

@@ -77,7 +77,7 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
         show_plan,
         show_scores,
     )
-    from shaberi_dagster.running import Evaluation  # noqa: PLC0415
+    from shaberi_dagster.defs.running import Evaluation  # noqa: PLC0415
 
     gc.freeze()
     gc.enable()

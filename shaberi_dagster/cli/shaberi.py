@@ -28,10 +28,10 @@ from shaberi_dagster.cli import (
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, Version, run_command
 from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.cli.options import OptionsCommand, takes_models
-from shaberi_dagster.rendering.data import as_json
 from shaberi_dagster.reports.findings import CheckResult
 from shaberi_dagster.runs.request_file import request_schema
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.show.data import as_json
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
 
@@ -154,15 +154,15 @@ def doctor(
     """Check the installation and the lake, and close runs whose process has died."""
     del debug
     from shaberi_dagster.cli.output import say, tell  # noqa: PLC0415
-    from shaberi_dagster.doctor.examination import examine, fetch_model  # noqa: PLC0415
-    from shaberi_dagster.rendering.findings import FindingsDocument  # noqa: PLC0415
+    from shaberi_dagster.defs.doctor.examination import examine, fetch_model  # noqa: PLC0415
+    from shaberi_dagster.show.findings import FindingsDocument  # noqa: PLC0415
 
     settings = Settings.from_environment()
     if install_model:
         fetch_model(settings, tell)
     repairs: list[CheckResult] = []
     if repair:
-        from shaberi_dagster.doctor.repairing import repaired  # noqa: PLC0415
+        from shaberi_dagster.defs.doctor.repairing import repaired  # noqa: PLC0415
 
         repairs = list(repaired(settings))
     findings = [*repairs, *examine(settings, run_plugins=plugins)]
@@ -191,7 +191,7 @@ def ui(
     """Open Dagster's UI and daemon on this lake (Ctrl-C stops them)."""
     del debug
     from shaberi_dagster.cli.output import tell  # noqa: PLC0415
-    from shaberi_dagster.ui import serve  # noqa: PLC0415
+    from shaberi_dagster.defs.ui import serve  # noqa: PLC0415
 
     serve(Settings.from_environment(), host, port, tell)
     return FINE

@@ -11,7 +11,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
-from shaberi_dagster.memory import keep_little
+from shaberi_dagster.util.memory import keep_little
 
 INTERRUPTED = 130
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)

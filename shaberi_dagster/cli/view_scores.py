@@ -13,7 +13,7 @@ from shaberi_dagster.reports.requests import BY, ScoreSelection, check_choice, m
 from shaberi_dagster.runs.option import Option
 
 if TYPE_CHECKING:
-    from shaberi_dagster.rendering.scores import ScoreView
+    from shaberi_dagster.show.scores import ScoreView
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -54,8 +54,8 @@ class ViewScores(CommandOptions):
 
 def view_scores(selection: ScoreSelection, how: ViewScores) -> int:
     """Show scores on the reported scale, with how many samples they stand for."""
-    from shaberi_dagster.rendering.scores import ScoreView  # noqa: PLC0415  (help needs none)
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
+    from shaberi_dagster.show.scores import ScoreView  # noqa: PLC0415  (help needs none)
 
     check_choice("--by", how.by, BY)
     as_of = moment(how.as_of) if how.as_of is not None else None
@@ -76,9 +76,9 @@ def show_scores(
     """
     from shaberi_dagster.cli.output import show  # noqa: PLC0415  (DuckDB, which help needs not)
     from shaberi_dagster.lake.catalog import open_as_of, open_catalog  # noqa: PLC0415
-    from shaberi_dagster.rendering.document import check_format  # noqa: PLC0415
-    from shaberi_dagster.rendering.scores import ScoreDocument, ScoreView  # noqa: PLC0415
     from shaberi_dagster.reports.score_reading import read_scores  # noqa: PLC0415
+    from shaberi_dagster.show.document import check_format  # noqa: PLC0415
+    from shaberi_dagster.show.scores import ScoreDocument, ScoreView  # noqa: PLC0415
 
     selection.check()
     check_format(output_format)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shaberi_dagster.llm.types import Message
-from shaberi_dagster.prompting import PromptLibrary, boundary_of
+from shaberi_dagster.prompts.library import PromptLibrary, boundary_of
 
 Messages = tuple[Message, ...]
 

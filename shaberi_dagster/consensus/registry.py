@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from shaberi_dagster.consensus.base import Strategy, Vote
 from shaberi_dagster.consensus.prompts import ConsensusPrompts
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.plugins import Kind, class_in
-from shaberi_dagster.prompting import PromptLibrary
+from shaberi_dagster.plugins.discovery import Kind, class_in
+from shaberi_dagster.prompts.library import PromptLibrary
 
 DEFAULT_STRATEGIES = ("standard", "majority", "elo", "council", "plurality")
 """All of ours but those that repeat the original's faults."""

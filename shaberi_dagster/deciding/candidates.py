@@ -12,17 +12,17 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
 from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.evaluation import check_endpoints, check_keys, materialize
-from shaberi_dagster.identity import check_model_name, check_run_tag, run_id_of
+from shaberi_dagster.judges.spec import judge_names
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.pipeline import BASELINE
-from shaberi_dagster.publishing import changed
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import find_run, load_run, plan_run, store_run
-from shaberi_dagster.runs.spec import RunSpec, judge_names
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.evaluation import check_endpoints, check_keys, materialize
 from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.statistics.sequential import Floats, question_weights
+from shaberi_dagster.util.identity import check_model_name, check_run_tag, run_id_of
 
 PARTIAL_TAG = "decide-"
 """How the tags of runs begin that have only what decisions asked."""
@@ -350,7 +350,7 @@ class Scores:
         for stage in stages:
             materialize(stage, spec.run_id, names, workspace)
         set_status(spec, workspace)
-        changed(spec.run_id, workspace)
+        workspace.changed(spec.run_id)
 
     def _check(self, spec: RunSpec) -> None:
         judged = [name for name in self._pool.names if not get_benchmark(name).has_rule]

@@ -18,7 +18,6 @@ from shaberi_dagster.deciding.candidates import (
 )
 from shaberi_dagster.deciding.history import Past, calibrated, outside, past_scores
 from shaberi_dagster.deciding.request import DecisionRequest
-from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.lake.schemas import DECISION_LOOKS, DECISIONS
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.statistics.calibration import Calibration, error_of_pair
@@ -31,6 +30,7 @@ from shaberi_dagster.statistics.sequential import (
     looks,
     mean_differences,
 )
+from shaberi_dagster.util.identity import sha256_json
 
 Verdict = Literal["A", "B", "equal", "open"]
 State = Literal["running", "decided", "undecided"]

@@ -8,8 +8,8 @@ import numpy as np
 
 from shaberi_dagster.deciding.candidates import Scores, partial_spec
 from shaberi_dagster.deciding.decision import Decision
-from shaberi_dagster.forecast import forecast
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.forecast import forecast
 from shaberi_dagster.statistics.calibration import PairClass
 
 _STAGES = ("answers", "consensus", "judgements")

@@ -15,11 +15,11 @@ from shaberi_dagster.defs.options import config_class, part_of
 from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.pools import endpoint_slots
 from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
-from shaberi_dagster.evaluation import materialize
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.legacy.reprocess import add_to_imported, made_together, reprocess_imported
 from shaberi_dagster.runs.planning import add_pipeline, load_source, store_question_set
 from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.stages.evaluation import materialize
+from shaberi_dagster.stages.imported import add_to_imported, made_together, reprocess_imported
 from shaberi_dagster.stages.result import StageResult, checks_of
 
 OWNERS = ["team:evaluation"]

@@ -9,17 +9,17 @@ from typing import Any
 import dagster as dg
 import orjson
 
-from shaberi_dagster import __version__
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.consensus.registry import STRATEGIES
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.evaluation import CALLING_STAGES, stored_spec
-from shaberi_dagster.grading.registry import GRADERS
+from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.passes.registry import PASSES
-from shaberi_dagster.plugins import Kind
-from shaberi_dagster.prompts_used import HasPrompts, prompts_of
+from shaberi_dagster.plugins.discovery import Kind
+from shaberi_dagster.runs.prompts_used import HasPrompts, prompts_of
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import VERSION
+from shaberi_dagster.stages.evaluation import CALLING_STAGES, stored_spec
 
 CONTENT_TAG = "shaberi/content"
 """The hashes of what a submitted run is to be made with, as JSON."""
@@ -40,7 +40,7 @@ def content_of(spec: RunSpec, benchmarks: Sequence[str], workspace: HasPrompts) 
     kinds = {kind.noun: kind for kind in _KINDS}
     files = {one: kinds[one.kind].file(one.name) for one in spec.plugins if one.kind in kinds}
     plugins = {f"{one.kind} {one.name}": (file and file.sha256) or "none" for one, file in files.items()}
-    hashes = {"version of shaberi-dagster": __version__, **prompts, **plugins}
+    hashes = {"version of shaberi-dagster": VERSION, **prompts, **plugins}
     return {name: value[:_HASH_LENGTH] for name, value in sorted(hashes.items())}
 
 

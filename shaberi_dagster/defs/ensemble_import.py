@@ -11,7 +11,7 @@ from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.metadata import markdown_table
 from shaberi_dagster.defs.options import ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB, ENSEMBLE_REPORT
 from shaberi_dagster.defs.resources import WorkspaceResource
-from shaberi_dagster.legacy.ensemble import EnsembleImport, import_ensemble
+from shaberi_dagster.exchange.legacy.ensemble import EnsembleImport, import_ensemble
 
 _CHECKS = {
     "reconciled": "What the files had is what the lake has: entries, responses and verdicts add up.",

@@ -19,10 +19,10 @@ from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS
 from shaberi_dagster.defs.leases import LEASE_TAG, is_leased, leased
 from shaberi_dagster.defs.storage import SqliteRunStorage, kept_open
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.journal.locks import alone
 from shaberi_dagster.lake.files import swap_in
-from shaberi_dagster.locks import alone
-from shaberi_dagster.permissions import make_folder
 from shaberi_dagster.settings import broker_url, check_writable, database_url
+from shaberi_dagster.util.permissions import make_folder
 
 _HEAD = """\
 # Written once by shaberi; change it as you like.

@@ -13,9 +13,9 @@ from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.metadata import markdown_table
 from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.resources import WorkspaceResource
-from shaberi_dagster.export.results_tree import export_runs
-from shaberi_dagster.export.selection import ExportSelection
-from shaberi_dagster.export.shaberi_v1 import export
+from shaberi_dagster.exchange.results.results_tree import export_runs
+from shaberi_dagster.exchange.results.selection import ExportSelection
+from shaberi_dagster.exchange.results.shaberi_v1 import export
 
 _FOLDER = "_export/shaberi-v1"  # in the warehouse, unless the launchpad says otherwise
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from tenacity import before_sleep_log, retry, retry_if_exception_type, wait_exponential
 
-from shaberi_dagster.database import connect, lock_key, query, try_lock
 from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.journal.postgres import connect, lock_key, query, try_lock
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection as Connection  # noqa: N812

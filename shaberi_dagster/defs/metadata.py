@@ -10,10 +10,10 @@ import dagster as dg
 import polars as pl
 
 from shaberi_dagster.defs.plot import score_distribution, score_histograms
-from shaberi_dagster.identity import names_of
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.stages.result import GRADED_CHECKS, StageResult
+from shaberi_dagster.util.identity import names_of
 from shaberi_dagster.viewer.web.ask import DEFAULT_PORT, address, command_for
 
 _PREVIEW_CHARACTERS = 120

@@ -15,10 +15,10 @@ from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._utils.concurrency import ConcurrencyKeyInfo
 
 from shaberi_dagster.defs.execution import at_the_instance, close_dead_runs
-from shaberi_dagster.evaluation import endpoints_of, stored_spec
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.evaluation import endpoints_of, stored_spec
 
 _POLL_SECONDS = 2.0
 _PARTITION = "dagster/partition"

@@ -11,12 +11,12 @@ from shaberi_dagster.defs.partitions import RUNS_NAME, add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.run_records import STARTED_BY_TAG
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.evaluation import stored_spec
-from shaberi_dagster.legacy.reprocess import STAGES as IMPORTED_STAGES
-from shaberi_dagster.legacy.reprocess import add_to_imported, imported_among, reprocess_imported
-from shaberi_dagster.publishing import published_at_the_end
+from shaberi_dagster.exchange.publishing import published_at_the_end
 from shaberi_dagster.runs.planning import add_pipeline, chosen_runs
 from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.stages.evaluation import stored_spec
+from shaberi_dagster.stages.imported import STAGES as IMPORTED_STAGES
+from shaberi_dagster.stages.imported import add_to_imported, imported_among, reprocess_imported
 from shaberi_dagster.stages.result import STAGES
 
 _REPROCESSED = tuple(stage for stage in STAGES if stage not in {"answers", "consensus"})

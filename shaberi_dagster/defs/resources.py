@@ -4,11 +4,12 @@ import dagster as dg
 from pydantic import PrivateAttr
 
 from shaberi_dagster.defs.run_records import complete_record
-from shaberi_dagster.progress import LogReporter
-from shaberi_dagster.publishing import publish
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.publishing import publish
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.runs.workspace import Unpublished, Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.progress import LogReporter
 
 COMMAND_TAG = "shaberi/command_id"
 
@@ -34,7 +35,7 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             spender: Workspaces with the same one share a budget.
         """
         reporter = LogReporter(log.info) if log else LogReporter(lambda _: None)
-        made = Workspace(
+        made = Installation(
             Settings.from_environment(),
             default_reporter=reporter,
             options=options or CallOptions(),

@@ -10,7 +10,7 @@ from typing import Any
 
 import dagster as dg
 
-from shaberi_dagster.identity import names_of
+from shaberi_dagster.util.identity import names_of
 
 LOCATION = "shaberi_dagster.definitions"
 """The code location's name in `dagster dev`: that of its module."""

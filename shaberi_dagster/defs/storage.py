@@ -24,7 +24,7 @@ from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from sqlalchemy.pool import QueuePool
 
-from shaberi_dagster.permissions import let_group_write
+from shaberi_dagster.util.permissions import let_group_write
 
 _DATABASES = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")
 _SCRATCH = ".new-databases-"

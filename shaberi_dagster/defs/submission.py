@@ -25,19 +25,19 @@ from shaberi_dagster.defs.content import CONTENT_TAG, content_tag
 from shaberi_dagster.defs.execution import QUIET
 from shaberi_dagster.defs.jobs import Materialization
 from shaberi_dagster.defs.partitions import add_partition
+from shaberi_dagster.defs.run_records import LOCATION
 from shaberi_dagster.errors import ConfigurationError, EndpointError, ShaberiError
-from shaberi_dagster.evaluation import endpoints_to_call, stored_spec
 from shaberi_dagster.llm.endpoints import key_variables
 from shaberi_dagster.llm.keys import how_to_bind
 from shaberi_dagster.llm.types import Endpoint
-from shaberi_dagster.publishing import changed
 from shaberi_dagster.runs.planning import store_run
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import broker_url
+from shaberi_dagster.stages.evaluation import endpoints_to_call, stored_spec
 from shaberi_dagster.stages.metrics import set_status
 
-_DEFINITIONS = "shaberi_dagster.definitions"
+_OURS = errors.__name__.removesuffix("errors")
 _PARTITION_TAG = "dagster/partition"
 _POLL_SECONDS = 1.0
 _REPLY_SECONDS = 2.0
@@ -144,7 +144,7 @@ class ByWorkers:
             raise
         finally:
             self._workspace.lake.refresh()
-            changed(run_id, self._workspace)
+            self._workspace.changed(run_id)
 
 
 def ask_workers(command: str, **arguments: Any) -> dict[str, Any]:
@@ -182,11 +182,11 @@ def submit(wanted: Materialization, workspace: Workspace, instance: dg.DagsterIn
     # What loading the code location, as the UI does, would tell in some seconds.
     code = RepositoryPythonOrigin(
         executable_path=sys.executable,
-        code_pointer=ModuleCodePointer(_DEFINITIONS, "defs"),
+        code_pointer=ModuleCodePointer(LOCATION, "defs"),
         entry_point=DEFAULT_DAGSTER_ENTRY_POINT,
     )
-    target = LoadableTargetOrigin(executable_path=sys.executable, module_name=_DEFINITIONS)
-    location = ManagedGrpcPythonEnvCodeLocationOrigin(target, _DEFINITIONS)
+    target = LoadableTargetOrigin(executable_path=sys.executable, module_name=LOCATION)
+    location = ManagedGrpcPythonEnvCodeLocationOrigin(target, LOCATION)
     job, content = wanted.job, content_tag(stored_spec(wanted.run_id, workspace), wanted.benchmarks, workspace)
     run = instance.create_run_for_job(
         job,
@@ -292,5 +292,5 @@ def _failure(entry: dg.EventLogEntry) -> Exception | None:
     kind = getattr(errors, error.cls_name or "", None)
     if kind in {errors.EndpointError, errors.PartitionBusyError}:
         return cast("Exception", kind(message))
-    is_ours = "shaberi_dagster." in error.message.partition(": ")[0]
+    is_ours = _OURS in error.message.partition(": ")[0]
     return ConfigurationError(message) if is_ours else RuntimeError(f"{error.cls_name}: {message}")

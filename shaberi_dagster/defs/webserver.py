@@ -18,8 +18,9 @@ from dagster_webserver.webserver import DagsterWebserver
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from shaberi_dagster.guard import Access, Guard
-from shaberi_dagster.ports import listen
+from shaberi_dagster.defs.run_records import LOCATION
+from shaberi_dagster.util.guard import Access, Guard
+from shaberi_dagster.util.ports import listen
 
 _CODE_SERVER_LOG_LEVEL = "WARNING"
 _POLL_MILLISECONDS = 2000
@@ -84,7 +85,7 @@ def _end(server: uvicorn.Server, thread: Thread) -> None:
 
 
 def _definitions() -> ModuleTarget:
-    return ModuleTarget("shaberi_dagster.definitions", None, os.getcwd(), None)  # noqa: PTH109  (as Dagster has it)
+    return ModuleTarget(LOCATION, None, os.getcwd(), None)  # noqa: PTH109  (as Dagster has it)
 
 
 def main(host: str, port: int) -> None:

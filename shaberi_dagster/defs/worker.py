@@ -12,7 +12,7 @@ from dagster._utils.interrupts import capture_interrupts
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
 
-import shaberi_dagster.definitions  # noqa: F401  (a process forked for a run has its imports behind it)
+import shaberi_dagster.defs.code_location  # noqa: F401  (a process forked for a run has its imports behind it)
 from shaberi_dagster.defs.execution import prepare_home
 from shaberi_dagster.defs.launcher import CELERY_SETTINGS
 from shaberi_dagster.defs.leases import end_process, leased_for_life

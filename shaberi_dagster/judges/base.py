@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shaberi_dagster.benchmarks.questions import Question
-from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Endpoint
+from shaberi_dagster.journal.records import Call
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint
 
 AskJudge = Callable[..., Awaitable[tuple[Call, bool]]]
 """As `stages.base.Ask`."""

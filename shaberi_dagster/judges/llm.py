@@ -5,18 +5,19 @@ from typing import Any
 
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
+from shaberi_dagster.journal.records import Call
 from shaberi_dagster.judges.base import AskJudge, Case, Judge
 from shaberi_dagster.judges.parse import ParsedScore, is_out_of_scale, parse_score
+from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.llm.thinking import split_thinking
-from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling, ScoreLine
-from shaberi_dagster.prompting import (
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling, ScoreLine
+from shaberi_dagster.prompts.library import (
     PromptLibrary,
     fallback_messages,
     fallback_prompt_hash,
     judge_messages,
     judge_prompt_hash,
 )
-from shaberi_dagster.runs.spec import JudgeSpec
 
 OUT_OF_SCALE = "out_of_scale"
 """The failure of a judge that gives a score outside of its scale, or one of another scale."""

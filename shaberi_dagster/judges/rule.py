@@ -12,16 +12,17 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
-from shaberi_dagster.grading.base import GradedQuestion, Grader, Verdict
-from shaberi_dagster.grading.registry import GRADERS
-from shaberi_dagster.identity import sha256_json
+from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.judges.base import AskJudge, Case, Judge
+from shaberi_dagster.judges.rules.base import GradedQuestion, Grader, Verdict
+from shaberi_dagster.judges.rules.registry import GRADERS
+from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.llm.endpoints import default_max_tokens
 from shaberi_dagster.llm.thinking import split_thinking
-from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Endpoint, Message, Sampling, Usage
-from shaberi_dagster.plugins import running
-from shaberi_dagster.prompting import PromptLibrary, boundary_of
-from shaberi_dagster.runs.spec import JudgeSpec
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint, Message, Sampling
+from shaberi_dagster.plugins.discovery import running
+from shaberi_dagster.prompts.library import PromptLibrary, boundary_of
+from shaberi_dagster.util.identity import sha256_json
 
 _MAX_TOKENS = 1024
 _JSON = json.JSONDecoder(strict=False)  # finds the end of an object; orjson does not

@@ -27,7 +27,7 @@ from shaberi_dagster.lake.connections import attached, connected
 from shaberi_dagster.lake.damage import CATALOG_NAME, DamagedLakeError, damage_behind, lost_commit
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.upgrades import check_format
-from shaberi_dagster.plugins import Kind, PluginError, PluginFile
+from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile
 from shaberi_dagster.settings import project_folder
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from weakref import ReferenceType, ref
 import duckdb
 
 from shaberi_dagster.errors import StatementStoppedError
-from shaberi_dagster.memory import give_back
+from shaberi_dagster.util.memory import give_back
 
 if TYPE_CHECKING:
     import polars as pl

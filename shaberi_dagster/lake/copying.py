@@ -11,8 +11,8 @@ from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import FORMAT_NAME, check_format
-from shaberi_dagster.permissions import make_folder
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.permissions import make_folder
 
 _LOG = "_delta_log"
 _TOGETHER = 64

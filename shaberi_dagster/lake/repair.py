@@ -23,6 +23,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.journal.locks import alone
 from shaberi_dagster.lake.connections import attached
 from shaberi_dagster.lake.damage import (
     CATALOG_NAME,
@@ -41,7 +42,6 @@ from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.store import Lake, arrow_schema, retry_conflicts, says_disk_trouble
 from shaberi_dagster.lake.writer import NewFile, new_part
-from shaberi_dagster.locks import alone
 from shaberi_dagster.settings import check_writable
 
 ASIDE = "_damaged"

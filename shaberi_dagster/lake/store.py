@@ -20,13 +20,13 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.journal.locks import alone
 from shaberi_dagster.lake.damage import DamagedLakeError, has_commits, log_damage, unreadable_log
 from shaberi_dagster.lake.mirror import Mirror, lost
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.upgrades import FORMAT, Step, begin, check_format
-from shaberi_dagster.locks import alone
-from shaberi_dagster.permissions import make_folder
 from shaberi_dagster.settings import check_writable
+from shaberi_dagster.util.permissions import make_folder
 
 WRITER = WriterProperties(compression="ZSTD", compression_level=3)
 FILE_BYTES = 16 << 20

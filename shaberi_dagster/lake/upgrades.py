@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.journal.locks import alone
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.mirror import Mirror
-from shaberi_dagster.locks import alone
 
 if TYPE_CHECKING:
     from shaberi_dagster.lake.store import Lake

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.journal.records import Call
 from shaberi_dagster.llm.prices import PriceList
-from shaberi_dagster.llm.types import Call
 
 
 @dataclass

@@ -16,6 +16,7 @@ import httpx2
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient, Omit, RequestOptions
 
 from shaberi_dagster.errors import EndpointError
+from shaberi_dagster.journal.records import ErrorClass
 from shaberi_dagster.llm.reply import (
     ErrorDetails,
     MalformedReplyError,
@@ -26,7 +27,6 @@ from shaberi_dagster.llm.reply import (
     without_surrogates,
 )
 from shaberi_dagster.llm.stopping import UNKNOWN_MODEL
-from shaberi_dagster.llm.types import ErrorClass
 
 _MESSAGE_LENGTH = 300
 _SECRET_LENGTH = 6  # shorter values (`x`, `none`) are placeholders that servers without keys are given

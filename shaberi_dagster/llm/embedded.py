@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import Any
 
 from shaberi_dagster.errors import ConfigurationError, EndpointError
-from shaberi_dagster.names import did_you_mean
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.names import did_you_mean
 
 # Requests at once. Two would be no faster in sum (92 against 85 tokens/s), and prompts that begin alike, as those of a
 # benchmark do, would be read once in each slot.

@@ -7,7 +7,7 @@ by the user wins: it is the entry with that address, else `custom`.
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
@@ -18,7 +18,8 @@ from shaberi_dagster.llm.embedded import check_embedded_model
 from shaberi_dagster.llm.keys import VARIABLE, Address, Pair, how_to_bind, key_hosts, pairs_named
 from shaberi_dagster.llm.own_prices import OwnPrice
 from shaberi_dagster.llm.types import ChatRequest, Endpoint, Sampling, ScoreLine
-from shaberi_dagster.plugins import Kind, PluginError, PluginFile, read_yaml
+from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile, read_yaml
+from shaberi_dagster.util.models import Frozen
 
 EMBEDDED_URL = "embedded:"
 CUSTOM = "custom"
@@ -364,3 +365,29 @@ def endpoint_prices() -> list[tuple[OwnPrice, str]]:
         if (file := ENDPOINTS.file(name))
         for price in entry.prices
     ]
+
+
+class EndpointSpec(Frozen):
+    """Where a model is served; the key itself is never part of it."""
+
+    name: str
+    base_url: str
+    api_key_variable: str | None
+    # Left out of JSON when there are none: hashes from before there were any stay the same.
+    earlier: Annotated[tuple[str, ...], Field(exclude_if=lambda earlier: not earlier)] = ()
+    """Other addresses that it had: what was made there is still the run's."""
+
+    def to_endpoint(self) -> Endpoint:
+        """As the call engine knows it."""
+        return Endpoint(self.name, self.base_url, self.api_key_variable, self.earlier)
+
+    def moved_from(self, before: "EndpointSpec") -> "EndpointSpec":
+        """This one in the place of another, whose addresses it remembers."""
+        addresses = dict.fromkeys((*before.earlier, before.base_url))
+        return self.model_copy(update={"earlier": tuple(one for one in addresses if one != self.base_url)})
+
+    @property
+    def places(self) -> list[dict[str, str]]:
+        """Name and address, as identities had them once: of the present address, then of each earlier one."""
+        present = {"name": self.name, "base_url": self.base_url}
+        return [present, *({"name": endpoint_name(one), "base_url": one} for one in self.earlier)]

@@ -12,6 +12,7 @@ from typing import Self
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
+from shaberi_dagster.journal.records import Call, ErrorClass, Usage
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings
 from shaberi_dagster.llm.embedded import SLOTS, start_embedded
@@ -19,7 +20,7 @@ from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, extra_headers, 
 from shaberi_dagster.llm.keys import Pair, pairs_named
 from shaberi_dagster.llm.limiter import Limiter, LimiterSettings, Outcome, make_limiter
 from shaberi_dagster.llm.reply import ReceivedReply
-from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, ErrorClass, Usage
+from shaberi_dagster.llm.types import ChatRequest, Endpoint
 
 _MOST_DOUBLINGS = 30  # a short Retry-After allows thousands of attempts, and 2**1024 is no float
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
+from shaberi_dagster.journal.records import Cause, LimitChange
+
 _BURST_SECONDS = 0.1  # changes of one burst and cause are recorded as one
 
 Slot = bool  # whether the last call in it was rejected; only the adaptive limiter tells slots apart
-Cause = Literal["start", "success", "rate_limit"]
 Outcome = Literal["answered", "rejected", "other"]
 
 
@@ -39,23 +40,6 @@ class LimiterSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.minimum <= self.initial <= self.maximum or (self.fixed is not None and self.fixed < 1):
             raise ValueError(f"limits must be 1 <= minimum <= initial <= maximum, and fixed at least 1: {self}")
-
-
-@dataclass(frozen=True)
-class LimitChange:
-    """One change of a limit.
-
-    Attributes:
-        at: UTC time.
-        before: The limit until then.
-        after: The limit since.
-        cause: `start` opened slots of the initial limit, `success` raised it, `rate_limit` (429, 529) lowered it.
-    """
-
-    at: datetime
-    before: int
-    after: int
-    cause: Cause
 
 
 class Limiter:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from shaberi_dagster.llm.types import Usage
+from shaberi_dagster.journal.records import Usage
 
 _LONE_SURROGATES = "surrogatepass"
 _STATUS = re.compile("[1-5][0-9][0-9]")

@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.journal.base import Claims, Journal
+from shaberi_dagster.journal.records import Call
 from shaberi_dagster.llm.budget import Budget
-from shaberi_dagster.llm.journal import Claims, Journal
 from shaberi_dagster.llm.stopping import Stopping
-from shaberi_dagster.llm.types import Call, ChatRequest
+from shaberi_dagster.llm.types import ChatRequest
 
 if TYPE_CHECKING:  # the engine brings the SDK, a second of start-up that only calls need
     from shaberi_dagster.llm.engine import Engine

@@ -3,7 +3,8 @@
 import re
 from collections import Counter
 
-from shaberi_dagster.llm.types import Call, ChatRequest
+from shaberi_dagster.journal.records import Call
+from shaberi_dagster.llm.types import ChatRequest
 
 MOST_EQUAL_ERRORS = 20
 """So many equal errors of one model at one address, without a success between them, end its calls in a stage."""

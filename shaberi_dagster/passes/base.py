@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from shaberi_dagster.identity import sha256_json
+from shaberi_dagster.util.identity import sha256_json
 
 APPLY_KEYS = ("run_id", "benchmark", "question_id", "sample_index", "strategy")
 """What joins findings and judgements; `strategy` is null for a plain sample."""

@@ -16,9 +16,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints, ValidationError, model_validator
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.passes.base import Answer, Finding, Pass, PassConfig
 from shaberi_dagster.passes.unfinished import HEADING, breaks_off
+from shaberi_dagster.util.identity import sha256_json
 
 RULES_FILE = Path(__file__).with_name("format_rules.yaml")
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import polars as pl
 
-from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.passes.base import APPLY_KEYS, Pass
+from shaberi_dagster.util.identity import sha256_json
 
 BASELINE = "baseline"
 _ROW = [*APPLY_KEYS, "judge"]

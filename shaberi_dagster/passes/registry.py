@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.passes.base import Pass
-from shaberi_dagster.plugins import Kind, class_in
+from shaberi_dagster.plugins.discovery import Kind, class_in
 
 _OWN = ("lang_mixing", "repetition", "format_validation", "safety_check")
 PASSES: Kind[type[Pass[Any]]] = Kind(

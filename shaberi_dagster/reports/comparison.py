@@ -11,8 +11,6 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, parse_benchmarks
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.identity import FURTHER_ANSWERS
-from shaberi_dagster.names import check_known, did_you_mean
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, fetch, reported_scales
 from shaberi_dagster.reports.requests import OVER, POLICIES, ComparisonRequest, check_choice
@@ -30,6 +28,8 @@ from shaberi_dagster.reports.uncertainty import FEWEST_CATEGORIES, unequal_missi
 from shaberi_dagster.statistics.comparison import OVERALL, Difference
 from shaberi_dagster.statistics.comparison import compare as compare_scores
 from shaberi_dagster.statistics.intervals import clustered_mean_interval
+from shaberi_dagster.util.identity import FURTHER_ANSWERS
+from shaberi_dagster.util.names import check_known, did_you_mean
 
 _MOST_MISSING = 0.1
 _MARGIN = 0.02  # of the highest score: 0.2 of ten, 2 points of accuracy

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
-from shaberi_dagster.names import check_known
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import fetch, fetch_frame
 from shaberi_dagster.reports.requests import runs_chosen
 from shaberi_dagster.reports.scores import TokenRow, grouped
+from shaberi_dagster.util.names import check_known
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.names import check_known
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.question import RunAnswers, ShownQuestion, find_question, read_answers
 from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.reports.requests import runs_chosen
+from shaberi_dagster.util.names import check_known
 
 SORTS = ("position", "score", "difference", "disagreement")
 """Orders of questions: in their set, the lowest first, where runs or where judges are furthest apart."""

@@ -8,9 +8,9 @@ import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import VIEWS, default_parameters, describe_sql, parameter_kinds, run_query
-from shaberi_dagster.names import check_known, did_you_mean
-from shaberi_dagster.plugins import Kind, PluginError, PluginFile
+from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile
 from shaberi_dagster.settings import project_folder
+from shaberi_dagster.util.names import check_known, did_you_mean
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 

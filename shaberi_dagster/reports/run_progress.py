@@ -19,11 +19,11 @@ import duckdb
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.journals import Journals, News, journals_of
+from shaberi_dagster.journal.backends import Journals, News, journals_of
+from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.reports.scores import grouped
-from shaberi_dagster.runs.spec import JudgeSpec
 
 _RECENT = timedelta(minutes=2)
 FinishedCall = Mapping[str, Any]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.names import check_known
 from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import benchmarks_in, check_passes, fetch, fetch_as, reported_scales
@@ -36,6 +35,7 @@ from shaberi_dagster.reports.uncertainty import (
     with_leniency,
 )
 from shaberi_dagster.statistics.intervals import margin_of_error
+from shaberi_dagster.util.names import check_known
 
 if TYPE_CHECKING:
     from shaberi_dagster.reports.ensemble import StrategyScore

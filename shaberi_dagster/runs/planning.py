@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 import polars as pl
 
-from shaberi_dagster import __version__
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet, load_question_set
 from shaberi_dagster.benchmarks.registry import (
     ALL_BENCHMARKS,
@@ -25,23 +24,20 @@ from shaberi_dagster.benchmarks.registry import (
 from shaberi_dagster.benchmarks.sampling import sample_questions
 from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError, HubAwayError
-from shaberi_dagster.grading.registry import GRADERS
-from shaberi_dagster.identity import FURTHER_ANSWERS, check_model_name, check_run_tag, run_id_of
+from shaberi_dagster.judges.rules.registry import GRADERS
+from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
 from shaberi_dagster.lake.schemas import RUNS, TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
-from shaberi_dagster.llm.endpoints import CUSTOM, default_max_tokens, not_sent, resolve_endpoint
+from shaberi_dagster.llm.endpoints import CUSTOM, EndpointSpec, default_max_tokens, not_sent, resolve_endpoint
 from shaberi_dagster.llm.types import Endpoint, Sampling
-from shaberi_dagster.names import check_known
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.registry import PASSES, make_pass, make_pipeline
-from shaberi_dagster.plugins import Kind
-from shaberi_dagster.prompting import PromptLibrary, generation_prompt_hash, judges_alike
+from shaberi_dagster.plugins.discovery import Kind
+from shaberi_dagster.prompts.library import PromptLibrary, generation_prompt_hash, judges_alike
 from shaberi_dagster.runs.spec import (
     SINGLE,
     BenchmarkSpec,
-    EndpointSpec,
-    JudgeSpec,
     ModelSpec,
     PassSpec,
     PluginEntry,
@@ -49,11 +45,11 @@ from shaberi_dagster.runs.spec import (
     RunRequest,
     RunSpec,
     SampleSpec,
-    judge_defaults,
-    judge_name,
-    judge_names,
 )
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import VERSION
+from shaberi_dagster.util.identity import FURTHER_ANSWERS, check_model_name, check_run_tag, run_id_of
+from shaberi_dagster.util.names import check_known
 
 _OF_BENCHMARKS = ("answers", "consensus", "judgements", "pass_outputs", "scores", "metrics")
 _OF_ANSWERS = (
@@ -469,7 +465,7 @@ def store_run(spec: RunSpec, workspace: Workspace) -> None:
         "created_by": stored["created_by"][0] if len(stored) else workspace.settings.user,
         "updated_at": now,
         **of_now,
-        "package_version": __version__,
+        "package_version": VERSION,
         "platform": f"Python {platform.python_version()} on {platform.platform()}",
         **code_version(),
         **(stored.select("import_tag", "source", "superseded_by").row(0, named=True) if len(stored) else {}),

@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from shaberi_dagster.benchmarks.registry import DEFAULT_SEED, ENSEMBLE_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import (
@@ -21,6 +20,7 @@ from shaberi_dagster.runs.spec import (
     RunRequest,
 )
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.identity import sha256_json
 
 _DEFAULT_SIZE = 5
 _ALL, _NOBODY = "all", "none"

@@ -8,7 +8,6 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from shaberi_dagster.benchmarks.registry import (
-    ALL_BENCHMARKS,
     DEFAULT_SEED,
     RULE,
     Benchmark,
@@ -16,11 +15,13 @@ from shaberi_dagster.benchmarks.registry import (
     get_benchmark,
 )
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.identity import run_id_of, sha256_json
-from shaberi_dagster.llm.endpoints import default_max_tokens, endpoint_name
+from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
+from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.limiter import LimiterSettings
-from shaberi_dagster.llm.types import Endpoint, Sampling
+from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.runs.option import Option
+from shaberi_dagster.util.identity import run_id_of, sha256_json
+from shaberi_dagster.util.models import Frozen
 
 _LEGACY_KIND = "legacy"
 """`kind` in the specs of imported runs before version 2 had them."""
@@ -29,11 +30,6 @@ SINGLE = "single"
 TREE, CACHES = "legacy tree", "ensemble cache"
 """`source` of question sets that imported runs have."""
 _RUN_NUMBER = re.compile(r"(?P<base>.+)-run(?P<number>[1-9]\d*)")
-
-
-def judge_name(model: str, prompt: str | None) -> str:
-    """The name of a judge: its model, and the variant of its prompt if it has one."""
-    return f"{model}+{prompt}" if prompt else model
 
 
 BaseUrl = Annotated[
@@ -243,37 +239,7 @@ class CallOptions(BaseModel):
         return LimiterSettings(self.limiter, initial, least, most, self.limiter_cooldown, self.concurrency)
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class EndpointSpec(_Frozen):
-    """Where a model is served; the key itself is never part of it."""
-
-    name: str
-    base_url: str
-    api_key_variable: str | None
-    # Left out of JSON when there are none: hashes from before there were any stay the same.
-    earlier: Annotated[tuple[str, ...], Field(exclude_if=lambda earlier: not earlier)] = ()
-    """Other addresses that it had: what was made there is still the run's."""
-
-    def to_endpoint(self) -> Endpoint:
-        """As the call engine knows it."""
-        return Endpoint(self.name, self.base_url, self.api_key_variable, self.earlier)
-
-    def moved_from(self, before: "EndpointSpec") -> "EndpointSpec":
-        """This one in the place of another, whose addresses it remembers."""
-        addresses = dict.fromkeys((*before.earlier, before.base_url))
-        return self.model_copy(update={"earlier": tuple(one for one in addresses if one != self.base_url)})
-
-    @property
-    def places(self) -> list[dict[str, str]]:
-        """Name and address, as identities had them once: of the present address, then of each earlier one."""
-        present = {"name": self.name, "base_url": self.base_url}
-        return [present, *({"name": endpoint_name(one), "base_url": one} for one in self.earlier)]
-
-
-class SampleSpec(_Frozen):
+class SampleSpec(Frozen):
     """Which part of a larger set a run's questions are."""
 
     of: str
@@ -283,7 +249,7 @@ class SampleSpec(_Frozen):
     seed: Annotated[int, Field(exclude_if=lambda seed: seed == DEFAULT_SEED)] = DEFAULT_SEED
 
 
-class PluginSpec(_Frozen):
+class PluginSpec(Frozen):
     """A file of a plugin folder as a run last used it."""
 
     kind: str
@@ -292,7 +258,7 @@ class PluginSpec(_Frozen):
     sha256: str
 
 
-class PluginEntry(_Frozen):
+class PluginEntry(Frozen):
     """What a plugin's benchmark is to those who read scores, kept with the run for when its file is gone."""
 
     title: str
@@ -313,7 +279,7 @@ class PluginEntry(_Frozen):
         return Benchmark(name=name, description="", judging=JudgingDefaults(""), **dict(self))
 
 
-class BenchmarkSpec(_Frozen):
+class BenchmarkSpec(Frozen):
     """Which questions of a benchmark a run answers, how, what is made of the answers, and who judges them.
 
     The single answer is sample 0. It is a sample of its own, and the strategies share the others, or (`first`) it is
@@ -382,40 +348,7 @@ class BenchmarkSpec(_Frozen):
         return bool(self.strategies)
 
 
-class JudgeSpec(_Frozen):
-    """One judge and its settings."""
-
-    model: str
-    # Left out of JSON when there is none: hashes from before there were variants stay the same.
-    prompt: Annotated[str | None, Field(exclude_if=lambda prompt: prompt is None)] = None
-    """Variant of its prompts; None is the prompts as they are."""
-    endpoint: EndpointSpec
-    temperature: float
-    max_tokens: int
-    score_rounding: Literal["none", "legacy"]
-    rounds: dict[str, int] = {}
-    """How often each benchmark was judged anew (`--rejudge`); missing is 0."""
-
-    @property
-    def name(self) -> str:
-        """What it is called wherever it is not called upon: judges that differ in their prompt are two."""
-        return judge_name(self.model, self.prompt)
-
-    def config_hash(self, *prompt_hashes: str) -> str:
-        """Identity of everything that makes this judge's scores what they are, for one benchmark's prompts."""
-        return sha256_json(self._settings | {"prompt_hashes": prompt_hashes})
-
-    def former_config_hashes(self, *prompt_hashes: str) -> list[str]:
-        """The same as it was when the address was part of it, at each address of the endpoint."""
-        settings = self._settings | {"prompt_hashes": prompt_hashes}
-        return [sha256_json(settings | {"endpoint": place}) for place in self.endpoint.places]
-
-    @property
-    def _settings(self) -> dict[str, Any]:
-        return self.model_dump(exclude={"rounds", "endpoint"})
-
-
-class PassSpec(_Frozen):
+class PassSpec(Frozen):
     """One pass of a pipeline with its settings, and the version that they were given to."""
 
     name: str
@@ -439,14 +372,14 @@ class PassSpec(_Frozen):
         return dict(self) | {"config_hash": None}
 
 
-class ModelSpec(_Frozen):
+class ModelSpec(Frozen):
     """A model and where it is served."""
 
     model: str
     endpoint: EndpointSpec
 
 
-class ImportedJudge(_Frozen):
+class ImportedJudge(Frozen):
     """A judge of another system, as far as its settings are known."""
 
     judge: str
@@ -458,7 +391,7 @@ class ImportedJudge(_Frozen):
     config_hash: str
 
 
-class ImportedSpec(_Frozen):
+class ImportedSpec(Frozen):
     """What is known of a run that was imported.
 
     Attributes:
@@ -479,7 +412,7 @@ class ImportedSpec(_Frozen):
     not_recorded: str
 
 
-class RunSpec(_Frozen):
+class RunSpec(Frozen):
     """The settings of a run: stored before its first call, and frozen by the first one that succeeds.
 
     Questions, prompts and sampling settings are the run's identity and never change.
@@ -639,16 +572,6 @@ def _of_rule(name: str) -> str | None:
     return name.partition("+")[2] or None if name.startswith(RULE) else None
 
 
-def judge_defaults(endpoint: EndpointSpec) -> dict[str, Any]:
-    """Settings of a judge for which none were given."""
-    sampling = JudgingDefaults.sampling
-    return {
-        "temperature": sampling.temperature,
-        "max_tokens": default_max_tokens(endpoint.to_endpoint()) or sampling.max_tokens,
-        "score_rounding": "none",
-    }
-
-
 def _from_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
     """Judges and ensembles were of the whole run, and who graded what rules cannot tell was no judge."""
     own = {name: values[name] for name in ("model", "endpoint")}
@@ -722,11 +645,3 @@ def imported_caches(model: str, not_recorded: str) -> ImportedSpec:
     return ImportedSpec(
         form="caches", display_name=model, generation=1, source=CACHES, judges=(), not_recorded=not_recorded
     )
-
-
-def judge_names(benchmark: str, models: Sequence[str]) -> list[str]:
-    """What these judges are called where they judge a benchmark; a rule is there without any of them too."""
-    entry = ALL_BENCHMARKS.get(benchmark)
-    if entry is None or not entry.has_rule:
-        return list(models)
-    return [entry.grader, *(f"{entry.grader}+{model}" for model in models)]

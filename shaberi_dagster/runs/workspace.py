@@ -11,30 +11,27 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import polars as pl
 import uvloop
 
-from shaberi_dagster.journals import journals_of
-from shaberi_dagster.judges.former import record_former_configs
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.journal.backends import journals_of
+from shaberi_dagster.journal.base import Claims, Journal, Journals
+from shaberi_dagster.journal.records import Call
 from shaberi_dagster.lake.schemas import PRICES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import bring_up_to_date, to_format_2, to_format_3, to_format_4, to_format_5
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.embedded import start_embedded
 from shaberi_dagster.llm.endpoints import endpoint_prices
-from shaberi_dagster.llm.journal import Claims, Journal, Journals
 from shaberi_dagster.llm.prices import PriceList
-from shaberi_dagster.llm.types import Call
-from shaberi_dagster.progress import LogReporter, Reporter
-from shaberi_dagster.prompting import PromptLibrary
-from shaberi_dagster.prompts_used import record_known_prompts
+from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.progress import LogReporter, Reporter
 
 T = TypeVar("T")
 _CLEAN_UP_SECONDS = 15.0
@@ -114,7 +111,7 @@ Unpublished = dict[str, dict[str, int]]
 
 @dataclass
 class Workspace:
-    """One installation at work.
+    """One installation at work; `exchange.installation` adds what stands above the stages.
 
     Attributes:
         settings: Its folders.
@@ -150,26 +147,24 @@ class Workspace:
         return _lakes.setdefault(folder, Lake(folder, upgrade=replace(self).upgrade))
 
     def upgrade(self, lake: Lake) -> None:
-        """Bring a lake of an earlier format up to date."""
-        steps = {
-            1: to_format_2(lambda older: record_known_prompts(older, self.prompts)),
-            2: to_format_3(record_former_configs),
-            3: to_format_4(self._regroup_imports),
-            4: to_format_5(self._fill_scores),
-        }
-        for number in bring_up_to_date(lake.folder, steps):
-            self.reporter.note(f"the lake in {lake.folder} now has format {number}")
+        """Bring a lake of an earlier format up to date.
 
-    def _regroup_imports(self, lake: Lake) -> None:
-        # Whoever writes first upgrades; these calls go from here to what is built on workspaces.
-        importing = import_module("shaberi_dagster.legacy.importing")
-        importing.regroup_imports(self.with_lake(lake))
+        Raises:
+            ConfigurationError: This workspace does not know how: `exchange.installation` does.
+        """
+        raise ConfigurationError(f"the lake in {lake.folder} has an earlier format, which nothing here upgrades")
 
-    def _fill_scores(self, lake: Lake) -> None:
-        reprocess = import_module("shaberi_dagster.legacy.reprocess")
-        reprocess.fill_scores(self.with_lake(lake))
+    def begin(self, run_id: str) -> None:
+        """Hook: a run is about to change."""
 
-    def with_lake(self, lake: Lake) -> "Workspace":
+    def changed(self, run_id: str) -> None:
+        """Hook: a stage of a run has ended."""
+
+    def is_published(self, run_id: str) -> bool:  # noqa: ARG002
+        """Hook: return whether what is derived from a run for readers is up to date."""
+        return True
+
+    def with_lake(self, lake: Lake) -> Self:
         """The same installation, at work on a lake as it is."""
         other = replace(self)
         other.__dict__["lake"] = lake

@@ -9,13 +9,14 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.journal.records import Call
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
-from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message
-from shaberi_dagster.prompting import generation_messages, generation_prompt_hash
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Message
+from shaberi_dagster.prompts.library import generation_messages, generation_prompt_hash
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.stages.base import RUN_COLUMNS, Asker, CallMaker, Item, Rows, Stage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
+from shaberi_dagster.util.identity import sha256_text
 
 _ONE_CALL = CallRange(1, 1)
 # How reasons to stop begin where a filter of the endpoint kept the rest back: OpenAI's and Azure's, then Google's.

@@ -17,20 +17,21 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import polars as pl
 
 from shaberi_dagster.errors import EndpointError, ShaberiError
+from shaberi_dagster.journal.base import Journal
+from shaberi_dagster.journal.records import Call
 from shaberi_dagster.lake.schemas import CALLS, LIMIT_CHANGES, TABLES
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.lake.writer import RowWriter
-from shaberi_dagster.llm.journal import Journal
 from shaberi_dagster.llm.limiter import Limiter
 from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.session import CallSession
-from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Endpoint
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint
 from shaberi_dagster.llm.workers import run_all
-from shaberi_dagster.memory import give_back
-from shaberi_dagster.progress import StageProgress
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.paid import PaidCalls
 from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.util.memory import give_back
+from shaberi_dagster.util.progress import StageProgress
 
 UNMADE = "unmade"
 """Status of a row that a dry run knows to be missing; no stored row has it."""

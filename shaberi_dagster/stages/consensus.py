@@ -16,17 +16,18 @@ from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.consensus.base import Candidate, Reply, Strategy, Vote, candidates_of, decide_all
 from shaberi_dagster.consensus.plurality import Plurality
 from shaberi_dagster.consensus.registry import make_strategies
-from shaberi_dagster.grading.base import Grader
-from shaberi_dagster.grading.plurality import plurality
-from shaberi_dagster.grading.registry import GRADERS
-from shaberi_dagster.identity import sha256_json, sha256_text
+from shaberi_dagster.journal.records import Call
 from shaberi_dagster.judges.rule import graded_question
+from shaberi_dagster.judges.rules.base import Grader
+from shaberi_dagster.judges.rules.plurality import plurality
+from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
-from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.spec import SINGLE, ModelSpec
 from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asked, Asker, CallMaker, Item, Rows, Stage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
+from shaberi_dagster.util.identity import sha256_json, sha256_text
 
 _NO_CALL = CallRange(0, 0)
 _SAMPLE = ("benchmark", "question_id", "sample_index", "answer_hash")

@@ -10,20 +10,21 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.journal.records import Call
 from shaberi_dagster.judges.base import Case, Judge, not_judged
 from shaberi_dagster.judges.llm import OUT_OF_SCALE, LLMJudge
 from shaberi_dagster.judges.rule import RuleJudge
 from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.lake.writer import RowWriter
-from shaberi_dagster.llm.types import Call, CallRange
-from shaberi_dagster.names import did_you_mean
-from shaberi_dagster.progress import StageProgress
-from shaberi_dagster.prompting import PromptLibrary
+from shaberi_dagster.llm.types import CallRange
+from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.stages import texts
 from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, Stage
 from shaberi_dagster.stages.result import Check, StageResult, by_class, complete_check, failures_check, total
+from shaberi_dagster.util.names import did_you_mean
+from shaberi_dagster.util.progress import StageProgress
 
 _NO_CALL = CallRange(0, 0)
 _SLIM = (*texts.KEY, "answer_hash", "status", "answer_state")

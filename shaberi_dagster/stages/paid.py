@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from shaberi_dagster.llm.types import Call
+from shaberi_dagster.journal.records import Call
 
 if TYPE_CHECKING:
     from shaberi_dagster.stages.base import Stage

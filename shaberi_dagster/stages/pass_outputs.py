@@ -10,15 +10,17 @@ from typing import Any
 import orjson
 import polars as pl
 
+from shaberi_dagster.journal.records import Call
+from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
-from shaberi_dagster.llm.types import Call, CallRange, ChatRequest, Message, Sampling
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling
 from shaberi_dagster.passes.base import Answer, Finding, Pass
 from shaberi_dagster.passes.pipeline import Passes, distinct_passes
 from shaberi_dagster.passes.registry import make_pass
-from shaberi_dagster.plugins import running
-from shaberi_dagster.prompting import boundary_of
+from shaberi_dagster.plugins.discovery import running
+from shaberi_dagster.prompts.library import boundary_of
 from shaberi_dagster.runs.plan import RunPlan
-from shaberi_dagster.runs.spec import EndpointSpec, RunSpec
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages import texts
 from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, Stage

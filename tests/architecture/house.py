@@ -19,6 +19,8 @@ from scipy.sparse.csgraph import connected_components
 
 NAME = "shaberi_dagster"
 ROOT = Path(__file__).parents[2] / NAME
+DOOR = f"{NAME}.definitions"
+"""The module that other processes load by its name, as Dagster stores it: no import of this process."""
 Graph = Mapping[str, Collection[str]]
 """Each node with those that it needs."""
 
@@ -94,7 +96,9 @@ def _imports_of(importer: str) -> Iterator[Import]:
                 names = [alias.name for alias in node.names]
             case ast.ImportFrom(module=str(module)):
                 names = [f"{module}.{alias.name}" for alias in node.names]
-            case ast.Constant(value=str(text)) if text.startswith(f"{NAME}.") and node not in docstrings:
+            case ast.Constant(value=str(text)) if (
+                text.startswith(f"{NAME}.") and text != DOOR and node not in docstrings
+            ):
                 names, place = [text.partition(":")[0]], Place.STRING
             case _:
                 continue

@@ -18,7 +18,6 @@ _ROOT_MODULES = {"__init__", "api", "settings", "errors", "definitions"}
 
 
 @pytest.mark.unit
-@_not_yet
 def test_there_are_few_rooms() -> None:
     assert len(house.packages()) <= 20
     assert {*house.root_modules()} <= _ROOT_MODULES

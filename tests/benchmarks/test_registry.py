@@ -13,7 +13,7 @@ from shaberi_dagster.benchmarks.registry import (
 )
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.types import Message
-from shaberi_dagster.prompting import generation_messages
+from shaberi_dagster.prompts.library import generation_messages
 
 pytestmark = pytest.mark.unit
 

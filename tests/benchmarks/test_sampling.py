@@ -6,7 +6,7 @@ import pytest
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet, content_sha256
 from shaberi_dagster.benchmarks.sampling import mulberry32, ordered_questions, sample_questions, shuffled_indexes
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.util.identity import sha256_text
 
 pytestmark = pytest.mark.unit
 

@@ -5,11 +5,11 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from shaberi_dagster.baselines import promote
 from shaberi_dagster.cli.baseline import baseline_app
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.reports.baselines import promote
 from shaberi_dagster.settings import Settings
 from tests.commands import lake_of
 from tests.judged_ensembles import judged_ensemble
@@ -26,7 +26,7 @@ def invoke(*arguments):
 
 def judged(folder, *runs):
     """The runs with these models and tags, and the lake that has them."""
-    own = Workspace(Settings.from_environment(lake_of(folder)), environment={})
+    own = Installation(Settings.from_environment(lake_of(folder)), environment={})
     return [judged_ensemble(own, VERDICTS, model=model, tag=tag) for model, tag in runs], own.settings.warehouse
 
 

@@ -7,14 +7,14 @@ import pytest
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.export import run_export
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.export.results_tree import ResultsExport, RunExport
-from shaberi_dagster.export.selection import ExportSelection
-from shaberi_dagster.export.shaberi_v1 import Export, Note
-from shaberi_dagster.rendering.document import Document, Sentences
-from shaberi_dagster.rendering.exports import ResultsDocument, TreeDocument
+from shaberi_dagster.exchange.results.results_tree import ResultsExport, RunExport
+from shaberi_dagster.exchange.results.selection import ExportSelection
+from shaberi_dagster.exchange.results.shaberi_v1 import Export, Note
+from shaberi_dagster.show.document import Document, Sentences
+from shaberi_dagster.show.exports import ResultsDocument, TreeDocument
+from tests.example_runs import ask, stored_run
 from tests.permissions import read_only
 from tests.results_tree import assert_valid_tree
-from tests.runs import ask, stored_run
 
 pytestmark = pytest.mark.integration
 

@@ -9,13 +9,13 @@ import pytest
 
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.import_ensemble import ImportEnsemble, import_ensemble
+from shaberi_dagster.exchange.legacy.ensemble import EnsembleImport, FileCounts
 from shaberi_dagster.lake.schemas import LEGACY_QUARANTINE
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.legacy.ensemble import EnsembleImport, FileCounts
-from shaberi_dagster.rendering.document import Sentences
-from shaberi_dagster.rendering.imports import CachesDocument
 from shaberi_dagster.settings import Settings
-from tests.legacy.caches import baseline, ensemble, response, result, write
+from shaberi_dagster.show.document import Sentences
+from shaberi_dagster.show.imports import CachesDocument
+from tests.exchange.legacy.caches import baseline, ensemble, response, result, write
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schemas" / "quick-eval.schema.json"
 

@@ -9,12 +9,12 @@ import pytest
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.import_legacy import show_report
 from shaberi_dagster.defs import execution
+from shaberi_dagster.defs.operations import import_trees as import_from
 from shaberi_dagster.defs.options import IMPORT
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.jobs import import_trees as import_from
+from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.upgrades import FORMAT, FORMAT_NAME
-from shaberi_dagster.legacy.importing import ImportRequest, import_trees
-from tests.legacy.trees import LegacyTree, rows_of
+from tests.exchange.legacy.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
 

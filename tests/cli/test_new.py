@@ -5,12 +5,12 @@ from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.cli.new import new
 from shaberi_dagster.consensus.registry import STRATEGIES
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.examples import ExampleKind
-from shaberi_dagster.grading.registry import GRADERS
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.passes.base import Answer
 from shaberi_dagster.passes.registry import make_pass
-from shaberi_dagster.prompting import judge_messages
-from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.plugins.new import ExampleKind
+from shaberi_dagster.prompts.library import judge_messages
 from shaberi_dagster.settings import Settings
 
 pytestmark = pytest.mark.unit
@@ -38,7 +38,7 @@ def test_a_new_benchmark_has_questions_and_a_prompt_that_shows_them(folder, caps
     assert benchmark.title == "RiverNames"
     question = load_question_set(benchmark, "starter").questions[0]
     (message,) = judge_messages(
-        Workspace(Settings.from_environment(), environment={}).prompts, benchmark, question, "回答"
+        Installation(Settings.from_environment(), environment={}).prompts, benchmark, question, "回答"
     )
     assert question.reference in message.content
 

@@ -19,9 +19,9 @@ from shaberi_dagster.cli.query import list_queries, run_sql
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import describe_sql, open_catalog, run_query, view_files, view_name, write_catalog
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.rendering import rows as rendered_rows
 from shaberi_dagster.reports.named_queries import QUERIES
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.show import rows as rendered_rows
 
 pytestmark = pytest.mark.integration
 

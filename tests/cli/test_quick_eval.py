@@ -14,19 +14,19 @@ import pytest
 from aiohttp import web
 from typer.testing import CliRunner
 
-from shaberi_dagster.baselines import promote
 from shaberi_dagster.benchmarks.registry import ENSEMBLE_BENCHMARKS
 from shaberi_dagster.cli import quick_eval, shaberi
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.baselines import promote
 from shaberi_dagster.runs.presets import CacheRequest, QuickRequest
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.statistics.intervals import paired_proportions_interval, wilson_interval
 from shaberi_dagster.statistics.significance import mcnemar_exact
 from tests.commands import Finished, lake_of, run, run_anew
+from tests.example_runs import without_results
 from tests.mock_endpoint import MockEndpoint, running_mock
-from tests.runs import without_results
 from tests.sizes import FULL
 from tests.stages_alone import stages_alone
 

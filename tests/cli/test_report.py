@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 
 from shaberi_dagster.cli.report import Report, report
-from shaberi_dagster.rendering.ci import LIMIT, MARKER
-from shaberi_dagster.rendering.gate import GateDocument
 from shaberi_dagster.reports.gate import GateReport
+from shaberi_dagster.show.ci import LIMIT, MARKER
+from shaberi_dagster.show.gate import GateDocument
 from shaberi_dagster.statistics.gates import Tally, could_fail, paired_gate, pool
 from shaberi_dagster.viewer.requests import FileRequest
 

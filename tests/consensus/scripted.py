@@ -8,7 +8,7 @@ from typing import Any
 from shaberi_dagster.consensus.base import Candidate, Consensus, Reply, Strategy, Vote
 from shaberi_dagster.consensus.registry import make_strategies
 from shaberi_dagster.llm.types import Message
-from shaberi_dagster.prompting import PromptLibrary
+from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.settings import project_folder
 
 QUESTION = (

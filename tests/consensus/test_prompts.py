@@ -4,7 +4,7 @@ import pytest
 
 from shaberi_dagster.consensus.prompts import ConsensusPrompts, Messages, Response
 from shaberi_dagster.consensus.registry import STRATEGIES
-from shaberi_dagster.prompting import PromptLibrary
+from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.settings import project_folder
 from tests.consensus.scripted import QUESTION, shown, strategy
 

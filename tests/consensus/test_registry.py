@@ -4,7 +4,7 @@ import pytest
 
 from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES, STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.prompting import PromptLibrary
+from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.settings import project_folder
 from tests.consensus.scripted import decide, well_behaved
 

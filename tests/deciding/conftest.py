@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.runs import without_results
+from tests.example_runs import without_results
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -14,19 +14,19 @@ from shaberi_dagster.deciding.decision import prepare
 from shaberi_dagster.deciding.expected import expected
 from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
-from shaberi_dagster.rendering.decision import DecisionDocument
 from shaberi_dagster.reports.decision import read_decision
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.show.decision import DecisionDocument
+from shaberi_dagster.stages.evaluation import materialize
 from tests.commands import lake_of
 from tests.deciding.deciding import N_QUESTIONS, decided, judging, one_try, remember, request
 from tests.ensembles import prompt_of, truth
+from tests.example_runs import asked_of, frozen, own_engine, stored_run
 from tests.mock_endpoint import MockEndpoint, running_mock
-from tests.runs import asked_of, frozen, own_engine, stored_run
 from tests.sizes import size
 
 pytestmark = pytest.mark.integration
@@ -66,7 +66,7 @@ class Decided:
 def clear_pair(tmp_path_factory):
     """A decision between `weak` and `strong`, and its endpoint, which still answers."""
     folder = tmp_path_factory.mktemp("clear_pair")
-    own = Workspace(Settings.from_environment(lake_of(folder)), environment={})
+    own = Installation(Settings.from_environment(lake_of(folder)), environment={})
     with own_engine({}), running_mock(script=judging({"strong": 3.0})) as mock:
         asked = request(mock, folder, "weak", "strong")
         row, curve = decided(asked, own)
@@ -187,7 +187,7 @@ def test_the_best_of_several_is_found_by_elimination(mock, workspace, tmp_path):
 
 def test_at_the_limit_of_what_may_be_spent_it_is_undecided(mock, workspace, tmp_path):
     mock.options.script = judging({"strong": 0.1})
-    poor = Workspace(workspace.settings, environment={}, options=CallOptions(max_tokens_total=200))
+    poor = Installation(workspace.settings, environment={}, options=CallOptions(max_tokens_total=200))
 
     row, _ = decided(request(mock, tmp_path, "weak", "strong"), poor)
 

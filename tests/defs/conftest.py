@@ -8,8 +8,8 @@ import pytest
 from shaberi_dagster.defs.jobs import register
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from tests.example_runs import without_results
 from tests.mock_endpoint import MockEndpoint
-from tests.runs import without_results
 
 
 @pytest.fixture

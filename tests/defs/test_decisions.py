@@ -7,7 +7,7 @@ from shaberi_dagster.defs.decisions import decision_calibrations, decisions
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.lake.schemas import TABLES
 from tests.deciding.deciding import judging, remember, request
-from tests.runs import own_engine
+from tests.example_runs import own_engine
 
 pytestmark = pytest.mark.integration
 

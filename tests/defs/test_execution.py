@@ -14,7 +14,7 @@ import pytest
 from shaberi_dagster.defs.execution import PROCESS_TAG, close_dead_runs, open_instance, prepare_home, process_name
 from shaberi_dagster.defs.jobs import Materialization, run_in_process
 from shaberi_dagster.errors import EndpointError
-from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER
+from shaberi_dagster.journal.files import JOURNAL_FOLDER
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.settings import Settings
 from tests.commands import Started, started

@@ -11,8 +11,8 @@ from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from tests.example_runs import materialized
 from tests.results_tree import assert_valid_tree
-from tests.runs import materialized
 
 pytestmark = pytest.mark.integration
 

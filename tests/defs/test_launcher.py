@@ -23,10 +23,10 @@ from shaberi_dagster.defs.jobs import Materialization
 from shaberi_dagster.defs.launcher import ClusterRunLauncher
 from shaberi_dagster.defs.leases import LEASE_TAG, leased
 from shaberi_dagster.defs.submission import submit
-from shaberi_dagster.ports import free_ports
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.ports import free_ports
 from tests.running_cluster import running_redis
 
 pytestmark = pytest.mark.integration

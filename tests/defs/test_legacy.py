@@ -6,14 +6,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from shaberi_dagster.definitions import defs, run_job
+from shaberi_dagster.definitions import defs
+from shaberi_dagster.defs.code_location import run_job
 from shaberi_dagster.defs.jobs import EVALUATE, asset_keys
 from shaberi_dagster.defs.legacy import TREES_NAME
 from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.workspace import Workspace
-from tests.legacy.trees import LegacyTree, rows_of
+from tests.exchange.legacy.trees import LegacyTree, rows_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("results_left_out")]
 

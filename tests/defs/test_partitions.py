@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.defs.partitions import RUNS_NAME, add_missing_partitions
-from shaberi_dagster.legacy.ensemble import import_ensemble
-from shaberi_dagster.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.exchange.legacy.ensemble import import_ensemble
+from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from tests.legacy.caches import baseline, response, result, write
-from tests.legacy.trees import LegacyTree, rows_of
+from tests.exchange.legacy.caches import baseline, response, result, write
+from tests.exchange.legacy.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
 

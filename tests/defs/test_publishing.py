@@ -9,13 +9,13 @@ import pytest
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs import assets
 from shaberi_dagster.defs.jobs import EVALUATE, Materialization, run_in_process
-from shaberi_dagster.export.results_tree import is_exported
+from shaberi_dagster.exchange.publishing import published_at_the_end
+from shaberi_dagster.exchange.results.results_tree import is_exported
 from shaberi_dagster.lake.catalog import refresh_catalog
-from shaberi_dagster.publishing import published_at_the_end
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from tests.example_runs import materialized
 from tests.mock_endpoint import MockEndpoint
-from tests.runs import materialized
 
 pytestmark = pytest.mark.integration
 
@@ -44,7 +44,7 @@ def test_a_run_that_succeeds_has_its_results_before_and_with_nothing_to_do_write
         seen.append(instance.get_runs()[0].status)
         refresh_catalog(lake)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("shaberi_dagster.publishing.refresh_catalog", watched)
+    monkeypatch.setattr("shaberi_dagster.exchange.publishing.refresh_catalog", watched)
     assert launch(spec, instance).success
 
     assert seen == [dg.DagsterRunStatus.STARTED]

@@ -8,20 +8,22 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from shaberi_dagster.definitions import defs, run_job
+from shaberi_dagster.definitions import defs
+from shaberi_dagster.defs.code_location import run_job
 from shaberi_dagster.defs.jobs import EVALUATE, asset_keys
 from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME, add_missing_partitions
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.commands import lake_of
 from tests.ensembles import scripted
-from tests.legacy.trees import LegacyTree, rows_of
+from tests.example_runs import ask, materialized, own_engine, stored_run
+from tests.exchange.legacy.trees import LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, running_mock
-from tests.runs import ask, materialized, own_engine, stored_run
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("results_left_out")]
 
@@ -47,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, RunSp
     tree = LegacyTree(folder / "tree")
     tree.answers("rakuda", rows_of("rakuda", [_LEAK]))
     tree.judgements("rakuda", rows_of("rakuda", [_LEAK], [8]), "a")
-    workspace = Workspace(Settings.from_environment(lake_of(folder)), environment={})
+    workspace = Installation(Settings.from_environment(lake_of(folder)), environment={})
     import_trees(ImportRequest({"tree": tree.root}), workspace)
     with running_mock(script=_leaks) as mock, own_engine({}):
         spec = stored_run(workspace, ask(mock, model="model", tag="a-run1", benchmarks=["rakuda"], limit=1))

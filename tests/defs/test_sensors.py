@@ -12,11 +12,11 @@ from shaberi_dagster.defs.jobs import asset_keys
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.sensors import run_spec_folder
-from shaberi_dagster.identity import run_id_of
 from shaberi_dagster.runs.planning import load_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from tests.runs import frozen
+from shaberi_dagster.util.identity import run_id_of
+from tests.example_runs import frozen
 
 pytestmark = pytest.mark.integration
 

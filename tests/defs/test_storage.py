@@ -12,9 +12,9 @@ import yaml
 from dagster._core.instance.ref import InstanceRef
 from dagster._core.storage.runs import SqliteRunStorage
 
+from shaberi_dagster.defs.doctor.examination import examine
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.defs.storage import OpenSqliteStorage, kept_open
-from shaberi_dagster.doctor.examination import examine
 from shaberi_dagster.settings import Settings
 from tests.migrations import close_databases
 

@@ -12,10 +12,10 @@ from shaberi_dagster.lake.store import Lake
 from tests.commands import SCRIPTS, lake_of, make_programs
 from tests.deciding.deciding import judging
 from tests.e2e.conftest import MODEL, Evaluated, target
-from tests.legacy.caches import ensemble, response, write
-from tests.legacy.trees import LegacyTree, rows_of
+from tests.example_runs import write_questions
+from tests.exchange.legacy.caches import ensemble, response, write
+from tests.exchange.legacy.trees import LegacyTree, rows_of
 from tests.mock_endpoint import running_mock
-from tests.runs import write_questions
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 _PIPES = {

@@ -6,8 +6,8 @@ import pytest
 
 from tests.commands import lake_of, run, run_without_dagster
 from tests.deciding.deciding import judging
+from tests.example_runs import write_questions
 from tests.mock_endpoint import running_mock
-from tests.runs import write_questions
 
 pytestmark = pytest.mark.e2e
 

@@ -12,8 +12,8 @@ from scipy import stats
 from shaberi_dagster.runs.workspace import Workspace
 from tests.commands import Finished, lake_of, run, run_without_dagster
 from tests.e2e.conftest import MODEL, Evaluated, target
+from tests.example_runs import ask, materialized, own_engine, stored_run
 from tests.mock_endpoint import content_for, running_mock
-from tests.runs import ask, materialized, own_engine, stored_run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

@@ -14,8 +14,8 @@ from aiohttp import web
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from tests.commands import Finished, Terminal, lake_of, run, run_without_dagster, started
 from tests.e2e.conftest import JUDGES, MODEL, Evaluated, target
+from tests.example_runs import write_questions
 from tests.mock_endpoint import MockEndpoint, Scripted, content_for
-from tests.runs import write_questions
 
 pytestmark = pytest.mark.e2e
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from shaberi_dagster.evaluation import materialize
-from shaberi_dagster.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.evaluation import materialize
 from tests.browser import running_browser
 from tests.commands import started
 from tests.deciding.deciding import judging
+from tests.example_runs import ask, own_engine, stored_run, write_questions
 from tests.mock_endpoint import MockEndpoint
-from tests.runs import ask, own_engine, stored_run, write_questions
 from tests.viewer.site import make_lake
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.long]

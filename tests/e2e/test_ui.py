@@ -21,15 +21,15 @@ from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.defs.jobs import register
 from shaberi_dagster.defs.options import IMPORT
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.journal.files import JOURNAL_FOLDER
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER
 from shaberi_dagster.runs.spec import RunRequest
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.result import STAGES
 from tests.browser import running_browser
 from tests.commands import run
-from tests.legacy.trees import FOLDERS, LegacyTree, rows_of
+from tests.exchange.legacy.trees import FOLDERS, LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 from tests.running_ui import UiServer, running_ui
 
@@ -126,7 +126,7 @@ class Ui:
         """A run that is registered, with nothing made of it yet."""
         request = RunRequest.model_validate(self.request(**changes))
         with open_instance(self.settings.dagster_home) as instance:
-            return register(request, Workspace(self.settings, environment={}), instance).run_id
+            return register(request, Installation(self.settings, environment={}), instance).run_id
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.viewer.html import about_lake, write_html
 from shaberi_dagster.viewer.requests import FileRequest
@@ -47,7 +47,7 @@ _PAGES = (
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     place = tmp_path_factory.mktemp("view")
-    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
+    workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
     make_lake(workspace, place / "tree")
     with served(place / "warehouse") as running:
         yield running

@@ -9,10 +9,10 @@ import pytest
 
 from perf.cluster import SERVERS, SERVERS_IN_FULL, evaluate_on_cluster
 from tests.commands import started
+from tests.example_runs import write_questions
 from tests.mock_endpoint import running_mock
 from tests.postgres import POSTGRES
 from tests.running_cluster import started_cluster
-from tests.runs import write_questions
 from tests.sizes import FULL
 
 pytestmark = [

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from shaberi_dagster.cli import quick_eval, run_evals, shaberi
+from tests.example_runs import own_engine
 from tests.kept_lake.endpoint import BASE_URL
-from tests.runs import own_engine
 from tests.stages_alone import stages_alone
 
 _APPS = {"run-evals": run_evals.app, "quick-eval": quick_eval.app, "shaberi": shaberi.app}

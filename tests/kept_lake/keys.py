@@ -9,13 +9,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from shaberi_dagster.evaluation import stage_of
+from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.llm.endpoints import request_body
-from shaberi_dagster.llm.types import Call, ChatRequest, Usage
+from shaberi_dagster.llm.types import ChatRequest
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.base import Item, Stage
+from shaberi_dagster.stages.evaluation import stage_of
 from tests.kept_lake.endpoint import body_sha256
 
 Key = tuple[Any, ...]

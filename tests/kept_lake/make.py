@@ -21,9 +21,11 @@ from typing import Any
 
 import orjson
 
+from shaberi_dagster.journal.files import JOURNAL_FOLDER
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER
 from shaberi_dagster.settings import project_folder
+from tests.exchange.legacy.trees import LegacyTree
+from tests.exchange.legacy.trees import rows_of as legacy_rows
 from tests.kept_lake.commands import RUNS, Command, KeptRun, Kill, run
 from tests.kept_lake.contents import (
     ARCHIVE,
@@ -39,8 +41,6 @@ from tests.kept_lake.contents import (
     workspace_of,
 )
 from tests.kept_lake.endpoint import kept_endpoint, reply_to
-from tests.legacy.trees import LegacyTree
-from tests.legacy.trees import rows_of as legacy_rows
 from tests.mock_endpoint import MockEndpoint, Scripted
 
 _ROOT = Path(__file__).resolve().parents[2]

@@ -17,12 +17,13 @@ from typing import Any
 import orjson
 import pytest
 
-from shaberi_dagster.identity import sha256_json
+from shaberi_dagster.journal.files import JOURNAL_FOLDER
 from shaberi_dagster.lake.catalog import connect
-from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.util.identity import sha256_json
 from tests.archives import extract
+from tests.example_runs import without_results
 from tests.kept_lake import endpoint
 from tests.kept_lake.commands import RUNS, Command, KeptRun, run
 from tests.kept_lake.contents import (
@@ -38,7 +39,6 @@ from tests.kept_lake.contents import (
 )
 from tests.kept_lake.endpoint import PortTakenError, kept_endpoint
 from tests.mock_endpoint import MockEndpoint
-from tests.runs import without_results
 
 # Where many tests run, each waits for the port until another process has done with it.
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]

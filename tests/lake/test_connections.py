@@ -153,7 +153,7 @@ def test_a_fork_has_an_instance_of_its_own_and_ends_as_usual() -> None:
 _HOLDING = """
 import resource
 from pathlib import Path
-from shaberi_dagster.memory import keep_little
+from shaberi_dagster.util.memory import keep_little
 keep_little()
 from shaberi_dagster.lake.connections import attached
 

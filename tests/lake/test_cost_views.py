@@ -11,6 +11,7 @@ import duckdb
 import polars as pl
 import pytest
 
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import connect, default_parameters, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.prices import GENAI_PRICES, PriceList
@@ -44,7 +45,7 @@ def workspace(settings: Settings, tmp_path: Path) -> Workspace:
     """A lake with the user's own prices for one model."""
     path = tmp_path / "prices.yaml"
     path.write_text(_OWN, encoding="utf-8")
-    return Workspace(
+    return Installation(
         Settings.from_environment({"SHABERI_WAREHOUSE": str(settings.warehouse), "SHABERI_PRICES": str(path)})
     )
 
@@ -182,7 +183,7 @@ def test_other_prices_change_what_a_run_would_cost_and_not_what_it_cost(
         workspace, [call(1, model="own", base_url="http://localhost:8000/v1"), call(2), call(3, model="nobody-knows")]
     )
     workspace.settings.prices.write_text("- {model: own, input: 30, output: 70}", encoding="utf-8")
-    later = Workspace(workspace.settings)
+    later = Installation(workspace.settings)
 
     assert later.record_prices([("own", "http://localhost:8000/v1"), ("o3", _OPENAI)])
     assert not later.record_prices([("own", "http://localhost:8000/v1"), ("nobody-knows", _OPENAI)])
@@ -202,7 +203,7 @@ def test_a_price_that_is_known_no_more_leaves_the_table(workspace: Workspace, as
     store(workspace, [call(1, model="own", base_url="http://localhost:8000/v1")])
     workspace.settings.prices.write_text("[]", encoding="utf-8")
 
-    assert Workspace(workspace.settings).record_prices([("own", "http://localhost:8000/v1")])
+    assert Installation(workspace.settings).record_prices([("own", "http://localhost:8000/v1")])
 
     assert ask("from prices") == []
     assert ask("select cost_usd, recorded_cost_usd from repriced_calls") == [

@@ -9,7 +9,7 @@ import orjson
 import polars as pl
 import pytest
 
-from shaberi_dagster.grading.plurality import plurality
+from shaberi_dagster.judges.rules.plurality import plurality
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.store import Lake
 

@@ -10,14 +10,15 @@ import pytest
 
 from shaberi_dagster.deciding.candidates import Pool
 from shaberi_dagster.deciding.history import past_scores
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
 from shaberi_dagster.lake.connections import frame_of
 from shaberi_dagster.lake.statements import statement
-from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.reports.named_queries import find_query
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from tests.legacy.trees import LegacyTree, questions_of, rows_of
+from tests.exchange.legacy.trees import LegacyTree, questions_of, rows_of
 from tests.views import Views
 
 pytestmark = pytest.mark.integration
@@ -88,7 +89,7 @@ def _figures(workspace: Workspace) -> dict[str, list[tuple[Any, ...]]]:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Workspace:
-    return Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(tmp_path / "elsewhere")}), environment={})
+    return Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(tmp_path / "elsewhere")}), environment={})
 
 
 def test_one_tree_under_four_names_changes_no_figure(

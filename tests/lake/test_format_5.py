@@ -12,15 +12,16 @@ import polars as pl
 import pytest
 
 from perf.history import Size, write_history
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import FORMAT, stored_format
-from shaberi_dagster.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.workspace import Workspace
-from tests.legacy.trees import LegacyTree, rows_of
+from tests.example_runs import ask, materialized, own_engine, stored_run, without_results
+from tests.exchange.legacy.trees import LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint
 from tests.older_lakes import as_format_4
-from tests.runs import ask, materialized, own_engine, stored_run, without_results
 from tests.sizes import size
 
 pytestmark = pytest.mark.integration
@@ -32,7 +33,7 @@ _SECONDS = 60
 _UPGRADE = """
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.runs.workspace import Workspace
-Workspace(Settings.from_environment(), environment={}).lake.widen("runs")
+Installation(Settings.from_environment(), environment={}).lake.widen("runs")
 """
 
 
@@ -42,7 +43,7 @@ def _scores(lake: Lake) -> pl.DataFrame:
 
 
 def _upgraded(workspace: Workspace) -> Lake:
-    Workspace(workspace.settings, environment={}).lake.widen("runs")
+    Installation(workspace.settings, environment={}).lake.widen("runs")
     assert stored_format(workspace.settings.warehouse) == FORMAT
     return Lake(workspace.settings.warehouse)
 

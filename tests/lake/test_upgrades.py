@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake import catalog as catalog_module
 from shaberi_dagster.lake import upgrades
 from shaberi_dagster.lake.catalog import open_as_of, open_catalog
@@ -20,9 +21,9 @@ from shaberi_dagster.lake.upgrades import FORMAT, FORMAT_NAME, bring_up_to_date,
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.commands import run
+from tests.example_runs import ask, materialized, own_engine, stored_run, without_results
 from tests.mock_endpoint import MockEndpoint
 from tests.older_lakes import as_format_1, as_format_2
-from tests.runs import ask, materialized, own_engine, stored_run, without_results
 
 pytestmark = pytest.mark.integration
 
@@ -199,7 +200,7 @@ from pathlib import Path
 import polars as pl
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.runs.workspace import Workspace
-lake = Workspace(Settings.from_environment(), environment={}).lake
+lake = Installation(Settings.from_environment(), environment={}).lake
 rows = lake.read("judgements", {"run_id": "a"})
 print("ready", flush=True)
 sys.stdin.readline()
@@ -289,7 +290,7 @@ def test_the_upgrade_records_the_prompts_of_old_rows_that_todays_templates_still
         )
         workspace.lake.append("judgements", foreign)
         as_format_1(workspace.lake)
-        later = Workspace(workspace.settings, environment={})
+        later = Installation(workspace.settings, environment={})
         later.lake.append("judgements", _judgements("z"))
     again = later.lake.read("prompts").drop("created_at")
     order = ["prompt_hash", "position"]
@@ -304,7 +305,7 @@ def test_the_upgrade_does_without_templates_that_are_broken(
     older: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHABERI_PROMPTS", str(tmp_path / "none"))
-    Workspace(Settings.from_environment(), environment={}).lake.append("judgements", _judgements("b"))
+    Installation(Settings.from_environment(), environment={}).lake.append("judgements", _judgements("b"))
     assert stored_format(older.folder) == FORMAT
 
 
@@ -315,7 +316,7 @@ def test_judgements_from_before_and_after_the_upgrade_have_one_judge_in_all_view
         spec = stored_run(workspace, ask(mock, tag="t-run1", limit=1))
         materialized(spec, workspace)
         as_format_2(workspace.lake, spec)
-        later = Workspace(workspace.settings, environment={})
+        later = Installation(workspace.settings, environment={})
         materialized(stored_run(later, ask(mock, tag="t-run1", limit=2)), later)
         materialized(stored_run(later, ask(mock, tag="t-run2", limit=2)), later)
     judgements = later.lake.read("judgements")

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, Message, Sampling, Usage
+from shaberi_dagster.journal.records import Call, Usage
+from shaberi_dagster.llm.types import ChatRequest, Endpoint, Message, Sampling
 
 
 @pytest.fixture

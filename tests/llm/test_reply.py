@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
+from shaberi_dagster.journal.records import Usage
 from shaberi_dagster.llm.reply import MalformedReplyError, decoded, error_details, parsed
-from shaberi_dagster.llm.types import Usage
 
 pytestmark = pytest.mark.unit
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from shaberi_dagster.llm.claims import FileClaims
+from shaberi_dagster.journal.claims import FileClaims
+from shaberi_dagster.journal.files import FileJournal, OtherFiles
 from shaberi_dagster.llm.engine import Engine, RetrySettings
-from shaberi_dagster.llm.journal_files import FileJournal, OtherFiles
 from shaberi_dagster.llm.session import CallSession
 from tests.mock_endpoint import running_mock
 

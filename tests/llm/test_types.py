@@ -5,7 +5,8 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from shaberi_dagster.llm.types import Call, ChatRequest, Endpoint, Message, Sampling, ScoreLine
+from shaberi_dagster.journal.records import Call
+from shaberi_dagster.llm.types import ChatRequest, Endpoint, Message, Sampling, ScoreLine
 
 pytestmark = pytest.mark.unit
 

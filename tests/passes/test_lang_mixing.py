@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from shaberi_dagster.passes.base import Answer
 from shaberi_dagster.passes.lang_mixing import LangMixing, LangMixingConfig
-from shaberi_dagster.prompting import PromptLibrary, boundary_of
+from shaberi_dagster.prompts.library import PromptLibrary, boundary_of
 from shaberi_dagster.settings import project_folder
 
 pytestmark = pytest.mark.unit

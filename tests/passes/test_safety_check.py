@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from shaberi_dagster.passes.base import Answer, Finding
 from shaberi_dagster.passes.safety_check import CATEGORIES, TEMPLATE, SafetyCheck, SafetyCheckConfig
-from shaberi_dagster.prompting import PromptLibrary, boundary_of
+from shaberi_dagster.prompts.library import PromptLibrary, boundary_of
 from shaberi_dagster.settings import project_folder
 
 pytestmark = pytest.mark.unit

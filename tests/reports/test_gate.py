@@ -2,23 +2,23 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from shaberi_dagster.baselines import promote
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs.jobs import EVALUATE
 from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.reports.baselines import promote
 from shaberi_dagster.reports.gate import check_regression, regression_checks
 from shaberi_dagster.runs.planning import load_questions
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.stages.result import STAGES
 from shaberi_dagster.statistics.significance import fisher_lower_tail, mcnemar_exact
 from tests.commands import lake_of
+from tests.example_runs import ask, own_engine, stored_run, without_results
 from tests.judged_ensembles import SIZE, judged_ensemble, right, same
 from tests.mock_endpoint import running_mock
-from tests.runs import ask, own_engine, stored_run, without_results
 
 unit, integration = pytest.mark.unit, pytest.mark.integration
 
@@ -68,7 +68,7 @@ class Judged:
 
 
 def own_workspace(folder):
-    return Workspace(Settings.from_environment(lake_of(folder)), environment={})
+    return Installation(Settings.from_environment(lake_of(folder)), environment={})
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.journals import journals_of
+from shaberi_dagster.journal.backends import journals_of
+from shaberi_dagster.journal.files import JOURNAL_FOLDER, FileJournal
+from shaberi_dagster.journal.records import Call, LimitChange, Usage
+from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.llm.journal_files import JOURNAL_FOLDER, FileJournal
-from shaberi_dagster.llm.limiter import LimitChange
-from shaberi_dagster.llm.types import Call, Usage
 from shaberi_dagster.reports.run_progress import read_run
-from shaberi_dagster.runs.spec import JudgeSpec
 from tests.archives import extract
 from tests.kept_lake.contents import ARCHIVE
 

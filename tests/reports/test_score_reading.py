@@ -11,22 +11,22 @@ from scipy import stats
 
 from shaberi_dagster.cli.view_scores import show_scores
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.legacy.importing import ImportRequest, import_trees
-from shaberi_dagster.rendering.document import write
-from shaberi_dagster.rendering.scores import ScoreDocument
 from shaberi_dagster.reports.requests import POLICIES as POLICY_MEANINGS
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.reports.scores import ScoreReport
 from shaberi_dagster.reports.standings import remarks_on
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.show.document import write
+from shaberi_dagster.show.scores import ScoreDocument
 from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval
 from shaberi_dagster.statistics.ties import compare_pairs
 from tests.commands import lake_of
-from tests.legacy.trees import LegacyTree, rows_of
+from tests.exchange.legacy.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
 
@@ -260,7 +260,7 @@ def imported(tmp_path_factory):
     tree.judgements("tengu", rows_of("tengu", ["a", "b", "c"], [9, {"score": 3}, 1]), "a", model="long")
     tree.judgements("tengu", rows_of("tengu", ["a", "b"], [8, 6]), "a", model="short")
     tree.judgements("rakuda", rows_of("rakuda", ["a"], [5]), "a", model="long")
-    own = Workspace(Settings.from_environment(lake_of(folder)), environment={})
+    own = Installation(Settings.from_environment(lake_of(folder)), environment={})
     import_trees(ImportRequest({"tree": tree.root}), own)
     with open_catalog(own.settings.warehouse) as catalog:
         yield catalog

@@ -12,17 +12,18 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError, EndpointError, PartitionBusyError
-from shaberi_dagster.evaluation import materialize
-from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.journal.files import FileJournals
 from shaberi_dagster.lake import writer
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.llm.journal_files import FileJournals
 from shaberi_dagster.runs.planning import store_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.stages.evaluation import materialize
+from shaberi_dagster.util.identity import sha256_text
+from tests.example_runs import ask, checks, materialized, own_engine, stored_run, write_questions
 from tests.mock_endpoint import MockEndpoint, completion, running_mock, web
-from tests.runs import ask, checks, materialized, own_engine, stored_run, write_questions
 
 pytestmark = pytest.mark.integration
 
@@ -306,7 +307,7 @@ def test_a_changed_generation_prompt_stops_the_stage(workspace: Workspace, mock:
     spec = stored_run(workspace, ask(mock))
     prompts = shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")
     (prompts / "generation" / "user.jinja").write_text("{{ question }}！", encoding="utf-8")
-    elsewhere = Workspace(replace(workspace.settings, prompts=prompts), environment={})
+    elsewhere = Installation(replace(workspace.settings, prompts=prompts), environment={})
     with pytest.raises(ConfigurationError, match=r"generation prompt of tengu has changed.*--tag"):
         _answer(spec, elsewhere)
     assert _requests(mock) == 0
@@ -314,10 +315,10 @@ def test_a_changed_generation_prompt_stops_the_stage(workspace: Workspace, mock:
 
 def _killed_script(spec: RunSpec) -> str:
     return (
-        "from shaberi_dagster.evaluation import materialize\n"
+        "from shaberi_dagster.stages.evaluation import materialize\n"
         "from shaberi_dagster.settings import Settings\n"
         "from shaberi_dagster.runs.workspace import Workspace\n"
-        f"materialize('answers', {spec.run_id!r}, ['rakuda'], Workspace(Settings.from_environment(), environment={{}}))"
+        f"materialize('answers', {spec.run_id!r}, ['rakuda'], Installation(Settings.from_environment(), environment={{}}))"
     )
 
 
@@ -389,7 +390,7 @@ def test_a_crash_anywhere_in_the_commit_neither_loses_nor_doubles_a_call(
     spec = stored_run(workspace, ask(mock))
     with monkeypatch.context() as patch:
         # The state of the run is no part of what is crashed.
-        patch.setattr("shaberi_dagster.evaluation.set_status", lambda *_, **__: None)
+        patch.setattr("shaberi_dagster.stages.evaluation.set_status", lambda *_, **__: None)
         _crash_at(patch, table, after=after)
         with pytest.raises(_Crash):
             _answer(spec, workspace)
@@ -407,7 +408,7 @@ def test_a_second_process_on_the_same_run_and_stage_is_refused_at_once(
     spec = stored_run(workspace, ask(mock))
     path = FileJournals(workspace.settings.warehouse).path(spec.run_id, "answers")
     script = (
-        "import sys\nfrom pathlib import Path\nfrom shaberi_dagster.llm.journal_files import FileJournal\n"
+        "import sys\nfrom pathlib import Path\nfrom shaberi_dagster.journal.files import FileJournal\n"
         f"with FileJournal.open(Path({str(path)!r}), {spec.run_id!r}, 'answers'):\n"
         "    print('ready', flush=True)\n    sys.stdin.read()\n"
     )

@@ -12,10 +12,11 @@ import pytest
 from aiohttp import web
 
 from shaberi_dagster.consensus.elo import Elo
-from shaberi_dagster.identity import sha256_text
-from shaberi_dagster.progress import LogReporter
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.runs.spec import CallOptions, RunSpec
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
+from shaberi_dagster.util.identity import sha256_text
+from shaberi_dagster.util.progress import LogReporter
 from tests.ensembles import (
     DECIDER,
     MODEL,
@@ -29,8 +30,8 @@ from tests.ensembles import (
     starter_questions,
     truth,
 )
+from tests.example_runs import asked_of, checks, own_engine, stored_run
 from tests.mock_endpoint import MockEndpoint, Scripted, running_mock
-from tests.runs import asked_of, checks, own_engine, stored_run
 
 pytestmark = pytest.mark.integration
 
@@ -305,7 +306,7 @@ def test_runs_with_equal_samples_share_what_was_paid_for_unless_it_is_to_be_fres
     _run(workspace, mock, strategies=["standard"])
     _run(workspace, mock, strategies=["standard"], tag="second")
     assert asked_of(mock, DECIDER) == _QUESTIONS
-    fresh = Workspace(workspace.settings, environment={}, options=CallOptions(fresh=True))
+    fresh = Installation(workspace.settings, environment={}, options=CallOptions(fresh=True))
     _run(fresh, mock, strategies=["standard"], tag="third")
     assert asked_of(mock, DECIDER) == 2 * _QUESTIONS
 

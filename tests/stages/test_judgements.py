@@ -10,17 +10,18 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError, EndpointError
-from shaberi_dagster.evaluation import materialize
-from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import connect, default_parameters
 from shaberi_dagster.runs.planning import judged_anew, plan_run, store_run
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.util.identity import sha256_text
 from tests.commands import lake_of
+from tests.example_runs import ask, asked_of, checks, materialized, own_engine, stored_run
 from tests.mock_endpoint import MockEndpoint, completion, running_mock, web
-from tests.runs import ask, asked_of, checks, materialized, own_engine, stored_run
 
 pytestmark = pytest.mark.integration
 
@@ -37,7 +38,7 @@ def engine() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def answered_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MockEndpoint, Path]]:
     """An endpoint, and a lake with a run of it that is answered."""
-    own = Workspace(Settings.from_environment(lake_of(tmp_path_factory.mktemp("answered"))), environment={})
+    own = Installation(Settings.from_environment(lake_of(tmp_path_factory.mktemp("answered"))), environment={})
     with own_engine({}), running_mock(script=_judging()) as running:
         _answered(own, running)
         yield running, own.settings.warehouse
@@ -160,7 +161,7 @@ def test_a_changed_judge_prompt_makes_new_judgements_and_keeps_the_old_as_supers
     prompts = shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")
     template = prompts / "judging" / "tengu" / "primary.jinja"
     template.write_text(template.read_text(encoding="utf-8") + "\n追記。", encoding="utf-8")
-    elsewhere = Workspace(replace(workspace.settings, prompts=prompts), environment={})
+    elsewhere = Installation(replace(workspace.settings, prompts=prompts), environment={})
     _, outcome = _judge(spec, elsewhere)
     assert outcome.benchmark == "tengu"
     assert asked_of(mock, "judge-a") == 15, "rakuda's prompt is the same"
@@ -182,7 +183,7 @@ def test_stale_tells_which_judgements_an_interrupted_change_of_the_prompt_left_b
     before = workspace.lake.read("judgements")
     prompts = shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")
     (prompts / "judging" / "answer_rule.jinja").write_text("別の規則。", encoding="utf-8")
-    elsewhere = Workspace(replace(workspace.settings, prompts=prompts), environment={})
+    elsewhere = Installation(replace(workspace.settings, prompts=prompts), environment={})
     _judge(spec, elsewhere)
     old, new = before["judge_prompt_hash"][0], workspace.lake.read("judgements").filter(~pl.col("superseded"))
     assert _stale(workspace) == []
@@ -210,7 +211,7 @@ def strict(workspace: Workspace, tmp_path: Path) -> Workspace:
     (variant / "answer_rule.jinja").write_text("厳しく採点してください。", encoding="utf-8")
     fallback = (prompts / "judging" / "fallback.jinja").read_text(encoding="utf-8")
     (variant / "fallback.jinja").write_text("厳しく。\n" + fallback, encoding="utf-8")
-    return Workspace(replace(workspace.settings, prompts=prompts), environment={})
+    return Installation(replace(workspace.settings, prompts=prompts), environment={})
 
 
 def test_two_prompts_of_one_model_are_two_judges_side_by_side(strict: Workspace, mock: MockEndpoint) -> None:
@@ -262,7 +263,7 @@ def test_what_a_variant_leaves_alone_is_judged_twice_but_paid_for_once(workspace
     template = prompts / "variants" / "tengu-only" / "judging" / "tengu" / "primary.jinja"
     template.parent.mkdir(parents=True)
     template.write_text("{{ answer }} FINAL SCORE", encoding="utf-8")
-    elsewhere = Workspace(replace(workspace.settings, prompts=prompts), environment={})
+    elsewhere = Installation(replace(workspace.settings, prompts=prompts), environment={})
     with running_mock() as mock:
         spec = _answered(elsewhere, mock, benchmarks=["tengu", "rakuda"])
         materialize("judgements", spec.run_id, ["tengu", "rakuda"], elsewhere)
@@ -280,7 +281,7 @@ def test_what_a_variant_leaves_alone_is_judged_twice_but_paid_for_once(workspace
 def test_a_variant_that_is_gone_is_told_and_other_judges_go_on(strict: Workspace, mock: MockEndpoint) -> None:
     spec = _answered(strict, mock, judge_models=["judge-a", "judge-a+strict"])
     shutil.rmtree(strict.settings.prompts / "variants")
-    without = Workspace(strict.settings, environment={})
+    without = Installation(strict.settings, environment={})
     rows, _ = _judge(spec, without, ("judge-a",))
     assert rows["status"].to_list() == ["ok"] * 5
     with pytest.raises(ConfigurationError, match=r"there is no prompt variant 'strict'"):

@@ -9,19 +9,21 @@ import orjson
 import polars as pl
 import pytest
 
-from shaberi_dagster.evaluation import materialize
-from shaberi_dagster.export.manifest import manifest_of, read_records
-from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.results.manifest import manifest_of, read_records
+from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.passes.lang_mixing import LangMixing, LangMixingConfig
 from shaberi_dagster.passes.repetition import Repetition
 from shaberi_dagster.runs.planning import add_pipeline, store_run
-from shaberi_dagster.runs.spec import CallOptions, EndpointSpec, PassSpec, RunSpec
+from shaberi_dagster.runs.spec import CallOptions, PassSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.stages.result import CHECKS, STAGES
+from shaberi_dagster.util.identity import sha256_text
 from tests.commands import lake_of
+from tests.example_runs import ask, asked_of, checks, materialized, own_engine, stored_run
 from tests.mock_endpoint import MockEndpoint, Scripted, running_mock, web
-from tests.runs import ask, asked_of, checks, materialized, own_engine, stored_run
 
 pytestmark = pytest.mark.integration
 
@@ -55,7 +57,7 @@ def _scripted(
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MockEndpoint, Path]]:
     """An endpoint, and a lake with a run of it that is judged, without passes."""
-    own = Workspace(Settings.from_environment(lake_of(tmp_path_factory.mktemp("judged"))), environment={})
+    own = Installation(Settings.from_environment(lake_of(tmp_path_factory.mktemp("judged"))), environment={})
     with own_engine({}), running_mock(script=_scripted()) as running:
         _run(own, running, *STAGES)
         yield running, own.settings.warehouse
@@ -302,7 +304,7 @@ def test_a_reply_that_says_nothing_usable_is_asked_for_again(workspace: Workspac
 def test_without_a_budget_nobody_is_asked_and_the_class_says_so(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(workspace, ask(mock))
     add_pipeline(spec.run_id, ["safety_check"], _GUARD, workspace)
-    frugal = Workspace(workspace.settings, environment={}, options=CallOptions(max_tokens_total=0))
+    frugal = Installation(workspace.settings, environment={}, options=CallOptions(max_tokens_total=0))
     materialized(spec, frugal, "pass_outputs", "scores")
     assert asked_of(mock, "guard") == 0
     assert set(workspace.lake.read("pass_outputs")["error_class"]) == {"budget"}
@@ -439,6 +441,6 @@ def test_what_a_model_was_asked_about_stands_also_when_a_run_is_reprocessed(
     spec = _run(workspace, mock, "pass_outputs", **confirmed)
     before = workspace.lake.read("pass_outputs")
     _raise_version(first_version, monkeypatch)
-    frugal = Workspace(workspace.settings, environment={}, options=CallOptions(max_tokens_total=0))
+    frugal = Installation(workspace.settings, environment={}, options=CallOptions(max_tokens_total=0))
     materialize("pass_outputs", spec.run_id, ["tengu"], frugal, reprocess=True)
     assert workspace.lake.read("pass_outputs").equals(before)

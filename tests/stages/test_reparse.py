@@ -8,17 +8,18 @@ import polars as pl
 import pytest
 from aiohttp import web
 
-from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.journal.records import Call
 from shaberi_dagster.judges import llm
 from shaberi_dagster.judges.parse import ParsedScore
 from shaberi_dagster.judges.parse import parse_score as parse
-from shaberi_dagster.llm.types import Call
-from shaberi_dagster.progress import LogReporter
 from shaberi_dagster.runs.spec import CallOptions, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.util.progress import LogReporter
+from tests.example_runs import ask, asked_of, checks, materialized, own_engine, stored_run
 from tests.mock_endpoint import MockEndpoint, Scripted, running_mock
-from tests.runs import ask, asked_of, checks, materialized, own_engine, stored_run
 
 pytestmark = pytest.mark.integration
 
@@ -199,7 +200,7 @@ def test_the_output_that_is_read_is_the_rows_own_though_another_run_paid_for_the
     with running_mock(script=_scripted("FINAL SCORE: 7")) as mock:
         spec = _judged(workspace, mock)
         mock.options.script = _scripted("FINAL SCORE: 2")
-        fresh = Workspace(workspace.settings, environment={}, options=CallOptions(fresh=True))
+        fresh = Installation(workspace.settings, environment={}, options=CallOptions(fresh=True))
         other = _judged(fresh, mock, tag="other")
         hashes = workspace.lake.read("judgements")["request_hash"]
         assert hashes.n_unique() < len(hashes), "answers to equal questions are equal, so requests are"

@@ -10,21 +10,22 @@ import orjson
 import polars as pl
 import pytest
 
-from shaberi_dagster.evaluation import materialize
-from shaberi_dagster.grading.base import Verdict
-from shaberi_dagster.grading.match import MatchGrader
-from shaberi_dagster.identity import sha256_text
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.judges import rule
 from shaberi_dagster.judges.rule import read_verdict
+from shaberi_dagster.judges.rules.base import Verdict
+from shaberi_dagster.judges.rules.match import MatchGrader
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.util.identity import sha256_text
 from tests.commands import lake_of
 from tests.ensembles import GRADER, MODEL, ask_ensemble, ensemble_stages, prompt_of, question_in, scripted
+from tests.example_runs import asked_of, checks, own_engine, stored_run
 from tests.mock_endpoint import MockEndpoint, Scripted, running_mock, web
-from tests.runs import asked_of, checks, own_engine, stored_run
 
 pytestmark = pytest.mark.integration
 
@@ -86,7 +87,7 @@ class _Graded:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Graded]:
-    own = Workspace(Settings.from_environment(lake_of(tmp_path_factory.mktemp("kept"))), environment={})
+    own = Installation(Settings.from_environment(lake_of(tmp_path_factory.mktemp("kept"))), environment={})
     with running_mock(script=_SCRIPT) as mock:
         with own_engine({}):
             spec, outcome = _graded(own, mock)

@@ -16,7 +16,7 @@ from shaberi_dagster.runs.spec import PassSpec, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.metrics import measure, measure_runs, set_status
 from shaberi_dagster.stages.scores import score, score_runs
-from tests.runs import checks
+from tests.example_runs import checks
 from tests.sizes import size
 
 pytestmark = pytest.mark.integration

@@ -12,25 +12,25 @@ from pathlib import Path
 import pytest
 
 from shaberi_dagster.errors import ShaberiError
-from shaberi_dagster.evaluation import materialize, stage_of
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.runs.plan import RunPlan
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.stages.evaluation import materialize, stage_of
 from shaberi_dagster.stages.paid import PaidCalls
+from tests.example_runs import ask, stored_run
 from tests.mock_endpoint import content_for, running_mock
 from tests.object_storage import running_store
 from tests.postgres import end_other_connections
-from tests.runs import ask, stored_run
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 _ROOT = Path(__file__).resolve().parents[2]
 _QUESTIONS = 40
 _WORK = """
 import sys
-from shaberi_dagster.evaluation import materialize
+from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-materialize("answers", sys.argv[1], ["rakuda"], Workspace(Settings.from_environment(), environment={}))
+materialize("answers", sys.argv[1], ["rakuda"], Installation(Settings.from_environment(), environment={}))
 """
 
 
@@ -43,7 +43,7 @@ def here(tmp_path, monkeypatch, database):
         monkeypatch.setenv("SHABERI_WAREHOUSE", store.uri)
         monkeypatch.setenv("SHABERI_DATABASE_URL", database)
         monkeypatch.setenv("SHABERI_MIRRORS", str(tmp_path / "here"))
-        yield Workspace(Settings.from_environment(), environment={})
+        yield Installation(Settings.from_environment(), environment={})
 
 
 def _at_work_there(run_id, tmp_path):
@@ -115,7 +115,7 @@ def test_a_call_that_another_host_paid_for_and_committed_meanwhile_is_found(here
         paid = PaidCalls(stage, survey.stored)
         assert paid.find(wanted) == paid.news(wanted[:1]) == {}
 
-        there = Workspace(replace(here.settings, warehouse=tmp_path / "there"), environment={})
+        there = Installation(replace(here.settings, warehouse=tmp_path / "there"), environment={})
         shutil.copytree(here.settings.warehouse, there.settings.warehouse)
         materialize("answers", first.run_id, ["rakuda"], there)
 

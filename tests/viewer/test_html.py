@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from shaberi_dagster.cli.shaberi import app
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.viewer.html import about_lake, write_html
 from shaberi_dagster.viewer.requests import FileRequest
@@ -29,7 +29,7 @@ NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory):
     place = tmp_path_factory.mktemp("html")
-    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
+    workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
     make_lake(workspace, place / "tree")
     return place / "warehouse"
 

@@ -11,19 +11,19 @@ from urllib.parse import quote
 
 import pytest
 
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.legacy.importing import ImportRequest, import_trees
-from shaberi_dagster.rendering.figures import percent, signed
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.question_grid import GridRequest, read_question_grid
 from shaberi_dagster.reports.requests import ComparisonRequest
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.show.figures import percent, signed
 from shaberi_dagster.viewer.web import pages
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import PAGES, Source
 from shaberi_dagster.viewer.web.templates import render
-from tests.legacy.trees import LegacyTree, questions_of, rows_of
+from tests.exchange.legacy.trees import LegacyTree, questions_of, rows_of
 from tests.viewer.site import LONG, Reply, make_lake, served
 
 pytestmark = pytest.mark.integration
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory):
     place = tmp_path_factory.mktemp("view")
-    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
+    workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
     make_lake(workspace, place / "tree")
     return place / "warehouse"
 
@@ -71,7 +71,9 @@ ANSWERS = [f"answer {number}" for number in range(len(questions_of("tengu")))]
 
 
 def test_a_verdict_that_is_withheld_can_be_had_anyway_by_a_link(tmp_path):
-    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(tmp_path / "warehouse")}), environment={})
+    workspace = Installation(
+        Settings.from_environment({"SHABERI_WAREHOUSE": str(tmp_path / "warehouse")}), environment={}
+    )
     for name, own in (("one", 9), ("other", 4)):
         tree = LegacyTree(tmp_path / name)
         tree.judgements("tengu", rows_of("tengu", ANSWERS, [own] * len(ANSWERS)), "j", model=name)
@@ -304,7 +306,7 @@ def test_search_finds_answers_whatever_their_case_and_links_to_them(site):
 
 def test_a_page_shows_what_the_lake_has_when_it_is_asked_for(warehouse, tmp_path):
     place = Path(shutil.copytree(warehouse, tmp_path / "warehouse"))
-    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(place)}), environment={})
+    workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(place)}), environment={})
     tree = LegacyTree(tmp_path / "later")
     tree.judgements("tengu", rows_of("tengu", ["a", "b"], [9, 9]), "judge-a", model="later")
     with served(place) as site:

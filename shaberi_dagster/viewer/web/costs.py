@@ -12,9 +12,9 @@ def cost_of_calls(settings: Settings) -> Callable[[Mapping[str, Any]], float | N
 
     @cache
     def prices() -> Any:
-        from shaberi_dagster.runs.workspace import Workspace  # noqa: PLC0415  (only while a run works)
+        from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
 
-        return Workspace(settings).prices
+        return Installation(settings).prices
 
     def cost(call: Mapping[str, Any]) -> float | None:
         found = prices().cost(call)

@@ -10,11 +10,6 @@ from typing import NamedTuple, TypeVar
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.rendering.comparison import ComparisonDocument
-from shaberi_dagster.rendering.decision import DecisionDocument
-from shaberi_dagster.rendering.document import Sentences
-from shaberi_dagster.rendering.ensemble import EnsembleDocument
-from shaberi_dagster.rendering.score_tables import strategy_blocks
 from shaberi_dagster.reports.comparison import ComparisonReport
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.cost import read_cost
@@ -30,6 +25,11 @@ from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, read_side_by_side
 from shaberi_dagster.reports.standings import remarks_on
+from shaberi_dagster.show.comparison import ComparisonDocument
+from shaberi_dagster.show.decision import DecisionDocument
+from shaberi_dagster.show.document import Sentences
+from shaberi_dagster.show.ensemble import EnsembleDocument
+from shaberi_dagster.show.score_tables import strategy_blocks
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.templates import Shown
 

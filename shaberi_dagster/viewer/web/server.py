@@ -20,13 +20,13 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError, StatementStoppedError
-from shaberi_dagster.guard import READING, Access, Guard
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.connections import within
 from shaberi_dagster.lake.damage import damage_behind
-from shaberi_dagster.ports import listen
 from shaberi_dagster.reports.requests import check_choice
 from shaberi_dagster.reports.run_progress import CostOf
+from shaberi_dagster.util.guard import READING, Access, Guard
+from shaberi_dagster.util.ports import listen
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import LIVE, PAGES, Page, Source, whole_text
 from shaberi_dagster.viewer.web.templates import STATIC, Shown, render

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from shaberi_dagster.rendering import figures
-from shaberi_dagster.rendering.document import DocumentTable, Heading, Sentences
-from shaberi_dagster.rendering.text import printable
+from shaberi_dagster.show import figures
+from shaberi_dagster.show.document import DocumentTable, Heading, Sentences
+from shaberi_dagster.show.text import printable
 from shaberi_dagster.viewer.web import texts
 from shaberi_dagster.viewer.web.ask import Ask
 

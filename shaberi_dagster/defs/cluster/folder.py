@@ -1,0 +1,107 @@
+"""The folder of a cluster on this machine: who works in it, and with which settings."""
+
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.permissions import make_folder
+from shaberi_dagster.util.ports import free_ports
+
+BUCKET = "lake"
+"""Where a cluster's own store has its lake."""
+_START_SECONDS = 60.0
+_LOOK_SECONDS = 0.5
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[int]:
+    """A file descriptor that locks the folder as long as it, or a copy of it, is open.
+
+    Raises:
+        ConfigurationError: Another cluster is at work there, or does not come to its end.
+    """
+    with (folder / "lock").open("a+") as lock:
+        until = time.monotonic() + _START_SECONDS
+        while not _try_lock(lock.fileno()):
+            lock.seek(0)
+            owner = int(lock.read() or 0)
+            if (owner and _lives(owner)) or time.monotonic() > until:
+                raise ConfigurationError(
+                    f"a cluster is at work in {folder}: Ctrl-C where it was started, or `kill {owner}`, stops it"
+                )
+            time.sleep(_LOOK_SECONDS)  # its parts are being ended
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield lock.fileno()
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """The settings with which commands work on the cluster of a folder; made at first use, as a file for shells.
+
+    Raises:
+        ConfigurationError: It is of another lake than `SHABERI_WAREHOUSE` names.
+    """
+    path, lake = folder / "environment", os.environ.get("SHABERI_WAREHOUSE")
+    if lake and "://" not in lake:
+        lake = str(Path(lake).absolute())
+    if not path.exists():
+        make_folder(folder)
+        if os.geteuid() == 0:  # whose PostgreSQL is another user
+            folder.chmod(folder.stat().st_mode | 0o011)
+        made = _made_environment(folder, lake)
+        path.touch(mode=0o600)
+        path.write_text("".join(f"export {name}='{value}'\n" for name, value in made.items()), encoding="utf-8")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    pairs = (line.removeprefix("export ").partition("=") for line in lines if line.startswith("export "))
+    settings = {name: value.strip("'") for name, _, value in pairs}
+    own = settings.get("SHABERI_WAREHOUSE", lake)
+    if lake and lake != own:
+        raise ConfigurationError(
+            f"the cluster in {folder} is of the lake {own}, SHABERI_WAREHOUSE is {lake}: "
+            "unset it, or name another --folder"
+        )
+    return settings
+
+
+def _made_environment(folder: Path, lake: str | None) -> dict[str, str]:
+    """Settings of a new cluster: for the lake that is there already, or a new one in a store of its own."""
+    password, (database, broker, store) = secrets.token_urlsafe(24), free_ports(3)
+    own_store = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{store}",
+        "AWS_ACCESS_KEY_ID": "shaberi",
+        "AWS_SECRET_ACCESS_KEY": secrets.token_urlsafe(24),
+        "AWS_REGION": "us-east-1",
+    }
+    return {
+        "SHABERI_DATABASE_URL": f"postgresql://shaberi:{password}@127.0.0.1:{database}/postgres",
+        "SHABERI_BROKER_URL": f"redis://127.0.0.1:{broker}/0",
+        "DAGSTER_HOME": str(folder / "dagster"),
+        "SHABERI_RESULTS": str(folder / "results"),
+        "SHABERI_MIRRORS": str(folder / "mirrors"),
+        "SHABERI_WAREHOUSE": lake or f"s3://{BUCKET}/warehouse",
+        **({} if lake else own_store),
+    }
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True

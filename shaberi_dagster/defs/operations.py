@@ -1,0 +1,194 @@
+"""What is done beside evaluations, as commands ask for it: imports, reprocessing, decisions.
+
+Each is a Dagster job in this process, on the instance that the UI shows; progress goes to stderr.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from shaberi_dagster.deciding.candidates import Scores
+from shaberi_dagster.deciding.decision import prepare
+from shaberi_dagster.deciding.request import DecisionRequest
+from shaberi_dagster.deciding.rest import full_evaluations
+from shaberi_dagster.defs.running import Evaluation
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.legacy.ensemble import grading_of
+from shaberi_dagster.exchange.legacy.importing import named_trees
+from shaberi_dagster.exchange.publishing import published_at_the_end
+from shaberi_dagster.lake.catalog import check_there, open_catalog
+from shaberi_dagster.lake.compaction import surplus_files
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.llm.endpoints import named_pairs
+from shaberi_dagster.llm.keys import keys_named
+from shaberi_dagster.passes.registry import make_pipeline
+from shaberi_dagster.reports.decision import DecisionReport, read_decision
+from shaberi_dagster.reports.ensemble import QuickReport, read_report
+from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.runs.workspace import reporting_to
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.show.live import reporter_for
+from shaberi_dagster.util.progress import Reporter
+
+# Dagster is loaded where it is needed: what is wrong is said before.
+_MANY_FILES = 100  # over a thousand small ones a leaderboard takes ten times as long
+
+
+def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str, *, log_runs: bool) -> None:
+    """Import trees of the old Shaberi suite, in one Dagster run.
+
+    Args:
+        settings: Where the lake and the instance are.
+        trees: `NAME=FOLDER` or `FOLDER`.
+        tag: Tag of the runs.
+        models: Pattern of file names.
+        log_runs: Whether the runs become materialized partitions.
+
+    Raises:
+        ConfigurationError: A tree is no folder, or there is nothing to import.
+    """
+    named = named_trees(trees)
+    with _reporting() as reporter:
+        from shaberi_dagster.defs.code_location import run_job  # noqa: PLC0415
+        from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
+        from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB  # noqa: PLC0415
+
+        # The UI shows folders; a relative one would mean another folder there.
+        asked = [f"{name}={folder}" for name, folder in named.items()]
+        config = {"trees": asked, "tag": tag, "models": models, "log_runs": log_runs}
+        with ready_instance(settings.dagster_home) as instance:
+            run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, tags={"shaberi/command": "import-legacy"})
+        if (surplus := surplus_files(Lake(settings.warehouse))) >= _MANY_FILES:
+            reporter.note(f"the lake has {surplus:,} files more than it needs: `shaberi compact` puts them together")
+
+
+def import_caches(settings: Settings, paths: Sequence[Path]) -> Mapping[str, Any]:
+    """Import response caches of the ensemble-consensus evaluation.
+
+    Args:
+        settings: Where the lake and the instance are.
+        paths: Files, or folders with files.
+
+    Returns:
+        What became of every file, see `EnsembleImport.document`.
+
+    Raises:
+        ConfigurationError: A path does not exist, or there is no cache in it.
+    """
+    with _reporting():
+        from shaberi_dagster.defs.code_location import run_job  # noqa: PLC0415
+        from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
+        from shaberi_dagster.defs.options import ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB, ENSEMBLE_REPORT  # noqa: PLC0415
+
+        # The UI shows the paths; a relative one would mean another place there.
+        config = {"paths": [str(path.absolute()) for path in paths]}
+        ops = {ENSEMBLE_IMPORT: {"config": config}}
+        with ready_instance(settings.dagster_home) as instance:
+            done = run_job(ENSEMBLE_IMPORT_JOB, instance, ops=ops, tags={"shaberi/command": "import-ensemble"})
+        (event,) = done.get_asset_materialization_events()
+        report: Any = event.materialization.metadata[ENSEMBLE_REPORT].value
+    return dict(report)
+
+
+def grade_caches(settings: Settings, run_ids: Sequence[str]) -> list[QuickReport]:
+    """Grade the samples of imported runs by rules, vote on them, and read what that says; no call is made.
+
+    Args:
+        settings: Where the lake is.
+        run_ids: Imported runs; those that rules can tell nothing of are left out.
+    """
+    lake, reports = Lake(settings.warehouse), []
+    for request in filter(None, (grading_of(run_id, lake) for run_id in run_ids)):
+        evaluation = Evaluation([request], CallOptions(max_tokens_total=0), command="import-ensemble")
+        status, strategies = evaluation.run(), request.strategies or ()
+        with open_catalog(settings.warehouse) as catalog:
+            reports.append(
+                read_report(catalog, evaluation.spec, evaluation.benchmarks, strategies, status=status, calls_made={})
+            )
+    return reports
+
+
+def reprocess_runs(
+    settings: Settings,
+    passes: Sequence[str],
+    options: Sequence[str],
+    *,
+    models: Sequence[str],
+    tags: Sequence[str],
+    sources: Sequence[str],
+) -> None:
+    """Parse stored outputs again, apply passes, derive scores and metrics; no call is made.
+
+    Args:
+        settings: Where the lake and the instance are.
+        passes: One more pipeline; none: those there are.
+        options: Settings of the passes, `NAME.SETTING=VALUE`.
+        models: Only these; none means all.
+        tags: Only runs with these tags, base tags or tags of their import; none means all.
+        sources: Only runs imported from these trees; none means all, and the runs of our own.
+
+    Raises:
+        ConfigurationError: There is no such run or pass.
+    """
+    make_pipeline(passes, options)  # a wrong name is said before anything is started
+    check_there(settings.warehouse)
+    with _reporting() as reporter:
+        from shaberi_dagster.defs.code_location import run_job  # noqa: PLC0415
+        from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
+        from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB  # noqa: PLC0415
+
+        chosen = {"models": list(models), "tags": list(tags), "sources": list(sources)}
+        config = {"passes": list(passes), "pass_options": list(options), **chosen}
+        ops = {REPROCESS: {"config": config}}
+        with ready_instance(settings.dagster_home) as instance:
+            done = run_job(REPROCESS_JOB, instance, ops=ops, tags={"shaberi/command": "reprocess"})
+        counts = done.output_for_node(REPROCESS)
+        reporter.note(f"{counts['runs']} runs made anew, {counts['imported']} of them imported; no call was made")
+
+
+def decide(request: DecisionRequest, options: CallOptions) -> tuple[DecisionReport, tuple[str, ...]]:
+    """Decide which of some models is better.
+
+    Args:
+        request: What to decide.
+        options: How calls are made.
+
+    Returns:
+        What was found; and the commands that ask for the rest of a full evaluation.
+
+    Raises:
+        ConfigurationError: What is asked for cannot be decided.
+    """
+    workspace = Installation(Settings.from_environment(), options=options)
+    keys = named_pairs(
+        (request.base_url, request.api_key_variable), (request.judge_base_url, request.judge_api_key_variable)
+    )
+    with _reporting(), keys_named(keys):
+        decision = prepare(request, workspace)
+        with published_at_the_end(workspace):
+            from shaberi_dagster.defs.code_location import run_job  # noqa: PLC0415
+            from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
+            from shaberi_dagster.defs.options import DECISION, DECISION_JOB  # noqa: PLC0415
+
+            asked = (
+                request.model_dump(exclude_none=True),
+                options.model_dump(exclude_none=True, exclude_defaults=True),
+            )
+            config = {name: value for part in asked for name, value in part.items()}
+            ops = {DECISION: {"config": config}}
+            with ready_instance(workspace.settings.dagster_home) as instance:
+                run_job(DECISION_JOB, instance, ops=ops, tags={"shaberi/command": "decide"})
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        report = read_decision(catalog, decision.decision_id)
+    lacking = Scores(decision.candidates, decision.pool, workspace).unevaluated()
+    return report, full_evaluations(lacking, decision.pool.names, request)
+
+
+@contextmanager
+def _reporting() -> Iterator[Reporter]:
+    """Progress on stderr."""
+    reporter = reporter_for(sys.stderr)
+    with reporting_to(reporter):
+        yield reporter

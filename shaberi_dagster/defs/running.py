@@ -1,0 +1,345 @@
+"""Requests evaluated in this process, as commands and `evaluate()` do it: plan, check, materialize."""
+
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cached_property, partial
+
+import orjson
+import polars as pl
+
+from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.errors import ConfigurationError, EndpointError
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.publishing import published_at_the_end
+from shaberi_dagster.llm.embedded import DEFAULT_MODEL
+from shaberi_dagster.llm.endpoints import named_pairs
+from shaberi_dagster.llm.keys import keys_named
+from shaberi_dagster.passes.pipeline import BASELINE
+from shaberi_dagster.prompts.library import judges_alike
+from shaberi_dagster.reports.requests import ScoreSelection
+from shaberi_dagster.runs.planning import (
+    benchmarks_of,
+    find_run,
+    judged_anew,
+    load_run,
+    named_judges,
+    plan_run,
+    store_run,
+)
+from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.workspace import Workspace, reporting_to
+from shaberi_dagster.settings import Settings, check_cluster
+from shaberi_dagster.show.live import reporter_for
+from shaberi_dagster.show.text import printable
+from shaberi_dagster.stages.evaluation import CALLING_STAGES, check_endpoints, is_up_to_date
+from shaberi_dagster.stages.forecast import Forecast, forecast
+from shaberi_dagster.stages.metrics import set_status
+from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.util.identity import run_id_of
+from shaberi_dagster.util.progress import Reporter, failures_in_words
+
+
+class Evaluation:
+    """The runs that some requests stand for; progress goes to stderr.
+
+    Args:
+        requests: One for each run, by a person: the keys and addresses that they name are bound to each other.
+        options: How calls are made.
+        rejudge: Judge the stored answers anew instead of bringing everything up to date.
+        reprocess: Read the stored outputs again instead, and call nobody.
+        command: By whose name Dagster knows it.
+        submit: Let the workers of a cluster do it, and look on.
+        stages: Only these; None means all that the options leave.
+
+    Attributes:
+        calls_made: Calls that `run` made, by stage.
+
+    Raises:
+        ConfigurationError: It cannot be planned as asked, or there is no cluster to submit it to.
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[RunRequest],
+        options: CallOptions,
+        *,
+        rejudge: bool = False,
+        reprocess: bool = False,
+        command: str = "run-evals",
+        submit: bool = False,
+        stages: Sequence[str] | None = None,
+    ) -> None:
+        if submit:
+            check_cluster()
+        self.calls_made: dict[str, int] = {}
+        self._refusals: list[str] = []
+        self._workspace = Installation(Settings.from_environment(), options=options)
+        self._command, self._command_id = command, uuid.uuid4().hex
+        self._only = stages
+        self._rejudge, self._reprocess, self._submit = rejudge, reprocess, submit
+        self._pipeline = ",".join(requests[0].passes or []) or BASELINE
+        self._keys = named_pairs(
+            *((one.base_url, one.api_key_variable) for one in requests),
+            *((one.judge_base_url, one.judge_api_key_variable) for one in requests),
+        )
+        self._judges_asked = named_judges(requests[0], self._workspace)
+        self._benchmarks = self._asked_benchmarks(requests[0])
+        self._specs = [self._judged_anew(one) if rejudge else self._planned(one) for one in requests]
+
+    @property
+    def workspace(self) -> Workspace:
+        """Where it reads and writes."""
+        return self._workspace
+
+    @property
+    def spec(self) -> RunSpec:
+        """The only run, or the first of several."""
+        return self._specs[0]
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """What it is about; the runs may have others."""
+        return self._benchmarks
+
+    def run(self) -> str:
+        """Materialize all runs, one after the other.
+
+        Returns:
+            `complete`, or the first other state of a benchmark; `partial` where not all stages are asked for.
+        """
+        reporter = reporter_for(sys.stderr)
+        calls_before = self._n_calls()
+        with reporting_to(reporter), keys_named(self._keys):
+            if self._is_up_to_date():
+                self._announce(reporter.note)
+            else:
+                with published_at_the_end(self._workspace):
+                    self._work(reporter)
+        self.calls_made = dict(self._n_calls() - calls_before)
+        if self._only is not None:
+            return "partial"
+        states = [self._state(spec) for spec in self._specs]
+        status = next((state for state in states if state != "complete"), "complete")
+        if status == "complete" and not self.calls_made:
+            reporter.note("nothing left to do: no call was made")
+        return status
+
+    def _work(self, reporter: Reporter) -> None:
+        """Materialize everything on the instance that the UI shows."""
+        from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
+        from shaberi_dagster.defs.jobs import Materialization, run_in_process  # noqa: PLC0415
+        from shaberi_dagster.defs.partitions import add_partition  # noqa: PLC0415
+        from shaberi_dagster.defs.resources import COMMAND_TAG  # noqa: PLC0415
+
+        workspace = self._workspace
+        workspace.lake.check_writable()
+        if not (self._reprocess or self._submit) and any(not self._is_complete(spec) for spec in self._specs):
+            stages = self._stages()
+            answers = self._benchmarks if "answers" in stages and self._n_missing else []
+            graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
+            check_endpoints(self.spec, workspace, answers=answers, judges=self._llm_judges(), graders=graders)
+        self._announce(reporter.note)
+        wanted = {
+            spec.run_id: Materialization(
+                spec.run_id,
+                self._benchmarks,
+                stages=self._stages(),
+                judges=self._judges(),
+                reprocess=self._reprocess,
+                reexamine=self._reprocess and self._pipeline == BASELINE,
+                options=workspace.options,
+                tags={"shaberi/command": self._command, COMMAND_TAG: self._command_id},
+            )
+            for spec in self._specs
+        }
+        with ready_instance(workspace.settings.dagster_home) as instance:
+            materialize: Callable[[Materialization], None] = partial(run_in_process, instance=instance)
+            if self._submit:
+                from shaberi_dagster.defs.submission import ByWorkers  # noqa: PLC0415
+
+                materialize = by_workers = ByWorkers(workspace, instance)
+                for spec in self._specs:  # which are then made side by side
+                    by_workers.begin(spec, wanted[spec.run_id])
+            else:
+                reporter.expect(sum(map(self._n_items, self._specs)))
+            for spec in self._specs:
+                if not self._submit:
+                    store_run(spec, workspace)
+                    add_partition(spec, instance)
+                try:
+                    materialize(wanted[spec.run_id])
+                except EndpointError as error:
+                    # It worked when the command began. What is there is scored; the same command does the rest.
+                    reporter.note(str(error))
+                    self._refusals.append(str(error))
+                    without_calls = [stage for stage in self._stages() if stage in {"scores", "metrics"}]
+                    materialize(replace(wanted[spec.run_id], stages=without_calls))
+                if self._only is not None:
+                    set_status(spec, workspace)
+                    workspace.changed(spec.run_id)
+
+    @property
+    def selection(self) -> ScoreSelection:
+        """The scores of these runs."""
+        asked = self._judges_asked
+        judges = (name for one in self._benchmarks for name in self.spec.chosen_judges(one, asked)) if asked else ()
+        return ScoreSelection(
+            models=[self.spec.model],
+            tags=[spec.run_tag for spec in self._specs],
+            judges=list(dict.fromkeys(judges)),
+            pipeline=self._pipeline,
+            runs=len(self._specs) if len(self._specs) > 1 else None,
+        )
+
+    def failures(self) -> str:
+        """Why not all is complete, in one line."""
+        keys = {"run_id": [spec.run_id for spec in self._specs], "benchmark": self._benchmarks}
+        reasons = list(self._refusals)
+        for stage in (one for one in self._stages() if one in CALLING_STAGES):
+            rows = self._workspace.lake.read(stage, keys).filter(status="error")
+            if stage == "judgements":
+                rows = rows.filter(~pl.col("superseded"))
+            if rows.height:
+                failures = failures_in_words(rows.height, Counter(rows["error_class"].drop_nulls()))
+                messages = Counter(rows["error_message"].drop_nulls()).most_common(1)
+                reasons.append(f"{stage}: {failures}" + "".join(f", such as {message}" for message, _ in messages))
+        told = printable("; ".join(reasons)) or "some parts failed"
+        return f"{told}; `shaberi sql failures` tells more, the same command tries again"
+
+    def plan(self) -> list[Forecast]:
+        """What would be done."""
+        stages, judges = self._stages(), self._judges()
+        return forecast(self._specs, self._benchmarks, stages, self._workspace, now=datetime.now(UTC), judges=judges)
+
+    def _asked_benchmarks(self, request: RunRequest) -> list[str]:
+        return benchmarks_of(request, find_run(self._workspace.lake, request.model, request.tag))
+
+    def _planned(self, request: RunRequest) -> RunSpec:
+        return plan_run(request, self._workspace, is_judged="judgements" in (self._only or STAGES))
+
+    def _judged_anew(self, request: RunRequest) -> RunSpec:
+        """Judges that judged the run before get a new round; a judge that is new to it needs none."""
+        before = find_run(self._workspace.lake, request.model, request.tag)
+        if before is None:
+            raise ConfigurationError(
+                f"run {run_id_of(request.model, request.tag)} has no answers to rejudge: leave --rejudge out"
+            )
+        # No answer is made, so a limited run stays limited.
+        spec = plan_run(request.model_copy(update={"limit": request.limit or before.limit}), self._workspace)
+        old = {judge.name for judge in before.judges}
+        old |= {name for one in before.benchmarks.values() for name in one.imported_judges}
+        asked = self._judges_asked or [judge.name for judge in spec.judges]
+        return judged_anew(spec, [name for name in asked if name in old], self._benchmarks)
+
+    def _stages(self) -> list[str]:
+        spec = self._specs[0]
+        without = set() if spec.passes else {"pass_outputs"}
+        if not any(spec.benchmarks[name].has_consensus for name in self._benchmarks):
+            without.add("consensus")
+        if self._rejudge or self._reprocess or spec.origin == "imported":
+            without.add("answers")
+        return [stage for stage in self._only or STAGES if stage not in without]
+
+    def _n_items(self, spec: RunSpec) -> int:
+        """Rows of the stages that make calls; those of passes are not counted before they are made."""
+
+        def counts(name: str) -> dict[str, int]:
+            samples, answers = spec.n_planned(name), spec.n_answers(name)
+            judges = len(spec.chosen_judges(name, self._judges()))
+            return {"answers": samples, "consensus": answers - samples, "judgements": answers * judges}
+
+        return sum(counts(name).get(stage, 0) for name in self._benchmarks for stage in self._stages())
+
+    def _judges(self) -> list[str]:
+        """With --rejudge only the judges asked for are called."""
+        return self._judges_asked if self._rejudge else []
+
+    @cached_property
+    def _n_missing(self) -> int:
+        """Answers of all runs that nobody had paid for when the command began; without any no endpoint is needed."""
+        return sum(answers_missing(spec, self._benchmarks, self._workspace) for spec in self._specs)
+
+    def _is_sampled(self) -> bool:
+        """Whether several samples are made here."""
+        return self.spec.origin == "own" and any(self.spec.benchmarks[name].samples > 1 for name in self._benchmarks)
+
+    def _llm_judges(self) -> list[str]:
+        """The judges that are asked about everything; those that rules leave something to may not be asked at all."""
+        judged = [name for name in self._benchmarks if not get_benchmark(name).has_rule]
+        return [judge for name in judged for judge in self.spec.chosen_judges(name, self._judges())]
+
+    def _graders(self) -> list[str]:
+        """The judges that rules leave something to."""
+        if "judgements" not in self._stages():
+            return []
+        ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
+        chosen = (self.spec.judge(one) for name in ruled for one in self.spec.chosen_judges(name, self._judges()))
+        return sorted({judge.name for judge in chosen if judge})
+
+    def _is_up_to_date(self) -> bool:
+        """Whether there is nothing to do, which is found out without Dagster."""
+        if self._rejudge or self._reprocess:
+            return False
+        stages = self._stages()
+        return all(is_up_to_date(spec, self._benchmarks, stages, self._workspace) for spec in self._specs)
+
+    def _is_complete(self, spec: RunSpec) -> bool:
+        return load_run(self._workspace.lake, spec.run_id) == spec and self._state(spec) == "complete"
+
+    def _n_calls(self) -> Counter[str]:
+        """Calls that are the runs' own, by stage."""
+        keys = {"run_id": [spec.run_id for spec in self._specs]}
+        return Counter(self._workspace.lake.read("calls", keys, ["stage"])["stage"].to_list())
+
+    def _state(self, spec: RunSpec) -> str:
+        """Of the benchmarks that this command is about; the run may have others."""
+        (text,) = self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["status_by_benchmark"]).row(0)
+        states: dict[str, str] = orjson.loads(text)
+        made = (states[name] for name in self._benchmarks if spec.is_made_here(name))
+        return next((state for state in made if state != "complete"), "complete")
+
+    def _announce(self, note: Callable[[str], object]) -> None:
+        spec = self.spec
+        for name in self._benchmarks:
+            settings = spec.benchmarks[name]
+            note(f"{name}: {settings.question_set} ({settings.n_questions} questions, from {settings.source})")
+        if self._is_sampled():
+            planned = sum(spec.n_planned(name) for spec in self._specs for name in self._benchmarks)
+            note(
+                f"samples: {planned - self._n_missing} of {planned} are there or paid for, "
+                f"{self._n_missing} calls to make"
+            )
+        ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
+        if ruled and "judgements" in self._stages():
+            note(
+                f"{', '.join(ruled)}: graded by rules; what they cannot tell by "
+                f"{', '.join(self._graders()) or 'nobody, so it is wrong (--judge-model names somebody)'}"
+            )
+        prompts = self._workspace.prompts
+        for judge in spec.judges:
+            if judge.prompt and judge.name in (self._judges() or [judge.name]):
+                variant = prompts.variant(judge.prompt)
+                alike = [name for name in self._benchmarks if judges_alike(prompts, variant, get_benchmark(name))]
+                if alike:
+                    note(f"judge {judge.name} is told what {judge.model} is told in {', '.join(alike)}")
+        if DEFAULT_MODEL in self._llm_judges():
+            note(
+                f"judge {DEFAULT_MODEL} is a tiny model that shows the pipeline at work; its scores mean little. "
+                "Name a real one with --judge-model."
+            )
+
+
+def answers_missing(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> int:
+    """How many answers of a run nobody has paid for yet.
+
+    Args:
+        spec: The run, planned or stored.
+        benchmarks: Some of its benchmarks.
+        workspace: Its lake and journals are read.
+    """
+    estimates = forecast([spec], benchmarks, ["answers"], workspace, now=datetime.now(UTC))
+    return sum(one.calls for one in estimates)

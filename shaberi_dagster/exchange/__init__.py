@@ -1,0 +1,1 @@
+"""What comes in from other trees and caches, and what goes out as files."""

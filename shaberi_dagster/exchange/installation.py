@@ -1,0 +1,38 @@
+"""A workspace with what stands above the stages: the upgrade of older lakes, and the results beside the lake."""
+
+from shaberi_dagster.exchange.legacy.importing import regroup_imports
+from shaberi_dagster.exchange.publishing import begin, changed
+from shaberi_dagster.exchange.results.results_tree import is_exported
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.upgrades import bring_up_to_date, to_format_2, to_format_3, to_format_4, to_format_5
+from shaberi_dagster.runs.former import record_former_configs
+from shaberi_dagster.runs.prompts_used import record_known_prompts
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.imported import fill_scores
+
+
+class Installation(Workspace):
+    """The workspace of commands, of Dagster and of the viewer."""
+
+    def upgrade(self, lake: Lake) -> None:
+        """Bring a lake of an earlier format up to date."""
+        steps = {
+            1: to_format_2(lambda older: record_known_prompts(older, self.prompts)),
+            2: to_format_3(record_former_configs),
+            3: to_format_4(lambda older: regroup_imports(self.with_lake(older))),
+            4: to_format_5(lambda older: fill_scores(self.with_lake(older))),
+        }
+        for number in bring_up_to_date(lake.folder, steps):
+            self.reporter.note(f"the lake in {lake.folder} now has format {number}")
+
+    def begin(self, run_id: str) -> None:
+        """Let the manifest of a run say that it is running."""
+        begin(run_id, self)
+
+    def changed(self, run_id: str) -> None:
+        """Let the manifest of a run say how far it is, and have the run published at the end."""
+        changed(run_id, self)
+
+    def is_published(self, run_id: str) -> bool:
+        """Return whether the results of a run are those of its state in the lake, as far as the manifest tells."""
+        return is_exported(self.lake, run_id, self.settings.results)

@@ -1,0 +1,593 @@
+"""What `manifest.json` says about a run: how it was made, how far it is, what it used and what came out.
+
+Everything is read from the lake, so the same lake gives the same manifest; what was not recorded is null.
+"""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import orjson
+import polars as pl
+
+from shaberi_dagster.benchmarks.registry import RULE
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.identity import sha256_json
+from shaberi_dagster.judges.rule import rule_sampling
+from shaberi_dagster.lake.store import Keys, Lake
+from shaberi_dagster.llm.endpoints import may_be_sent
+from shaberi_dagster.llm.types import Sampling
+from shaberi_dagster.passes.base import Pass
+from shaberi_dagster.passes.pipeline import BASELINE
+from shaberi_dagster.passes.registry import PASSES, make_pass
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.judges.spec import JudgeSpec
+
+FORMAT = "shaberi-results/1"
+STAGES = {"answers": "generation", "judgements": "judging", "pass_outputs": "passes", "consensus": "consensus"}
+"""Names of the stages in the manifest by those of the lake."""
+SHABERI, ENSEMBLE = "artifacts/shaberi", "artifacts/ensemble"
+"""Folders of files: of one answer to each question, and of several."""
+RUNNING = "running"
+_KEY_DIGITS = 12
+_SETTINGS = ("temperature", "max_tokens", "frequency_penalty", "samples")
+_METRIC_ORDER = ("benchmark", "judge", "pipeline", "null_policy", "strategy")
+_METRICS = (
+    *("benchmark", "question_set", "judge", "strategy", "pipeline", "null_policy", "score", "sd_questions"),
+    *("n_planned", "n_scored", "n_failed", "n_excluded", "n_out_of_scale", "reported_multiplier"),
+    *("judge_config_hash", "judge_prompt_hash", "pipeline_hash"),
+)
+_STATE = ("benchmark", "status", "error_class")
+_FAILED = ("error", "skipped")
+_COLUMNS = {
+    "answers": (*_STATE, "question_id", "answer_hash"),
+    "consensus": (*_STATE, "question_id", "strategy", "answer_hash"),
+    "judgements": (
+        *(*_STATE, "question_id", "strategy", "answer_hash", "judge", "superseded"),
+        *("judge_model", "judge_config_hash", "judge_prompt_hash", "created_at"),
+    ),
+    "pass_outputs": (*(*_STATE, "pass", "pass_version", "pass_config", "pass_config_hash", "pass_prompt_hash"),),
+    "scores": ("pipeline", "pipeline_hash"),
+    "metrics": _METRICS,
+    "calls": (
+        *("stage", "benchmark", "status", "created_at", "cost_usd", "price_source"),
+        *("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"),
+    ),
+    "questions": ("benchmark", "source", "source_revision"),
+}
+"""All that a manifest is made of, beside the run's row: no text of a question, an answer, an output or a call."""
+SUPERSEDED = pl.col("superseded").fill_null(value=False)
+"""Whether a newer judgement has replaced one."""
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Records:
+    """What the lake has of one run, but for texts and what else a manifest does not need; rows are in any order.
+
+    Attributes:
+        run: Its row of `runs`.
+        spec: Its RunSpec as of today's version, as plain JSON.
+        answers: Its rows of `answers`.
+        consensus: Its rows of `consensus`.
+        judgements: Those of its judgements that are in force.
+        pass_outputs: Its rows of `pass_outputs`.
+        scores: Its rows of `scores`.
+        metrics: Its rows of `metrics`, in the order of the files.
+        calls: Its rows of `calls`.
+        questions: The questions of its sets.
+        judge_configs: Today's hashes of judges' settings by their former ones, as in the table.
+    """
+
+    run: Document
+    spec: Document
+    answers: pl.DataFrame
+    consensus: pl.DataFrame
+    judgements: pl.DataFrame
+    pass_outputs: pl.DataFrame
+    scores: pl.DataFrame
+    metrics: pl.DataFrame
+    calls: pl.DataFrame
+    questions: pl.DataFrame
+    judge_configs: Mapping[str, str]
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether another system made it."""
+        return self.run_spec.origin == "imported"
+
+    @cached_property
+    def run_spec(self) -> RunSpec:
+        """Its RunSpec."""
+        return RunSpec.read(self.spec)
+
+    @property
+    def known(self) -> Document:
+        """What is said of an imported run as a whole."""
+        return self.spec.get("imported") or {}
+
+    @cached_property
+    def artifacts(self) -> dict[str, str]:
+        """By benchmark, the folder of its files beside the manifest.
+
+        It is another where a question has several samples, answers are consensuses of samples, or both came from
+        caches of the ensemble evaluation.
+        """
+        several = {name for name, one in self.spec["benchmarks"].items() if (one.get("samples") or 1) > 1}
+        several |= set(self.consensus["benchmark"])
+        of_caches = self.known.get("form") == "caches"
+        return {name: ENSEMBLE if of_caches or name in several else SHABERI for name in self.spec["benchmarks"]}
+
+    def n_planned(self, benchmark: str) -> int:
+        """Samples planned for a benchmark."""
+        return self.run_spec.n_planned(benchmark)
+
+    def judges(self, benchmark: str) -> list[str]:
+        """Who judges a benchmark."""
+        own = self.spec["benchmarks"][benchmark]
+        return list(dict.fromkeys((*own.get("imported_judges", ()), *own["judges"])))
+
+    def settings_of(self, judge: str) -> Document:
+        """The settings of a judge as they were sent, as far as they are known; none of a rule alone."""
+        if found := self.run_spec.judge(judge):
+            own = _as_sent(found) if judge.startswith(RULE) else found
+            sent = {name: getattr(own, name, None) for name in ("temperature", "max_tokens")}
+            left_out = {f"judge_{name}{of}": name for name in sent for of in ("", f" of {found.name}")}
+            dropped = [name for entry, name in left_out.items() if entry in (self.run["not_sent"] or ())]
+            return found.model_dump(mode="json") | sent | dict.fromkeys(dropped) | {"not_sent": dropped}
+        return next((one for one in self.known.get("judges", []) if one["judge"] == judge), {})
+
+
+def read_records(lake: Lake, run_id: str) -> Records:
+    """Read one run.
+
+    Args:
+        lake: What to read.
+        run_id: The run.
+
+    Raises:
+        ConfigurationError: There is no such run.
+    """
+    keys = {"run_id": run_id}
+    run = lake.read("runs", keys)
+    if run.is_empty():
+        raise ConfigurationError(f'no run {run_id} in the lake: `shaberi sql "select run_id from runs"` lists them')
+    row = run.row(0, named=True)
+    spec = RunSpec.read(row["spec"]).model_dump(mode="json")
+    judge_configs = dict(lake.read("judge_configs", columns=["former_hash", "judge_config_hash"]).iter_rows())
+    rows_of = dict.fromkeys(_COLUMNS, keys) | {"questions": question_sets(spec)}
+    # All at once, in half the time.
+    frames = pl.collect_all(lake.scan(table, own, _COLUMNS[table]) for table, own in rows_of.items())
+    read = {table: as_today(frame, judge_configs) for table, frame in zip(rows_of, frames, strict=True)}
+    return Records(
+        run=row,
+        spec=spec,
+        answers=read["answers"],
+        consensus=read["consensus"],
+        judgements=read["judgements"].filter(~SUPERSEDED),
+        pass_outputs=read["pass_outputs"],
+        scores=read["scores"],
+        metrics=read["metrics"].sort(_METRIC_ORDER),
+        calls=read["calls"],
+        questions=read["questions"],
+        judge_configs=judge_configs,
+    )
+
+
+def as_today(rows: pl.DataFrame, judge_configs: Mapping[str, str]) -> pl.DataFrame:
+    """Rows with today's hashes of judges' settings, as the public views show them."""
+    if "judge_config_hash" not in rows.columns:
+        return rows
+    return rows.with_columns(pl.col("judge_config_hash").replace(judge_configs))
+
+
+def question_sets(spec: Document) -> Keys:
+    """What the questions of a run have in the lake."""
+    return {"question_set_sha256": [one["question_set_sha256"] for one in spec["benchmarks"].values()]}
+
+
+def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
+    """The content of `manifest.json`.
+
+    Args:
+        records: The run.
+        environment: Where the API key is read from, for its fingerprint.
+    """
+    run, spec = records.run, records.spec
+    tokens, cost = _usage(records)
+    settings = {name: _sent_settings(records, name) for name in spec["benchmarks"]}
+    python, _, platform = (run["platform"] or "").partition(" on ")
+    return {
+        "format": FORMAT,
+        "run_id": run["run_id"],
+        "model": _model(records, settings, environment),
+        "run_tag": run["run_tag"],
+        "base_tag": run["base_tag"],
+        "run_number": run["run_number"],
+        "is_imported": records.is_imported,
+        "not_recorded": records.known.get("not_recorded"),
+        "status": run["status"],
+        "benchmarks": _benchmarks(records),
+        "generation": {
+            "limit": spec.get("limit"),
+            "by_benchmark": {
+                name: own | {"prompt_hash": spec["benchmarks"][name].get("prompt_hash")}
+                for name, own in settings.items()
+            },
+        },
+        "not_sent": run["not_sent"],
+        "judges": _judges(records),
+        "passes": _passes(records),
+        "question_sets": {name: _question_set(records, name) for name in spec["benchmarks"]},
+        "tokens": tokens,
+        "cost": {"currency": "USD"} | cost,
+        "metrics": metric_rows(records.metrics.filter(null_policy="legacy")),
+        "artifacts": max(records.artifacts.values()),
+        "git_commit": run["git_commit"],
+        "git_dirty": run["git_dirty"],
+        "package_version": run["package_version"],
+        "python": python.removeprefix("Python ") or None,
+        "platform": platform or None,
+        "created_at": run["created_at"],
+        "created_by": run["created_by"],
+        "updated_at": run["updated_at"],
+        "finished_at": run["finished_at"],
+    }
+
+
+def metric_rows(metrics: pl.DataFrame) -> list[Document]:
+    """Rows of `metrics` without what the whole file is about."""
+    return metrics.select(_METRICS).to_dicts()
+
+
+def _as_sent(judge: JudgeSpec) -> Sampling | None:
+    """Return how a model that decides for a rule is asked; None where its endpoint is a plugin's that is gone."""
+    try:
+        return rule_sampling(judge.endpoint.to_endpoint())
+    except ConfigurationError:
+        return None
+
+
+def _sent_settings(records: Records, benchmark: str) -> Document:
+    """How the answers to a benchmark were asked for; null is what calls left out, or what is not known."""
+    asked, not_sent = records.spec["benchmarks"][benchmark], records.run["not_sent"] or ()
+    return {name: None if name in not_sent else asked.get(name) for name in _SETTINGS}
+
+
+def _model(records: Records, settings: Mapping[str, Document], environment: Mapping[str, str]) -> Document:
+    spec = records.spec
+    endpoint = spec.get("endpoint") or {}
+    variable, base_url = endpoint.get("api_key_variable") or "", endpoint.get("base_url") or ""
+    # A spec that somebody made up must not have any variable hashed.
+    key = environment.get(variable, "").strip()
+    key = key if key and may_be_sent(variable, base_url, environment) else ""
+    values = {name: {own[name] for own in settings.values()} for name in _SETTINGS}
+    return {
+        "name": records.run["model"],
+        "display_name": records.known.get("display_name"),
+        # Null where benchmarks differ as well: then `generation` tells.
+        "parameters": {name: next(iter(own)) if len(own) == 1 else None for name, own in values.items()},
+        "base_url": endpoint.get("base_url"),
+        "api_key_sha256": hashlib.sha256(key.encode()).hexdigest()[:_KEY_DIGITS] if key else None,
+    }
+
+
+_Tally = Counter[tuple[str, str | None]]
+"""How many rows there are by status and class of failure."""
+
+
+def _tallies(rows: pl.DataFrame, *by: str) -> defaultdict[tuple[str, ...], _Tally]:
+    """The rows of each benchmark and `by`."""
+    found = defaultdict[tuple[str, ...], _Tally](Counter)
+    for *group, status, error_class, n in rows.group_by("benchmark", *by, "status", "error_class").len().iter_rows():
+        found[tuple(group)][status, error_class] += n
+    return found
+
+
+def _of_benchmark(rows: pl.DataFrame, value: pl.Expr) -> Counter[str]:
+    """A count by benchmark."""
+    return Counter(dict(rows.group_by("benchmark").agg(value).iter_rows()))
+
+
+def _benchmarks(records: Records) -> dict[str, Document]:
+    """By benchmark, how far it is, and which parts of it are not complete."""
+    states = orjson.loads(records.run["status_by_benchmark"] or "{}")
+    answers, consensus = _tallies(records.answers), _tallies(records.consensus, "strategy")
+    judgements, stale = _tallies(records.judgements, "judge"), _stale(records)
+    asked = _of_benchmark(records.answers, pl.col("question_id").n_unique())
+    passes, texts = _pass_tallies(records), Counter[str]()
+    for rows in (records.answers, records.consensus):
+        texts += _of_benchmark(rows, pl.col("answer_hash").count())
+    found = {}
+    for name in records.spec["benchmarks"]:
+        state, _, error = str(states.get(name, RUNNING)).partition(": ")
+        planned = records.n_planned(name)
+        merged = {strategy: tally for (of, strategy), tally in sorted(consensus.items()) if of == name}
+        # Where answers are merged, what is judged is the consensus.
+        made = sum(n for tally in merged.values() for (status, _), n in tally.items() if status != "error")
+        to_judge = made if merged else planned
+        parts = {
+            "answers": {"": _part(answers[name,], planned)},
+            "consensus": {strategy: _part(tally, asked[name]) for strategy, tally in merged.items()},
+            "judgements": {
+                judge: _part(judgements[name, judge], to_judge) | {"stale": stale[name, judge]}
+                for judge in records.judges(name)
+            },
+            "passes": {label: _part(tallies[name,], texts[name]) for label, tallies in passes.items()},
+        }
+        found[name] = {
+            "status": state,
+            "artifacts": records.artifacts[name],
+            "error": error or None,
+            "incomplete_parts": [
+                f"{stage} {one}".rstrip()
+                for stage, own in parts.items()
+                for one, counts in own.items()
+                if counts["status"] != "complete"
+            ],
+            **parts,
+            "answers": parts["answers"][""],
+        }
+    return found
+
+
+def _part(tally: _Tally, planned: int) -> Document:
+    n_rows = tally.total()
+    by_status = Counter[str]()
+    failures = Counter[str]()
+    for (status, error_class), n in sorted(tally.items(), key=lambda one: one[0][1] or ""):
+        by_status[status] += n
+        if status in _FAILED:
+            failures[str(error_class)] += n
+    complete = n_rows >= planned and not failures
+    return {
+        "status": "complete" if complete else "partial" if by_status["ok"] + by_status["excluded"] else "error",
+        "planned": planned,
+        "ok": by_status["ok"],
+        "excluded": by_status["excluded"],
+        "failed": failures.total(),
+        "missing": max(planned - n_rows, 0),
+        "failures": dict(failures),
+    } | ({"status": "missing"} if planned and not n_rows else {})
+
+
+def _stale(records: Records) -> Counter[tuple[str, str]]:
+    """By benchmark and judge, judgements of another text than those that stand now."""
+    key = ["benchmark", "question_id", "strategy", "answer_hash"]
+    plain = records.answers.with_columns(strategy=pl.lit(None, dtype=pl.String))
+    now = pl.concat([plain.select(key), records.consensus.select(key)])
+    stale = records.judgements.join(now, on=key, how="anti", nulls_equal=True)
+    return Counter(stale.select("benchmark", "judge").iter_rows())
+
+
+def _judge_names(records: Records) -> list[str]:
+    return list(dict.fromkeys(judge for name in records.spec["benchmarks"] for judge in records.judges(name)))
+
+
+def _judges(records: Records) -> list[Document]:
+    """The settings of each judge, and by which of them its judgements were made."""
+    hashes = [pl.col(name).drop_nulls().unique() for name in ("judge_config_hash", "judge_prompt_hash")]
+    times = [pl.col("created_at").min().alias("first"), pl.col("created_at").max().alias("last")]
+    judged = records.judgements.group_by("judge", "benchmark").agg(*hashes, *times)
+    by_place = {(judge, name): values for judge, name, *values in judged.iter_rows()}
+    return [_judge(records, judge, by_place) for judge in _judge_names(records)]
+
+
+def _judge(records: Records, judge: str, judged: Mapping[tuple[str, str], Sequence[Any]]) -> Document:
+    settings, by_benchmark = records.settings_of(judge), {}
+    for name in records.spec["benchmarks"]:
+        if judge in records.judges(name):
+            configs, prompts, first, last = judged.get((judge, name), ([], [], None, None))
+            by_benchmark[name] = {
+                # Several while a judge whose settings changed has not judged everything anew.
+                "config_hashes": sorted(configs),
+                "prompt_hashes": sorted(prompts),
+                "round": (settings.get("rounds") or {}).get(name, 0),
+                "first_judged_at": first,
+                "last_judged_at": last,
+            }
+    return {
+        "name": judge,
+        "model": settings.get("model"),
+        "base_url": (settings.get("endpoint") or {}).get("base_url"),
+        "temperature": settings.get("temperature"),
+        "max_tokens": settings.get("max_tokens"),
+        "not_sent": settings.get("not_sent"),
+        "score_rounding": settings.get("score_rounding"),
+        "prompt_version": settings.get("prompt_version") or settings.get("prompt"),
+        "by_benchmark": by_benchmark,
+    }
+
+
+def pipelines_of(records: Records) -> list[dict[str, str]]:
+    """The pipelines that there are scores of, longest first: hashes of their passes' settings by name, in order.
+
+    One is there once for each combination of versions that looked at an answer.
+    """
+    settings: dict[str, list[str]] = {}
+    for name, sha256 in records.pass_outputs.select("pass", "pass_config_hash").unique().sort(pl.all()).iter_rows():
+        settings.setdefault(name, []).append(sha256)
+    scored = records.scores.filter(pl.col("pipeline") != BASELINE).select("pipeline", "pipeline_hash").unique()
+    found: list[dict[str, str]] = []
+    for pipeline, sha256 in sorted(scored.iter_rows(), key=lambda row: (-row[0].count(","), row[0])):
+        names = pipeline.split(",")
+        # Only its hash tells which settings a pass has in a pipeline.
+        combinations = product(*(settings.get(name, []) for name in names))
+        found += [dict(zip(names, chosen, strict=True)) for chosen in combinations if sha256_json(chosen) == sha256]
+    return found
+
+
+def _known_passes(records: Records) -> list[Document]:
+    """Every pass with every settings: those that have looked at answers, and those that are planned to."""
+    planned = [one for pipeline in records.spec.get("passes", []) for one in pipeline]
+    base_urls = {one["name"]: (one.get("endpoint") or {}).get("base_url") for one in planned}
+    columns = [f"pass{name}" for name in ("", "_version", "_config", "_config_hash", "_prompt_hash")]
+    known = [
+        {
+            "name": name,
+            "version": version,
+            "config": orjson.loads(config),
+            "config_hash": config_hash,
+            "prompt_hash": prompt_hash,
+            "base_url": base_urls.get(name),
+        }
+        for name, version, config, config_hash, prompt_hash in (
+            records.pass_outputs.select(columns).unique("pass_config_hash").sort(columns).iter_rows()
+        )
+    ]
+    unknown = dict.fromkeys(("version", "prompt_hash"))
+    for one in planned:
+        if not _is_among(known, one):
+            own = {"name": one["name"], "config": one["config"], "config_hash": one.get("config_hash")}
+            known.append(own | {"base_url": base_urls[one["name"]]} | unknown)
+    return known
+
+
+def _is_among(known: list[Document], planned: Document) -> bool:
+    """Whether a planned pass has looked at answers, with today's version or an earlier one of the same settings."""
+    if config_hash := planned.get("config_hash"):
+        return any(one["config_hash"] == config_hash for one in known)
+    name, config = planned["name"], planned["config"]
+    if any((one["name"], one["config"]) == (name, config) for one in known):
+        return True
+    made = _made(planned)
+    hashes = [made.config_hash, *made.older_config_hashes] if made else []
+    return not {one["config_hash"] for one in known}.isdisjoint(hashes)
+
+
+def _made(planned: Document) -> Pass[Any] | None:
+    """A planned pass of ours; a plugin's has no earlier versions, and to read what is there its code is not run."""
+    name = planned["name"]
+    if PASSES.file(name) or name not in PASSES:
+        return None
+    return make_pass(name, planned["config"], planned.get("version", "1"))
+
+
+def _passes(records: Records) -> list[Document]:
+    orders = [list(names) for names in pipelines_of(records)]
+    orders += [[one["name"] for one in pipeline] for pipeline in records.spec.get("passes", [])]
+    places: dict[str, int] = {}
+    for names in sorted(orders, key=len, reverse=True):
+        for place, name in enumerate(names, start=1):
+            places.setdefault(name, place)
+    passes = [one | {"order": places.get(one["name"])} for one in _known_passes(records)]
+    return sorted(passes, key=lambda one: (one["order"] or 0, one["name"], one["config_hash"] or ""))
+
+
+def _pass_tallies(records: Records) -> dict[str, defaultdict[tuple[str, ...], _Tally]]:
+    """What each pass has seen, whichever of its versions; with a part of its hash where it has several settings."""
+    planned = (_made(one) for pipeline in records.spec.get("passes", []) for one in pipeline)
+    today = {older: made.config_hash for made in planned if made for older in made.older_config_hashes}
+    known = {(one["name"], today.get(one["config_hash"], one["config_hash"])): one for one in _known_passes(records)}
+    often = Counter(name for name, _ in known)
+    found = records.pass_outputs.with_columns(pl.col("pass_config_hash").replace(today))
+    tallies = {}
+    for (name, config_hash), one in known.items():
+        label = name if often[name] == 1 else f"{name} {(one['config_hash'] or 'planned')[:_KEY_DIGITS]}"
+        tallies[label] = _tallies(found.filter(pl.col("pass_config_hash").eq_missing(config_hash)))
+    return tallies
+
+
+def _question_set(records: Records, benchmark: str) -> Document:
+    settings = records.spec["benchmarks"][benchmark]
+    stored = records.questions.filter(benchmark=benchmark)
+    source = settings.get("source") or next(iter(stored["source"]), None)
+    kind, _, dataset = (source or "").partition(":")
+    return {
+        "name": settings["question_set"],
+        "sha256": settings["question_set_sha256"],
+        "n_questions": settings.get("n_questions"),
+        "source": source,
+        "dataset": dataset if kind == "hub" else None,
+        "revision": settings.get("source_revision") or next(iter(stored["source_revision"]), None),
+    }
+
+
+def _usage(records: Records) -> tuple[Document, Document]:
+    """Tokens and cost of the run's calls in total, per stage, and per stage and benchmark."""
+    calls = records.calls.with_columns(pl.col("stage").replace(STAGES))
+    # Of sums and not of calls, which are not to be in memory three times.
+    by, anywhere = ("stage", "benchmark"), pl.lit(None, dtype=pl.String)
+    of_benchmarks = calls.group_by(by, maintain_order=True).agg(**_USED)
+    of_stages = of_benchmarks.with_columns(benchmark=anywhere).group_by(by, maintain_order=True).agg(**_SUMMED)
+    of_all = of_stages.with_columns(stage=anywhere).group_by(by, maintain_order=True).agg(**_SUMMED)
+    rows = pl.concat([of_benchmarks, of_stages, of_all])
+    used = {(row["stage"], row["benchmark"]): row for row in rows.to_dicts()}
+    # An imported run can have calls of judges that were added to it.
+    known = not records.is_imported or not calls.is_empty()
+    stages = list(dict.fromkeys([*STAGES.values(), *sorted(stage for stage, _ in used if stage)]))
+
+    def by_stage(count: Callable[[Document, bool], Document]) -> Document:
+        def at(stage: str | None, benchmark: str | None) -> Document:
+            return count(used.get((stage, benchmark), _UNUSED), known)
+
+        return {
+            "total": at(None, None),
+            "by_stage": {
+                stage: {
+                    "total": at(stage, None),
+                    "by_benchmark": {name: at(stage, name) for name in records.spec["benchmarks"]},
+                }
+                for stage in stages
+            },
+        }
+
+    return by_stage(_tokens), by_stage(_cost)
+
+
+_TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+_answered = pl.col("status") == "ok"
+_USED = {
+    "calls": pl.len(),
+    "answered": _answered.sum(),
+    **{name: pl.col(name).filter(_answered).sum() for name in _TOKENS},
+    **{f"{name}_said": pl.col(name).filter(_answered).count() for name in _TOKENS},
+    "cost_usd": pl.col("cost_usd").filter(_answered).sum(),
+    "priced": pl.col("cost_usd").filter(_answered).count(),
+    "first_day": pl.col("created_at").filter(_answered).min().dt.date(),
+    "last_day": pl.col("created_at").filter(_answered).max().dt.date(),
+    "price_sources": pl.col("price_source").filter(_answered).drop_nulls().unique(),
+}
+"""What is summed over calls; all but their number over those that were answered."""
+_SUMMED = {
+    **{name: pl.col(name).sum() for name in _USED},
+    "first_day": pl.col("first_day").min(),
+    "last_day": pl.col("last_day").max(),
+    "price_sources": pl.col("price_sources").list.explode().drop_nulls().unique(),
+}
+"""The same over such sums."""
+_UNUSED: Document = dict.fromkeys(_USED, 0) | {"first_day": None, "last_day": None, "price_sources": []}
+
+
+def _tokens(used: Document, known: bool) -> Document:
+    said = {name: used[name] if used[f"{name}_said"] else None for name in _TOKENS}
+    if known and not used["answered"]:
+        said |= {"prompt_tokens": 0, "completion_tokens": 0}
+    prompt, completion = said["prompt_tokens"], said["completion_tokens"]
+    return {
+        "calls": used["calls"] if known else None,
+        "failed_calls": used["calls"] - used["answered"] if known else None,
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": None if prompt is None or completion is None else prompt + completion,
+        "cached_tokens": said["cached_tokens"],
+        "reasoning_tokens": said["reasoning_tokens"],
+        "calls_without_usage": used["answered"] - used["prompt_tokens_said"] if known else None,
+    }
+
+
+def _cost(used: Document, known: bool) -> Document:
+    unpriced = used["answered"] - used["priced"]
+    return {
+        # Half a sum would look like a price.
+        "cost_usd": float(used["cost_usd"]) if known and not unpriced else None,
+        "calls_without_price": unpriced if known else None,
+        "first_price_date": used["first_day"],
+        "last_price_date": used["last_day"],
+        "price_sources": sorted(used["price_sources"]),
+    }

@@ -1,0 +1,598 @@
+"""The `results/` tree: each run as a folder of JSON and JSON Lines, for tools that do not ask the lake.
+
+    {model_safe}/{run_tag}/manifest.json, artifacts/shaberi/… or artifacts/ensemble/…
+    {model_safe}/{base_tag}.summary.json
+
+The schemas of all files are in `docs/schemas`. Nothing of ours reads them.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from pathlib import Path
+
+import orjson
+import polars as pl
+
+from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.exchange.results.folder import Folder, opened_folder
+from shaberi_dagster.exchange.results.manifest import (
+    ENSEMBLE,
+    FORMAT,
+    RUNNING,
+    SUPERSEDED,
+    Document,
+    Records,
+    as_today,
+    manifest_of,
+    metric_rows,
+    pipelines_of,
+    question_sets,
+    read_records,
+)
+from shaberi_dagster.exchange.results.selection import RESULTS
+from shaberi_dagster.util.identity import check_run_tag, safe_name
+from shaberi_dagster.lake.catalog import check_there, connect
+from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.lake.store import Keys, Lake
+from shaberi_dagster.llm.thinking import split_thinking
+from shaberi_dagster.passes.pipeline import BASELINE
+from shaberi_dagster.util.progress import StageProgress
+from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.runs.planning import chosen_runs
+from shaberi_dagster.statistics.intervals import margin_of_error
+
+"""Name of the format."""
+MANIFEST, METRICS = "manifest.json", "metrics.json"
+MOST_REASONING = 1000
+"""Characters of a judge's reasoning in a reading pane."""
+CONFIDENCE = 0.95
+_ARTIFACTS = "artifacts"
+_TOLD = ("run_id", "status", "updated_at")
+# Their authors ask that the questions are not published again.
+_UNPUBLISHED = frozenset({"gpqa", "hle"})
+_OPTIONS = orjson.OPT_UTC_Z
+
+_RUN = ("run_id", "model", "run_tag", "benchmark")
+_SAMPLE = ("question_id", "sample_index")
+_OUTCOME = ("status", "error_class", "error_message")
+_JUDGED = ("judge", "judge_model", "strategy")
+
+
+def _tokens(prefix: str) -> tuple[str, ...]:
+    return tuple(f"{prefix}_{kind}_tokens" for kind in ("prompt", "completion", "cached", "reasoning"))
+
+
+_ANSWER = (
+    *(*_RUN, "question_set", *_SAMPLE, "question", "category", "answer_id", "answer", "answer_state", "truncated"),
+    *("thinking", *_OUTCOME, "finish_reason", *_tokens("answer"), "latency_seconds", "prompt_hash", "request_hash"),
+    "created_at",
+)
+_CONSENSUS = (
+    *(*_RUN, "question_set", "question_id", "strategy", "strategy_version", "strategy_prompt_hash", "consensus_model"),
+    *("candidates_hash", "n_candidates", "answer_id", "answer", "answer_state", "winner", "details", *_OUTCOME),
+    *("calls", *_tokens("consensus"), "latency_seconds", "created_at"),
+)
+_JUDGEMENT = (
+    *(*_RUN, "question_set", *_SAMPLE, *_JUDGED, "answer_id", "score", "out_of_scale", "score_source", "reasoning"),
+    *("judge_output", "fallback_output", *_OUTCOME, "finish_reason", *_tokens("judge"), "latency_seconds"),
+    *("judge_config_hash", "judge_prompt_hash", "judge_prompt_version", "judge_round"),
+    *("request_hash", "fallback_request_hash", "created_at"),
+)
+_PASS = (
+    *(*_RUN, "question_set", *_SAMPLE, "strategy", "answer_id", "judge", "pass", "pass_version", "pass_config_hash"),
+    *("pipeline", "original_score", "delta", "new_score", "severity", "reason", "details", "pass_output", *_OUTCOME),
+    *(*_tokens("pass"), "request_hash", "created_at"),
+)
+_NORMALIZED_ANSWER = (*_RUN, *_SAMPLE, "answer_id", "answer", *_OUTCOME[:2], *_tokens("answer")[:2])
+_NORMALIZED_JUDGEMENT = (
+    *(*_RUN, *_SAMPLE, "answer_id", "answer", *_JUDGED, "score", "score_source", "reasoning"),
+    *("judge_output", "judge_output_pointer", *_OUTCOME[:2], *_tokens("judge")[:2]),
+)
+_NORMALIZED_SCORE = (
+    *(*_RUN, *_SAMPLE, "answer_id", "answer", *_JUDGED, "baseline_score", "pipeline", "pipeline_hash", "deltas"),
+    *("score", *_OUTCOME[:2]),
+)
+_SCORE = tuple(name for name in _NORMALIZED_SCORE if name != "answer")
+_ORDER = (
+    *("benchmark", "judge", "pass", "pass_config_hash", "pipeline", "strategy"),
+    *("position", "question_id", "sample_index"),
+)
+"""What lines are sorted by, as far as there is such a column."""
+_UNKNOWN = (None, None, None)  # position, category and text of a question that the lake has not
+_PLACE = ("benchmark", "question_id", "sample_index", "strategy")
+
+
+@dataclass(frozen=True)
+class RunExport:
+    """What became of a run's folder.
+
+    Attributes:
+        run_id: The run.
+        folder: Its folder.
+        status: The run's state.
+        files: Files there are now, the manifest included.
+        written: How many of them were not there, or had another content.
+        removed: Files that were deleted, since the run has no such part any more.
+        size: Of all files, in bytes.
+    """
+
+    run_id: str
+    folder: str
+    status: str
+    files: int
+    written: int
+    removed: int
+    size: int
+
+
+@dataclass
+class ResultsExport:
+    """What became of several runs' folders.
+
+    Attributes:
+        folder: The root.
+        runs: Each run's folder.
+        summaries: The files about multi-runs.
+        failed: Runs that could not be exported, and why.
+    """
+
+    folder: str
+    runs: list[RunExport] = field(default_factory=list)
+    summaries: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def document(self) -> Document:
+        """It as plain values for JSON."""
+        return {"format": RESULTS} | asdict(self)
+
+
+def check_place(folder: Path) -> None:
+    """Refuse a folder that has something else than results.
+
+    Raises:
+        ConfigurationError: It has.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not any(folder.glob(f"*/*/{MANIFEST}")):
+        raise ConfigurationError(f"--output {folder} is neither empty nor a folder of results: name another one")
+
+
+def export_runs(
+    lake: Lake,
+    folder: Path,
+    *,
+    run_ids: Sequence[str] = (),
+    models: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    sources: Sequence[str] = (),
+    compact: bool = False,
+    environment: Mapping[str, str] = os.environ,
+    changed: Callable[[StageProgress], object] = lambda _: None,
+    hindrances: tuple[type[Exception], ...] = (ShaberiError, OSError),
+) -> ResultsExport:
+    """Bring the folders of some runs up to date, and before that the summaries of the multi-runs of which they are.
+
+    Args:
+        lake: What to read.
+        folder: The root of all runs' folders.
+        run_ids: Only these runs; none means all. One that is not in the lake is a failure, not an error.
+        models: Only these models; none means all.
+        tags: Only runs with one of these tags, base tags or tags of their import; none means all.
+        sources: Only runs imported from these trees; none means all, and the runs of our own.
+        compact: As for `export_run`.
+        environment: Likewise.
+        changed: Told about the progress, in runs.
+        hindrances: Errors that stop the export of one run only.
+
+    Returns:
+        What was written, and which runs could not be.
+
+    Raises:
+        ConfigurationError: There is no lake, or no run with such a model and tag.
+    """
+    check_there(lake.folder)
+    runs = chosen_runs(lake, models, tags, sources)
+    if run_ids:
+        runs = runs.filter(pl.col("run_id").is_in(list(run_ids)))
+    if runs.is_empty() and not run_ids:
+        raise ConfigurationError('no such run; `shaberi sql "select model, run_tag, status from runs"` lists them')
+    done, line = ResultsExport(str(folder)), StageProgress("export", RESULTS, total=runs.height)
+    done.failed |= dict.fromkeys(sorted(set(run_ids) - set(runs["run_id"])), "it is not in the lake")
+    multi_runs = runs.filter(pl.col("run_number").is_not_null()).select("model", "base_tag").unique().sort(pl.all())
+    for model, base_tag in multi_runs.iter_rows():
+        try:
+            done.summaries.append(str(export_summary(lake, model, base_tag, folder)))
+        except hindrances as error:
+            done.failed[f"{model} {base_tag}"] = reason_of(error)
+    for run_id in runs["run_id"]:
+        try:
+            done.runs.append(export_run(lake, run_id, folder, compact=compact, environment=environment))
+        except hindrances as error:
+            done.failed[run_id] = reason_of(error)
+            line.failed += 1
+        line.done += 1
+        changed(line)
+    return done
+
+
+def reason_of(error: Exception) -> str:
+    """What is to be told of an error in one line."""
+    known = error.strerror if isinstance(error, OSError) else None
+    return known or str(error) or type(error).__name__
+
+
+def export_run(
+    lake: Lake, run_id: str, folder: Path, *, compact: bool = False, environment: Mapping[str, str] = os.environ
+) -> RunExport:
+    """Bring the folder of a run up to date.
+
+    Files are replaced one by one and only where their content is another; the manifest comes last. Whoever exports
+    the same run at the same time waits.
+
+    Args:
+        lake: What to read.
+        run_id: The run.
+        folder: The root of all runs' folders; made if it is missing.
+        compact: Leave the long texts out of the normalized files: `reasoning` stays, with a pointer to the file and
+            line that has the whole output.
+        environment: Where API keys are read from: the manifest has a part of the key's sha256.
+
+    Raises:
+        ConfigurationError: There is no such run, or its folder has files that are not of this run.
+        ShaberiError: A file is in the place of one of its folders.
+        OSError: A file cannot be written.
+    """
+    with opened_folder(folder, _place_of(lake, run_id)) as own:
+        # Read only now: whoever had the folder before may have waited for less.
+        records = read_records(lake, run_id)
+        manifest = manifest_of(records, environment)
+        _claim(own, run_id, manifest)
+        files = _Files(own, lake, records, compact=compact)
+        del records  # some hundred bytes a call
+        files.write()
+        removed = own.clear(_ARTIFACTS)
+        own.write(MANIFEST, [_json(manifest)])
+        size = sum(own.sizes.values())
+        return RunExport(run_id, str(own.path), manifest["status"], len(own.sizes), len(own.changed), removed, size)
+
+
+def write_manifest(lake: Lake, run_id: str, folder: Path, *, environment: Mapping[str, str] = os.environ) -> None:
+    """Let the manifest of a run alone say how far the lake has it; its status is `running` until `export_run`.
+
+    No text of the run is read. The arguments and errors are those of `export_run`.
+    """
+    with opened_folder(folder, _place_of(lake, run_id)) as own:
+        manifest = manifest_of(read_records(lake, run_id), environment)
+        _claim(own, run_id, manifest)
+        own.write(MANIFEST, [_running(manifest)])
+
+
+def is_exported(lake: Lake, run_id: str, folder: Path) -> bool:
+    """Whether the results of a run are those of its state in the lake, as far as the manifest tells.
+
+    Args:
+        lake: What to read.
+        run_id: The run.
+        folder: The root of all runs' folders.
+    """
+    row = lake.read("runs", {"run_id": run_id}).row(0, named=True)
+    own = folder.joinpath(*_place_of(lake, run_id))
+    try:
+        manifest = orjson.loads((own / MANIFEST).read_bytes())
+        told = orjson.loads(_json({name: row[name] for name in _TOLD}))
+        current = manifest["status"] != RUNNING and told == {name: manifest[name] for name in _TOLD}
+        folders = {one["artifacts"] for one in manifest["benchmarks"].values()}
+        files = [own / folder / METRICS for folder in folders]
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return False
+    if row["run_number"] is not None:
+        files.append(own.parent / _summary_name(row["base_tag"]))
+    return current and all(file.is_file() for file in files)
+
+
+def export_summary(lake: Lake, model: str, base_tag: str, folder: Path) -> Path | None:
+    """Write the statistics over the runs of a multi-run: `{base_tag}.summary.json` beside the folders of its runs.
+
+    Args:
+        lake: What to read.
+        model: The model.
+        base_tag: The runs' tag without `-runN`.
+        folder: The root of all runs' folders.
+
+    Returns:
+        The file; None when there is no such run.
+
+    Raises:
+        ShaberiError: A file is in the place of the model's folder.
+        OSError: It cannot be written.
+    """
+    runs = lake.read("runs", {"model": model, "base_tag": base_tag}).sort("run_number", nulls_last=True)
+    # A run without a number is no part of the multi-run that was made under the same tag.
+    members = runs.filter(pl.col("run_number").is_not_null()) if runs["run_number"].count() else runs
+    if members.is_empty():
+        return None
+    name = _summary_name(base_tag)
+    with connect(lake) as connection:
+        rows = fetch(connection, "summary_statistics", model=model, base_tag=base_tag)
+    summary = {
+        "format": FORMAT,
+        "model": model,
+        "base_tag": base_tag,
+        "confidence": CONFIDENCE,
+        "runs": members.select("run_id", "run_tag", "run_number", "status").to_dicts(),
+        "statistics": [_with_interval(row) for row in rows],
+    }
+    with opened_folder(folder, [safe_name(model)]) as own:
+        own.write(name, [_json(summary)])
+        return own.path / name
+
+
+def _place_of(lake: Lake, run_id: str) -> tuple[str, str]:
+    """The folder of a run, and the one in it.
+
+    Raises:
+        ConfigurationError: There is no such run.
+    """
+    run = lake.read("runs", {"run_id": run_id}, ["model", "run_tag"])
+    if run.is_empty():
+        raise ConfigurationError(f'no run {run_id} in the lake: `shaberi sql "select run_id from runs"` lists them')
+    model, run_tag = run.row(0)
+    return safe_name(model), check_run_tag(run_tag)
+
+
+def _summary_name(base_tag: str) -> str:
+    return f"{check_run_tag(base_tag)}.summary.json"
+
+
+def _running(manifest: Document) -> bytes:
+    """The manifest while the other files do not yet say the same."""
+    return _json(manifest | {"status": RUNNING})
+
+
+def _claim(own: Folder, run_id: str, manifest: Document) -> None:
+    """Make a new folder that of the run, by its manifest; refuse one that is something else."""
+    there = own.read(MANIFEST)
+    if there is None and not own.names():
+        own.write(MANIFEST, [_running(manifest)])
+        return
+    try:
+        owner = orjson.loads(there or b"")["run_id"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        owner = None
+    if owner != run_id:
+        what = "is no results folder" if owner is None else f"has the results of run {owner}"
+        raise ConfigurationError(f"{own.path} {what}: move it away, or name another folder")
+
+
+class _Files:
+    """All files of a run but its manifest.
+
+    The lake has the rows in any order. Each becomes a line of a scratch file as it is read, so that only the places of
+    the lines have to be sorted in memory.
+
+    Args:
+        own: Where to write.
+        lake: What to read.
+        records: The run.
+        compact: As for `export_run`.
+    """
+
+    def __init__(self, own: Folder, lake: Lake, records: Records, *, compact: bool) -> None:
+        self._own, self._lake, self._compact = own, lake, compact
+        self._about = {"format": FORMAT} | {name: records.run[name] for name in _RUN[:3]}
+        self._artifacts, self._metrics, self._judge_configs = records.artifacts, records.metrics, records.judge_configs
+        self._keys = {"run_id": records.run["run_id"]}
+        self._scratch = own.scratch()
+        self._questions = self._kept_questions(question_sets(records.spec))
+        places = [(*question, position) for question, (position, *_) in self._questions.items()]
+        schema = {"benchmark": pl.String, "question_id": pl.String, "position": pl.Int64}
+        self._places = pl.DataFrame(places, schema, orient="row")
+        self._pipelines = _pipelines_around(records)
+        self._judge_models = {
+            row["judge"]: _judge_model(row)
+            for row in records.judgements.unique(["judge", "judge_model"]).iter_rows(named=True)
+        }
+
+    def write(self) -> None:
+        """Write them."""
+        kept = {
+            "answers": self._kept("answers", _ANSWER, self._with_question),
+            "consensus": self._kept("consensus", _CONSENSUS, _with_details),
+            "judgements": self._kept("judgements", _JUDGEMENT, _judgement),
+            "pass_outputs": self._kept("pass_outputs", _PASS, _with_effect, self._with_scores()),
+            "scores": self._kept("scores", _SCORE, self._with_judge_model),
+        }
+        for folder in sorted(set(self._artifacts.values())):
+            own = pl.col("benchmark").is_in([name for name, place in self._artifacts.items() if place == folder])
+            self._write_folder(folder, {table: lines.filter(own) for table, lines in kept.items()})
+            metrics = metric_rows(self._metrics.filter(own))
+            self._own.write(f"{folder}/{METRICS}", [_json(self._about | {"metrics": metrics})])
+
+    def _write_folder(self, folder: str, kept: Mapping[str, pl.DataFrame]) -> None:
+        """Write the files of some benchmarks, but their metrics."""
+        answers, consensus, judgements = kept["answers"], kept["consensus"], kept["judgements"]
+        if folder == ENSEMBLE:
+            self._write_by(f"{folder}/responses/{{}}.jsonl", answers, "benchmark")
+            judged = self._write_by(f"{folder}/evaluations/{{}}.jsonl", judgements, "benchmark")
+        else:
+            self._write_by(f"{folder}/answers/{{}}.jsonl", answers, "benchmark")
+            judged = self._write_by(f"{folder}/judgements/judge_{{}}/{{}}.jsonl", judgements, "judge", "benchmark")
+        self._write_by(f"{folder}/consensus/{{}}/{{}}.jsonl", consensus, "strategy", "benchmark")
+        self._write_by(f"{folder}/passes/{{}}/{{}}.jsonl", kept["pass_outputs"], "pass", "benchmark")
+
+        texts = dict(pl.concat(lines.select("answer_hash", "line") for lines in (answers, consensus)).iter_rows())
+        pointed = (
+            self._row(line) | {"judge_output_pointer": f"{file.removeprefix(folder)[1:]}#{number}"}
+            for file, lines in judged.items()
+            for number, line in enumerate(lines, start=1)
+        )
+        normalized = {
+            "answers": (map(self._row, answers["line"]), _NORMALIZED_ANSWER),
+            "judgements": (self._with_answers(pointed, texts), _NORMALIZED_JUDGEMENT),
+            "scores": (self._with_answers(map(self._row, kept["scores"]["line"]), texts), _NORMALIZED_SCORE),
+        }
+        for name, (rows, columns) in normalized.items():
+            self._own.write(f"{folder}/normalized/{name}.jsonl", (_line(row, columns) for row in rows))
+
+    def _kept(
+        self,
+        table: str,
+        columns: Sequence[str],
+        edit: Callable[[Document], Document] = dict,
+        prepare: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
+    ) -> pl.DataFrame:
+        """Keep the rows of a table as lines.
+
+        Args:
+            table: Its name.
+            columns: What is in a line.
+            edit: What is done to a row before.
+            prepare: What is done to some rows before that.
+
+        Returns:
+            `answer_hash` of each line, what the files go by, and its place (`line`), in the order of the files.
+        """
+        schema = TABLES[table].schema
+        order = [name for name in _ORDER if name in (*schema, "position")]
+        slim = [name for name in (*order, "answer_hash") if name != "position"]
+        wanted = [name for name in schema if name in {*columns, *slim, "superseded"}]
+
+        def kept(block: pl.DataFrame) -> pl.DataFrame:
+            in_force = block.filter(~SUPERSEDED) if "superseded" in wanted else block
+            in_force = as_today(in_force, self._judge_configs)
+            rows = prepare(in_force) if prepare else in_force
+            lines = [
+                self._scratch.add(_line(edit(row | {"answer_id": row["answer_hash"]}), columns)) for row in _each(rows)
+            ]
+            return rows.select(*slim, line=pl.Series(lines, dtype=pl.Int64))
+
+        stored = self._lake.blocks(table, self._keys, wanted)
+        lines = pl.concat(map(kept, chain([schema.to_frame().select(wanted)], stored)))
+        placed = lines.join(self._places, on=["benchmark", "question_id"], how="left", maintain_order="left")
+        return placed.sort(order, nulls_last=True, maintain_order=True).drop(
+            "position", "question_id", "sample_index", strict=False
+        )
+
+    def _kept_questions(self, sets: Keys) -> dict[tuple[str, str], tuple[int, str | None, int | None]]:
+        """Position and category of each question, and the place of its text if it may be published."""
+        columns = ["benchmark", "question_id", "position", "category", "question"]
+        return {
+            (row["benchmark"], row["question_id"]): (
+                row["position"],
+                row["category"],
+                # Of an imported question whose text is not known there is an empty one.
+                self._scratch.add(_line(row, ["question"]))
+                if row["question"] and row["benchmark"] not in _UNPUBLISHED
+                else None,
+            )
+            for block in self._lake.blocks("questions", sets, columns)
+            for row in _each(block)
+        }
+
+    def _row(self, line: int) -> Document:
+        row: Document = orjson.loads(self._scratch.line(line))
+        return row
+
+    def _with_question(self, row: Document) -> Document:
+        _, category, line = self._questions.get((row["benchmark"], row["question_id"]), _UNKNOWN)
+        return row | {"category": category, "question": None if line is None else self._row(line)["question"]}
+
+    def _with_answers(self, rows: Iterable[Document], texts: Mapping[str | None, int]) -> Iterator[Document]:
+        """Rows with the texts that they are about, null for one that was replaced since; compact ones without texts."""
+        for row in rows:
+            line = None if self._compact else texts.get(row["answer_id"])
+            short = {"judge_output": None} if self._compact else {}
+            yield row | {"answer": None if line is None else self._row(line)["answer"]} | short
+
+    def _with_judge_model(self, row: Document) -> Document:
+        return row | {"judge_model": self._judge_models.get(row["judge"], row["judge"]), "deltas": row["deltas"] or []}
+
+    def _with_scores(self) -> Callable[[pl.DataFrame], pl.DataFrame]:
+        """Lets rows of `pass_outputs` be there once for each judge whose scores they bear on, with these scores.
+
+        They are those of the longest pipeline with the pass: before it, and after it.
+        """
+        scores = self._lake.scan("scores", self._keys, [*_PLACE, "judge", "pipeline", "score", "deltas"])
+        named = [*self._pipelines["before"], *self._pipelines["pipeline"]]
+        needed = scores.filter(pl.col("pipeline").is_in(named)).collect().sort("judge")
+        before_it = needed.select(*_PLACE, "judge", before="pipeline", original_score="score")
+        after_it = needed.select(*_PLACE, "judge", "pipeline", "deltas", new_score="score")
+
+        def with_scores(rows: pl.DataFrame) -> pl.DataFrame:
+            return (
+                rows.join(self._pipelines, on=["pass", "pass_config_hash"], how="left", maintain_order="left")
+                .join(before_it, on=[*_PLACE, "before"], how="left", nulls_equal=True, maintain_order="left_right")
+                .join(after_it, on=[*_PLACE, "judge", "pipeline"], how="left", nulls_equal=True, maintain_order="left")
+            )
+
+        return with_scores
+
+    def _write_by(self, place: str, lines: pl.DataFrame, *by: str) -> dict[str, pl.Series]:
+        """Write one file for all lines with the same values in some columns.
+
+        Returns:
+            The places of its lines, by the file.
+        """
+        parts = lines.partition_by(by, maintain_order=True, as_dict=True).items()
+        files = {place.format(*map(safe_name, values)): part["line"] for values, part in parts}
+        for file, own in files.items():
+            self._own.write(file, map(self._scratch.line, own))
+        return files
+
+
+def _pipelines_around(records: Records) -> pl.DataFrame:
+    """pass, pass_config_hash, before, pipeline: the longest pipeline with each pass, up to it without and with it."""
+    pipelines, around = pipelines_of(records), []
+    for one, sha256 in records.pass_outputs.select("pass", "pass_config_hash").unique().iter_rows():
+        passes = list(next((names for names in pipelines if names.get(one) == sha256), {one: sha256}))
+        before, after = (",".join(passes[: passes.index(one) + own]) for own in (0, 1))
+        around.append((one, sha256, before or BASELINE, after))
+    schema = dict.fromkeys(("pass", "pass_config_hash", "before", "pipeline"), pl.String)
+    return pl.DataFrame(around, schema, orient="row")
+
+
+def _each(rows: pl.DataFrame) -> Iterator[Document]:
+    """Its rows; only a few of them are in memory twice."""
+    return rows.iter_rows(named=True, buffer_size=16)
+
+
+def _with_details(row: Document) -> Document:
+    return row | {"details": orjson.loads(row["details"] or "{}")}
+
+
+def _judgement(row: Document) -> Document:
+    return row | {"judge_model": _judge_model(row), "reasoning": _reasoning(row["judge_output"])}
+
+
+def _judge_model(row: Document) -> str:
+    """The judging model; it has another name than the judge in some imported trees only."""
+    return str(row["judge"] if row["judge_model"] is None else row["judge_model"])
+
+
+def _reasoning(output: str | None) -> str | None:
+    """A judge's text as a reading pane has room for it."""
+    if output is None:
+        return None
+    text = split_thinking(output).answer.strip()
+    return text if len(text) <= MOST_REASONING else f"{text[:MOST_REASONING].rstrip()}…"
+
+
+def _with_effect(row: Document) -> Document:
+    """A finding with what the pass added to a score; null where there is no score after it."""
+    added = sum(delta["delta"] for delta in row["deltas"] or [] if delta["pass"] == row["pass"])
+    return _with_details(row) | {"delta": None if row["new_score"] is None else float(added)}
+
+
+def _line(row: Document, columns: Sequence[str]) -> bytes:
+    return orjson.dumps({name: row[name] for name in columns}, option=_OPTIONS | orjson.OPT_APPEND_NEWLINE)
+
+
+def _json(document: Document) -> bytes:
+    return orjson.dumps(document, option=_OPTIONS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _with_interval(row: Document) -> Document:
+    margin = margin_of_error(row["sd"], row["n"])
+    interval = None if margin is None else [row["mean"] - margin, row["mean"] + margin]
+    return row | {"margin_of_error": margin, "confidence_interval": interval}

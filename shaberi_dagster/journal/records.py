@@ -1,0 +1,108 @@
+"""Finished calls, what they used, and changes of limits: the rows that journals keep."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+_LATER = ("refusal", "tool_calls")  # what records of earlier calls do not have
+
+
+ErrorClass = Literal[
+    "rate_limit",  # 429, 529
+    "transient",  # 5xx, timeout, reset, malformed or empty body
+    "authentication",  # 401, 403: the whole endpoint refuses us
+    "permanent",  # 400, 404, content policy: this request will never work
+    "deadline",  # the call's total time is over
+    "budget",  # not made: what may be spent is spent
+    "stopped",  # not made: the same error came again and again
+]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens as the provider reported them; None is unknown, never an estimate."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    @property
+    def source(self) -> Literal["provider", "unknown"]:
+        """Where the numbers come from."""
+        return "unknown" if self.prompt_tokens is None and self.completion_tokens is None else "provider"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One finished call: a reply, or the error it ended with.
+
+    Attributes:
+        request_hash: Identity of the request.
+        model: The model asked.
+        base_url: The endpoint asked.
+        status: `ok`: there is a reply (it may be empty text); `error`: there is none.
+        error_class: None for `ok`.
+        error_message: One line, without secrets; None for `ok`.
+        content: The reply's text exactly as received, or that of its refusal when there is no other ("" when there is
+            neither); None for errors.
+        reasoning: The API's own `reasoning_content` (or `reasoning`), None when absent.
+        finish_reason: As reported: `stop`, `length`, `content_filter`, …
+        usage: Tokens of the successful attempt.
+        attempts: HTTP requests made, the last one included.
+        latency_seconds: Duration of the last attempt.
+        created_at: UTC time of the end.
+        refusal: What the endpoint marks as a refusal.
+        tool_calls: Tools that the model called, as JSON.
+    """
+
+    request_hash: str
+    model: str
+    base_url: str
+    status: Literal["ok", "error"]
+    error_class: ErrorClass | None
+    error_message: str | None
+    content: str | None
+    reasoning: str | None
+    finish_reason: str | None
+    usage: Usage
+    attempts: int
+    latency_seconds: float
+    created_at: datetime
+    refusal: str | None = None
+    tool_calls: str | None = None
+
+    def to_record(self) -> dict[str, Any]:
+        """The call as one flat JSON-ready row, with `usage` spread into its columns."""
+        record = {name: value for name, value in self.__dict__.items() if name != "usage"}
+        return record | vars(self.usage) | {"created_at": self.created_at.isoformat()}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "Call":
+        """The call that `to_record` wrote, also before there were refusals and tool calls; unknown keys are ignored."""
+        usage = Usage(**{name: record.get(name) for name in Usage.__dataclass_fields__})
+        created = record["created_at"]
+        at = created if isinstance(created, datetime) else datetime.fromisoformat(created)
+        names = cls.__dataclass_fields__.keys() - {"usage", "created_at"}
+        known: dict[str, Any] = {**dict.fromkeys(_LATER), **record}
+        return cls(usage=usage, created_at=at, **{name: known[name] for name in names})
+
+
+Cause = Literal["start", "success", "rate_limit"]
+
+
+@dataclass(frozen=True)
+class LimitChange:
+    """One change of a limit.
+
+    Attributes:
+        at: UTC time.
+        before: The limit until then.
+        after: The limit since.
+        cause: `start` opened slots of the initial limit, `success` raised it, `rate_limit` (429, 529) lowered it.
+    """
+
+    at: datetime
+    before: int
+    after: int
+    cause: Cause

@@ -1,0 +1,1 @@
+"""Files of users by kind and name, and new ones from examples."""

@@ -1,0 +1,110 @@
+"""Baselines: what a run got right, kept under a name.
+
+A baseline has one row per dataset, strategy and question, in the table `baselines`. It is promoted explicitly, has a
+name that is given once, and is never changed.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import duckdb
+import orjson
+import polars as pl
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import connect, write_catalog
+from shaberi_dagster.lake.schemas import BASELINES
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.named_queries import known_names
+from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.reports.verdicts import listed, run_of, verdicts_of
+from shaberi_dagster.util.identity import check_run_tag
+from shaberi_dagster.util.names import check_known, did_you_mean
+
+
+def promote(
+    lake: Lake, run_id: str, name: str, note: str | None = None, *, allow_partial: bool = False
+) -> pl.DataFrame:
+    """Make what a run got right the baseline `name`, in one commit.
+
+    Args:
+        lake: Where the run is.
+        run_id: A run with consensus strategies.
+        name: Of the baseline; it is given once.
+        note: What to say about it.
+        allow_partial: Even if a part of the run has failed or is missing; that part counts as wrong.
+
+    Returns:
+        The rows.
+
+    Raises:
+        ConfigurationError: The name is taken, or there is no such run, or it is not complete.
+    """
+    _check_name(name)
+    with connect(lake) as catalog:
+        run, spec = run_of(catalog, run_id)
+        if run["status"] != "complete" and not allow_partial:
+            raise ConfigurationError(
+                f"run {run_id} is {run['status']} ({_unfinished(run)}): finish it with the command that began it, "
+                "or promote it with --allow-partial"
+            )
+        verdicts = verdicts_of(catalog, spec, {})
+    if not verdicts["correct"].count():
+        raise ConfigurationError(f"run {run_id} has no verdicts: there is nothing to promote")
+    frame = verdicts.with_columns(
+        name=pl.lit(name),
+        note=pl.lit(note, dtype=pl.String),
+        run_id=pl.lit(spec.run_id),
+        model=pl.lit(spec.model),
+        run_tag=pl.lit(spec.run_tag),
+        created_at=pl.lit(datetime.now(UTC)),
+    )
+    with lake.alone("baselines"):  # two could find the same name free
+        if lake.read("baselines", {"name": name}, ["run_id"]).height:
+            raise ConfigurationError(f"baseline {name} exists and is never changed: give another name")
+        lake.append("baselines", frame.select(BASELINES.schema.names()))
+    write_catalog(lake)
+    return frame
+
+
+def chosen_run(catalog: duckdb.DuckDBPyConnection, run_id: str | None, model: str | None, tag: str | None) -> str:
+    """The run that is meant, by its identity or by its model's name and its tag.
+
+    Raises:
+        ConfigurationError: None or several are.
+    """
+    if (run_id is None) == (model is None):
+        raise ConfigurationError("name the run: MODEL@@TAG, or --model MODEL --tag TAG")
+    if run_id is not None:
+        if tag is not None:
+            raise ConfigurationError("--tag goes with --model; a run is MODEL@@TAG")
+        if fetch(catalog, "run", run_id=run_id):
+            return run_id
+        model, _, tag = run_id.rpartition("@@")  # the identity of a run has its model's name made safe
+        if not model:
+            meant = did_you_mean(run_id, known_names(catalog, "run"), "the lake has")
+            raise ConfigurationError(f"{run_id!r} is no run: name it as MODEL@@TAG, or give --model; {meant}")
+    found = fetch(catalog, "runs_of_model", model=model, tag=tag)
+    if not found:
+        what, given = ("run", run_id) if run_id else ("model", str(model))
+        check_known(what, [given], known_names(catalog, what))
+        raise ConfigurationError(f"{model} has no run{f' with tag {tag!r}' if tag else ''}")
+    # A run of generate-cache has samples only.
+    found = [one for one in found if one["has_strategies"]] or found
+    if len(found) > 1:
+        tags = ", ".join(one["run_tag"] for one in found)
+        raise ConfigurationError(f"{model} has several runs: give --tag, one of {tags}")
+    return str(found[0]["run_id"])
+
+
+def _check_name(name: str) -> None:
+    try:
+        check_run_tag(name)
+    except ConfigurationError as error:
+        raise ConfigurationError(str(error).replace("run tag", "baseline name", 1)) from None
+
+
+def _unfinished(run: Mapping[str, Any]) -> str:
+    states: dict[str, str] = orjson.loads(run["status_by_benchmark"] or "{}")
+    return listed([name for name, state in states.items() if state != "complete"]) or "not finished"

@@ -1,0 +1,280 @@
+"""The texts of prompts, kept in the lake: rows have hashes only, and a template that was edited is gone.
+
+A prompt is recorded under the hash that rows have of it, before the first call that is made with it. `prompts_of` says
+which prompts a stage of a run uses, `record_prompts` adds those that the lake does not know yet.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import orjson
+import polars as pl
+from pydantic import ValidationError
+
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark, get_benchmark
+from shaberi_dagster.consensus.prompts import template_names
+from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import connect
+from shaberi_dagster.lake.schemas import PROMPTS
+from shaberi_dagster.lake.statements import statement
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.passes.base import Pass
+from shaberi_dagster.passes.registry import make_pass
+from shaberi_dagster.prompts.library import (
+    VARIANTS,
+    PromptError,
+    PromptLibrary,
+    Template,
+    fallback_prompt_hash,
+    fallback_template,
+    generation_templates,
+    judge_prompt_hash,
+    judge_templates,
+)
+from shaberi_dagster.runs.spec import SINGLE, RunSpec
+from shaberi_dagster.util.identity import sha256_json
+
+GENERATION, PRIMARY, FALLBACK, GRADING = "generation", "judging primary", "judging fallback", "grading"
+"""Purposes; the others are `strategy:NAME` and `pass:NAME`."""
+
+
+class HasPrompts(Protocol):
+    """What prompts are taken from, such as a `Workspace`."""
+
+    @property
+    def prompts(self) -> PromptLibrary:
+        """The templates as they are now."""
+        ...
+
+
+@dataclass(frozen=True)
+class UsedPrompt:
+    """One prompt as a stage uses it.
+
+    Attributes:
+        purpose: What for, as in the column `purpose`.
+        name: What people call it, without its number: `tengu-primary`, `tengu-primary+strict`.
+        templates: What it is made of, in the order in which they are hashed.
+        variant: The variant that it is of; None where the variant leaves it as it is.
+    """
+
+    purpose: str
+    name: str
+    templates: tuple[Template, ...]
+    variant: str | None = None
+
+    @property
+    def prompt_hash(self) -> str:
+        """What rows have of it; the same as `PromptLibrary.prompt_hash` says."""
+        return sha256_json([one.source for one in self.templates])
+
+
+def prompts_of(
+    spec: RunSpec, benchmarks: Sequence[str], stage: str, workspace: HasPrompts, judges: Sequence[str] = ()
+) -> list[UsedPrompt]:
+    """The prompts that a stage of a run uses, each once.
+
+    Args:
+        spec: The run.
+        benchmarks: Some of its benchmarks.
+        stage: One of `outcome.STAGES`; those that make no calls use none.
+        workspace: Where the templates are.
+        judges: For `judgements`: only these; none named means all of the run's.
+
+    Raises:
+        PromptError: A template or a variant is missing or broken.
+    """
+    entries = [get_benchmark(name) for name in benchmarks]
+    library = workspace.prompts
+    used: Iterable[UsedPrompt] = ()
+    if stage == "answers":
+        made = ((entry, _generation(library, entry)) for entry in entries)
+        # A run refuses other generation prompts than its own.
+        used = (one for entry, one in made if one.prompt_hash == spec.benchmarks[entry.name].prompt_hash)
+    elif stage == "consensus":
+        names = dict.fromkeys(name for entry in entries for name in spec.benchmarks[entry.name].strategies)
+        used = _of_strategies(library, [name for name in names if name != SINGLE])
+    elif stage == "judgements":
+        asked = (
+            (entry, judge.prompt)
+            for entry in entries
+            for name in spec.chosen_judges(entry.name, judges)
+            if (judge := spec.judge(name))
+        )
+        used = (one for entry, variant in asked for one in _of_judge(library, entry, variant))
+    elif stage == "pass_outputs":
+        passes = (make_pass(one.name, one.config) for pipeline in spec.passes for one in pipeline)
+        used = (_of_pass(library, one) for one in passes if one.asks)
+    return _each_once(used)
+
+
+def record_prompts(lake: Lake, used: Sequence[UsedPrompt]) -> list[str]:
+    """Add the prompts that the lake does not know yet, each with a label that it keeps.
+
+    Of several processes one adds at a time. Where no lock reaches (several machines without a database) a prompt may be
+    there twice, which the view `prompts` hides.
+
+    Args:
+        lake: Where to write.
+        used: From `prompts_of`.
+
+    Returns:
+        The labels that are new.
+    """
+    if not _unknown(lake, used):
+        return []
+    lake.widen(PROMPTS.name)  # which may upgrade the lake: not while others wait
+    with lake.alone(PROMPTS.name):
+        new = _unknown(lake, used)
+        labels = _labels(new, lake.read(PROMPTS.name, columns=["label"])["label"].to_list())
+        if new:
+            lake.append(PROMPTS.name, _rows(zip(new, labels, strict=True)))
+    return labels
+
+
+def record_known_prompts(lake: Lake, library: PromptLibrary) -> list[str]:
+    """Record the prompts of rows that are older than the table `prompts`, where today's templates still are theirs.
+
+    Returns:
+        The labels that are new.
+    """
+    with connect(lake, "answers", "consensus", "judgements", "pass_outputs") as connection:
+        stored, configs = (
+            {name for (name,) in connection.sql(statement(used)).fetchall()}
+            for used in ("used_prompts", "used_judge_settings")
+        )
+        passes = connection.sql(statement("used_passes")).fetchall()
+    candidates = [*_all_prompts(library), *_past_passes(library, passes)]
+    known = [one for one in candidates if one.prompt_hash in stored and one.purpose != FALLBACK]
+    # Of the fallback only the judge's settings have the hash.
+    fallbacks = _past_fallbacks(lake, library, configs)
+    known += [one for one in candidates if one.prompt_hash in fallbacks and one.purpose == FALLBACK]
+    return record_prompts(lake, _each_once(known))
+
+
+def _all_prompts(library: PromptLibrary) -> Iterator[UsedPrompt]:
+    """Whatever can be asked with the templates as they are now, without what is missing or broken."""
+    for entry in ALL_BENCHMARKS.values():
+        with suppress(PromptError):
+            yield _generation(library, entry)
+        for variant in (None, *library.variants):
+            with suppress(PromptError):
+                yield from _of_judge(library, entry, variant)
+    for name in STRATEGIES:
+        with suppress(PromptError):
+            yield from _of_strategies(library, [name])
+
+
+def _past_passes(library: PromptLibrary, stored: Iterable[tuple[str, str]]) -> Iterator[UsedPrompt]:
+    for name, config in stored:
+        with suppress(ConfigurationError):  # a pass that is gone, or has other settings now
+            yield _of_pass(library, make_pass(name, orjson.loads(config)))
+
+
+def _past_fallbacks(lake: Lake, library: PromptLibrary, configs: set[str]) -> set[str]:
+    """The fallback prompts of judges whose stored settings are those of a run with today's prompts."""
+    found = set()
+    for text in lake.read("runs", columns=["spec"])["spec"]:
+        try:
+            spec = RunSpec.read(text)
+        except ValidationError:
+            continue  # imported: nothing is known of its prompts
+        for judge in spec.judges:
+            for name in spec.benchmarks:
+                with suppress(ConfigurationError):
+                    entry, prompts = get_benchmark(name), library.variant(judge.prompt)
+                    hashes = judge_prompt_hash(prompts, entry), fallback_prompt_hash(prompts, entry)
+                    if configs.intersection((judge.config_hash(*hashes), *judge.former_config_hashes(*hashes))):
+                        found.add(hashes[1])
+    return found
+
+
+def _generation(library: PromptLibrary, entry: Benchmark) -> UsedPrompt:
+    return _used(library, GENERATION, generation_templates(library, entry))
+
+
+def _of_judge(library: PromptLibrary, entry: Benchmark, variant: str | None) -> Iterator[UsedPrompt]:
+    prompts = library.variant(variant)
+    if entry.has_rule:
+        yield _used(prompts, GRADING, (entry.judging.primary_template,), variant)
+        return
+    yield _used(prompts, PRIMARY, judge_templates(entry), variant)
+    yield _used(prompts, FALLBACK, (fallback_template(prompts, entry),), variant)
+
+
+def _of_strategies(library: PromptLibrary, names: Sequence[str]) -> Iterator[UsedPrompt]:
+    for one in make_strategies(names, library, lambda _: (0, {})):
+        if one.templates:
+            yield _used(library, f"strategy:{one.name}", template_names(*one.templates), name=f"consensus-{one.name}")
+
+
+def _of_pass(library: PromptLibrary, one: Pass[Any]) -> UsedPrompt:
+    return _used(library, f"pass:{one.name}", tuple(one.templates))
+
+
+def _used(
+    library: PromptLibrary, purpose: str, names: Sequence[str], variant: str | None = None, name: str | None = None
+) -> UsedPrompt:
+    templates = tuple(library.templates(*names))
+    own = variant if any(one.file.startswith(f"{VARIANTS}/") for one in templates) else None
+    name = name or _name(names[-1])
+    return UsedPrompt(purpose, f"{name}+{own}" if own else name, templates, own)
+
+
+def _name(template: str) -> str:
+    """`tengu-primary` of `judging/tengu/primary`, `judging-fallback` of `judging/fallback`."""
+    area, *rest = template.split("/")
+    return "-".join(rest if len(rest) > 1 else [area, *rest])
+
+
+def _each_once(used: Iterable[UsedPrompt]) -> list[UsedPrompt]:
+    """The first of those that have the same texts."""
+    first: dict[str, UsedPrompt] = {}
+    for one in used:
+        first.setdefault(one.prompt_hash, one)
+    return list(first.values())
+
+
+def _unknown(lake: Lake, used: Sequence[UsedPrompt]) -> list[UsedPrompt]:
+    if not used:
+        return []
+    rows = lake.read(PROMPTS.name, {"prompt_hash": [one.prompt_hash for one in used]}, ["prompt_hash"])
+    known = set(rows["prompt_hash"])
+    return [one for one in used if one.prompt_hash not in known]
+
+
+def _labels(new: Sequence[UsedPrompt], taken: Iterable[str]) -> list[str]:
+    """The next free number of each one's name."""
+    last: dict[str, int] = {}
+    for label in taken:
+        name, _, number = label.rpartition(" v")
+        last[name] = max(last.get(name, 0), int(number))
+    labels = []
+    for one in new:
+        last[one.name] = last.get(one.name, 0) + 1
+        labels.append(f"{one.name} v{last[one.name]}")
+    return labels
+
+
+def _rows(labelled: Iterable[tuple[UsedPrompt, str]]) -> pl.DataFrame:
+    now = datetime.now(UTC)
+    rows = [
+        {
+            "prompt_hash": one.prompt_hash,
+            "position": position,
+            "template": template.name,
+            "source": template.source,
+            "file": template.file,
+            "variant": one.variant,
+            "purpose": one.purpose,
+            "label": label,
+            "created_at": now,
+        }
+        for one, label in labelled
+        for position, template in enumerate(one.templates, start=1)
+    ]
+    return pl.DataFrame(rows, schema=PROMPTS.schema)

@@ -1,0 +1,26 @@
+"""The views and named queries, as they are listed."""
+
+from shaberi_dagster.lake.catalog import VIEWS, describe_sql, view_files, view_name
+from shaberi_dagster.reports.named_queries import QUERIES
+from shaberi_dagster.show.document import DocumentTable, table_of, text
+
+
+def query_table() -> DocumentTable:
+    """The views and the named queries with their parameters and the first sentence of their descriptions."""
+    added = (file.path for file in VIEWS.added if VIEWS.file(file.name) == file)
+    files = {**{view_name(path): path for path in view_files()}, **{path.stem: path for path in added}}
+    views = [("view", (name,), describe_sql(path)) for name, path in files.items()]
+    queries = [
+        ("query", (query.name, *(f"  {name}" for name in query.signature.split(", ") if name)), query.description)
+        for query in QUERIES.values()
+    ]
+    columns = [
+        text("kind", lambda row: row[0]),
+        text("name and parameters", lambda row: row[1]),
+        text("what it tells", lambda row: _first_sentence(row[2]), folds=True),
+    ]
+    return table_of([*views, *queries], columns)
+
+
+def _first_sentence(text: str) -> str:
+    return text.partition(". ")[0].removesuffix(".") + "."

@@ -1,0 +1,180 @@
+"""The rows of any statement: a table for people, CSV, JSON, or a Parquet file."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import IO, TYPE_CHECKING, Any
+
+import duckdb
+import orjson
+from rich.console import Console
+
+from shaberi_dagster.show.document import DocumentColumn, DocumentTable, Heading, Sentences
+from shaberi_dagster.show.figures import counted
+from shaberi_dagster.show.terminal import draw, table_width
+from shaberi_dagster.show.text import json_safe, printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NARROWEST_TEXT = 8
+_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True)
+class QueryRows:
+    """The result of a statement.
+
+    Attributes:
+        columns: Their names.
+        rows: As many values each.
+        maps: Which columns are maps.
+        n_left_out: How many more rows there are.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[tuple[Any, ...]]
+    maps: Sequence[bool]
+    n_left_out: int = 0
+
+    @classmethod
+    def of(cls, result: duckdb.DuckDBPyConnection, most: int | None = None) -> "QueryRows":
+        """The rows of a statement that was run; not more than so many, the rest being counted."""
+        description = result.description or []
+        names, maps = [one[0] for one in description], [str(one[1]).startswith("MAP(") for one in description]
+        if most is None:
+            return cls(names, result.fetchall(), maps)
+        rows, n_left_out = result.fetchmany(most), 0
+        while more := result.fetchmany(_AT_ONCE):
+            n_left_out += len(more)
+        return cls(names, rows, maps, n_left_out)
+
+    @property
+    def left_out(self) -> str:
+        """How many rows are not among these, and what shows them."""
+        return f"{counted(self.n_left_out, 'row')} not shown (--rows)"
+
+
+def write_rows(result: QueryRows, output_format: str, file: IO[str], *, vertical: bool = False) -> None:
+    """Write rows; in tables and CSV a map becomes a column for each of its keys.
+
+    Args:
+        result: The rows.
+        output_format: table, csv or json.
+        file: Where to; texts steer no terminal, and a file gets them exactly.
+        vertical: In a table, each row as lines of its own, with whole texts.
+    """
+    if output_format == "json":
+        _write_json(result, file)
+        return
+    names, rows = _with_maps_as_columns(result.columns, result.rows, result.maps)
+    if output_format == "csv":
+        _write_csv(names, rows, file)
+    else:
+        _write_table(names, rows, file, vertical=vertical, left_out=result.left_out if result.n_left_out else "")
+
+
+def write_plan(result: QueryRows, file: IO[str]) -> None:
+    """Write the plan that a statement has brought as DuckDB draws it."""
+    for _, plan in result.rows:
+        file.write(printable(plan, multiline=True) + "\n")
+
+
+def write_parquet(rows: "pa.Table", file: IO[bytes]) -> None:
+    """Write rows with their types."""
+    import pyarrow.parquet as pq  # noqa: PLC0415  (costs start-up time)
+
+    pq.write_table(rows, file)
+
+
+def _with_maps_as_columns(
+    columns: Sequence[str], rows: Sequence[tuple[Any, ...]], maps: Sequence[bool]
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """A pivot without knowing its columns beforehand; DuckDB's own takes no parameters and is no single statement."""
+    keys = {
+        place: list(dict.fromkeys(key for row in rows for key in row[place] or {}))
+        for place, is_map in enumerate(maps)
+        if is_map
+    }
+    names: list[str] = []
+    for place, column in enumerate(columns):
+        taken = {*columns, *names}
+        names += [f"{column}.{key}" if key in taken else str(key) for key in keys[place]] if place in keys else [column]
+    spread = [
+        tuple(
+            value
+            for place, cell in enumerate(row)
+            for value in ([(cell or {}).get(key) for key in keys[place]] if place in keys else [cell])
+        )
+        for row in rows
+    ]
+    return names, spread
+
+
+def _write_table(
+    names: Sequence[str], rows: Sequence[tuple[Any, ...]], file: IO[str], *, vertical: bool, left_out: str
+) -> None:
+    # A file or a pipe has no width: nothing may be cut off there.
+    console = Console(file=file, width=None if file.isatty() else 100_000)
+    notes = [f"{left_out}."] if left_out else []
+    if vertical:
+        for number, row in enumerate(rows, start=1):
+            values = [
+                DocumentColumn("", names, left=True),
+                DocumentColumn("", [_lines(value) for value in row], left=True, folds=True),
+            ]
+            draw([Heading(f"row {number}"), DocumentTable(values)], console)
+        draw([Sentences(notes, "note")], console)
+        return
+    columns = [_column(name, [row[place] for row in rows]) for place, name in enumerate(names)]
+    n_shown = len(columns)
+    while n_shown > 1 and table_width(DocumentTable(columns[:n_shown])) > console.width:
+        n_shown -= 1
+    if n_shown < len(columns):
+        hidden = ", ".join(names[n_shown:])
+        notes.append(f"{counted(len(names) - n_shown, 'column')} not shown (--vertical): {hidden}.")
+    draw([DocumentTable(columns[:n_shown], notes=notes)], console)
+
+
+def _column(name: str, values: Sequence[Any]) -> DocumentColumn:
+    """Numbers are aligned on the right and whole; texts may be cut."""
+    known = [value for value in values if value is not None]
+    if known and all(isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in known):
+        return DocumentColumn(name, list(map(_cell, values)))
+    return DocumentColumn(name, list(map(_cell, values)), left=True, cuts="end", narrowest=_NARROWEST_TEXT)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1e-3 and value else f"{value:.4f}".rstrip("0").rstrip(".")  # noqa: PLR2004
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    return str(value)
+
+
+def _lines(value: Any) -> tuple[str, ...]:
+    """A whole value, line by line."""
+    return tuple(printable(_cell(value), multiline=True).replace("\t", " ").split("\n"))
+
+
+def _write_json(result: QueryRows, file: IO[str]) -> None:
+    records = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
+    document = orjson.dumps(records, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode()
+    file.write(json_safe(document) + "\n")
+
+
+def _plain(value: Any) -> float | str:
+    """What JSON has no type for: decimals as numbers, all else as text."""
+    return float(value) if isinstance(value, Decimal) else str(value)
+
+
+def _write_csv(names: Sequence[str], rows: Sequence[tuple[Any, ...]], file: IO[str]) -> None:
+    writer = csv.writer(file)
+    # A file gets the exact texts; a terminal must not be steered by them.
+    shown = printable if file.isatty() else str
+    writer.writerow(map(shown, names))
+    writer.writerows([None if value is None else shown(str(value)) for value in row] for row in rows)

@@ -1,0 +1,105 @@
+"""Sentences about scores: what the numbers are, what does not compare, and what is not finished."""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from shaberi_dagster.benchmarks.registry import Benchmark
+from shaberi_dagster.reports.requests import POLICIES
+from shaberi_dagster.reports.scores import Replies, ScoreReport, Unfinished, grouped
+from shaberi_dagster.show.figures import NOTHING, counted, decimals
+from shaberi_dagster.show.score_tables import margin
+
+_MOST_UNFINISHED = 10
+
+
+def score_notes(report: ScoreReport) -> Iterator[str]:
+    """One sentence each, in full."""
+    present = {row.benchmark for row in report.rows} | {row.benchmark for row in report.statistics}
+    scales = [_scale(one) for name, one in report.benchmarks.items() if name in present]
+    yield f"Null policy {report.policy}: {POLICIES[report.policy]}."
+    yield f"Pass pipeline: {report.pipeline}."
+    if scales:
+        yield f"Scales: {'; '.join(scales)}."
+    yield "Means over benchmarks are unweighted."
+    yield from _uncertainty_notes(report)
+    yield from report.remarks
+    if outside := sum(row.n_out_of_scale for row in report.rows):
+        yield f"{counted(outside, 'score')} outside of the scale: they count as they are."
+    sets = {(row.benchmark, row.asked) for row in report.rows}
+    mixed = sorted(name for name in present if sum(key[0] == name for key in sets) > 1)
+    if mixed:
+        yield f"Scores over different question sets are not comparable: {', '.join(mixed)}."
+    yield from _unfinished_notes(report.unfinished)
+
+
+def _uncertainty_notes(report: ScoreReport) -> Iterator[str]:
+    if any(row.over_questions for row in report.rows):
+        yield (
+            f"95 % CI over {report.over} (a–b): how general a score is, samples of a question as one, within the scale."
+        )
+    if report.over == "questions":
+        wider = [row for row in report.rows if row.over_categories]
+        for name, rows in grouped(wider, lambda row: row.benchmark):
+            ratio = median(row.over_categories or 1 for row in rows)
+            yield (
+                f"{name} has {rows[0].n_categories} categories: if they are a sample as well, the interval is "
+                f"{decimals(ratio)} times as wide{' in the median' if len(rows) > 1 else ''} (--over categories)."
+            )
+    if any(margin(row) != NOTHING for row in report.statistics):
+        yield "95 % CI between runs (±): how stable a score is when the same is asked again."
+    if any(row.baseline_score is not None for row in report.rows):
+        yield "Signed numbers are the change from baseline, the scores without passes."
+    if report.ties:
+        yield (
+            "Against best: below where a difference from the judge's best run is shown; where none is, they need "
+            "not be equal. Of two runs the test of `shaberi compare`; of more the paired t test of the mean over "
+            "benchmarks, with Holm's adjustment for all pairs: another family, which says less of one pair. On common "
+            "questions, each over the judges that scored both; level 0.05. No verdict where the shares of missing "
+            "scores differ (exact sign-flip test by question, p < 0.01)."
+        )
+    if any(row.leniency is not None for row in report.rows):
+        yield (
+            "Adjusted for leniency: less what the judge gives beyond the other judges of the same answers, by "
+            "least squares; over all judges of a run, so that runs with different judges compare."
+        )
+
+
+def notes_line(report: ScoreReport) -> str:
+    """How much there is to know beside the scores; empty when there is nothing."""
+    runs = {(one.model, one.run_tag) for one in report.unfinished}
+    lost = {
+        name: sum(getattr(one, f"n_{name}") for one in _of_answers(report))
+        for name in ("refused", "truncated", "empty")
+    }
+    said = [
+        *([counted(len(report.remarks), "remark")] if report.remarks else []),
+        *([f"{counted(len(runs), 'run')} with parts that failed or are missing"] if runs else []),
+        *([f"{', '.join(f'{n:,} {name}' for name, n in lost.items() if n)} answers"] if any(lost.values()) else []),
+    ]
+    return f"Notes: {'; '.join(said)} (--notes)." if said else ""
+
+
+def _of_answers(report: ScoreReport) -> list[Replies]:
+    """What became of answers, once for all judges."""
+    return [own[0] for _, own in grouped(report.replies, lambda one: (one.run_id, one.benchmark))]
+
+
+def _unfinished_notes(unfinished: Sequence[Unfinished]) -> list[str]:
+    """A line for each run that has something that is not complete."""
+    runs = grouped(unfinished, lambda one: (one.model, one.run_tag))
+    lines = []
+    for (model, run_tag), own in runs[:_MOST_UNFINISHED]:
+        parts = []
+        for (benchmark, state), ones in grouped(own, lambda one: (one.benchmark, one.state)):
+            failures = "; ".join(filter(None, map(str, ones)))
+            parts.append(f"{benchmark} {state}: {failures}" if failures else f"{benchmark} {state}")
+        lines.append(f"Not complete: {model} {run_tag}: {'. '.join(parts)}.")
+    if len(runs) > _MOST_UNFINISHED:
+        lines.append(f"Not complete: {len(runs) - _MOST_UNFINISHED} more runs; `shaberi sql failures` tells why.")
+    return lines
+
+
+def _scale(benchmark: Benchmark) -> str:
+    scale = f"{benchmark.name} {benchmark.scale_minimum}-{benchmark.scale_maximum}"
+    factor = benchmark.reported_multiplier
+    return f"{scale}, reported ×{factor:g}" if factor != 1 else scale

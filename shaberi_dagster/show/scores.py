@@ -1,0 +1,126 @@
+"""Scores of runs, as they are shown."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from shaberi_dagster.reports.scores import ScoreReport
+from shaberi_dagster.show.document import Block, Document, DocumentTable, Heading, Sentences
+from shaberi_dagster.show.score_data import CSV_COLUMNS, score_data, score_records
+from shaberi_dagster.show.score_notes import notes_line, score_notes
+from shaberi_dagster.show.score_tables import (
+    judge_blocks,
+    replies_table,
+    run_blocks,
+    statistics_blocks,
+    strategy_blocks,
+)
+from shaberi_dagster.show.standings import standing_blocks
+from shaberi_dagster.show.tokens import cost_line, token_table
+
+
+@dataclass(frozen=True)
+class ScoreView:
+    """What of the scores a terminal shows.
+
+    Attributes:
+        by: One line a model and base tag, with benchmarks as columns; the same with judges as columns; or a line for
+            each run, benchmark and judge.
+        notes: What the numbers are and what does not compare, in full.
+        cost: Tokens and cost in full.
+        wide: All columns, however wide the terminal is.
+    """
+
+    by: Literal["model", "judge", "run"] = "model"
+    notes: bool = False
+    cost: bool = False
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class ScoreDocument(Document):
+    """Scores with their denominators; documents without a width, such as Markdown, have all there is."""
+
+    csv_columns = CSV_COLUMNS
+
+    report: ScoreReport
+    view: ScoreView = field(default_factory=ScoreView)
+
+    def blocks(self, width: int | None) -> Iterator[Block]:
+        """The scores, what they are, and what they cost."""
+        if width is None:
+            return self._everything()
+        blocks = self._for_people(width)
+        return map(_with_all_columns, blocks) if self.view.wide else blocks
+
+    def _for_people(self, width: int) -> Iterator[Block]:
+        report, view = self.report, self.view
+        if not report.rows:
+            yield Sentences(["No scores."])
+        if view.by == "run":
+            yield from statistics_blocks(report, several=False)
+            yield from run_blocks(report, several=False)
+            yield from strategy_blocks(report.strategies)
+        elif report.rows:
+            yield from standing_blocks(report, by=view.by, width=None if view.wide else width)
+            if len({(row.model, row.base_tag or row.run_tag) for row in report.rows}) == 1:
+                yield from self._of_one()
+            elif report.strategies:
+                yield Sentences(["What strategies add to the samples of their runs: --by run, or one --tag."], "note")
+        if view.by == "judge" or (view.by == "run" and report.judge_means):
+            yield from judge_blocks(report)
+        yield from self._notes()
+        if report.tokens:
+            yield (
+                token_table(report.tokens, whole=False) if view.cost else Sentences([cost_line(report.tokens)], "note")
+            )
+
+    def _everything(self) -> Iterator[Block]:
+        report = self.report
+        yield from statistics_blocks(report, several=True)
+        if not report.rows:
+            yield Sentences(["No scores."])
+        yield from run_blocks(report, several=True)
+        yield from strategy_blocks(report.strategies)
+        yield from judge_blocks(report)
+        yield from self._all_notes()
+        if report.tokens:
+            yield token_table(report.tokens, whole=True)
+        yield from standing_blocks(report, by="model", width=None)
+
+    def _of_one(self) -> Iterator[Block]:
+        """Of a single model and tag its benchmarks: over its runs, or those of its only run."""
+        if self.report.statistics:
+            yield from statistics_blocks(self.report, several=False)
+        else:
+            yield from run_blocks(self.report, several=False)
+        yield from strategy_blocks(self.report.strategies)
+
+    def _notes(self) -> Iterator[Block]:
+        if self.view.notes:
+            yield from self._all_notes()
+        elif line := notes_line(self.report):
+            yield Sentences([line], "note")
+
+    def _all_notes(self) -> Iterator[Block]:
+        yield Sentences(list(score_notes(self.report)), "note")
+        if self.report.replies:
+            yield Heading("Replies, and what missing scores would change")
+            yield replies_table(self.report.replies)
+
+    # --- for programs ---
+
+    def data(self) -> Mapping[str, Any]:
+        """One document with everything there is, in full; what is not known is null."""
+        return score_data(self.report)
+
+    def records(self) -> Iterator[Mapping[str, Any]]:
+        """Lines of which `row` says what they are."""
+        return score_records(self.report)
+
+
+def _with_all_columns(block: Block) -> Block:
+    """A table none of whose columns is left out for want of room."""
+    if not isinstance(block, DocumentTable):
+        return block
+    return replace(block, columns=[replace(one, spare=False) for one in block.columns])

@@ -1,0 +1,160 @@
+"""Blocks on a terminal."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from rich.console import Console, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from shaberi_dagster.show.document import Bar, Block, Cell, DocumentColumn, DocumentTable, Heading
+from shaberi_dagster.show.text import pad, printable, truncate, width_of
+
+BAR_WIDTH = 11
+"""Columns of the terminal that a bar takes."""
+_STYLES = {"plain": "", "warning": "yellow", "note": "dim"}
+
+
+def draw(blocks: Iterable[Block], console: Console) -> None:
+    """Print blocks, with an empty line between them except after headings. A number is never cut.
+
+    Args:
+        blocks: What to print.
+        console: Where to; a table whose numbers need more columns than it has takes them.
+    """
+    previous: Block | None = None
+    for block in blocks:
+        if previous is not None and not isinstance(previous, Heading):
+            console.print()
+        for part in _drawn(block, console):
+            console.print(part, crop=False)
+        previous = block
+
+
+def table_width(table: DocumentTable) -> int:
+    """The fewest columns of the terminal at which all of a table can be read."""
+    return _fewest(table.columns)
+
+
+def lines_of(cell: Cell) -> list[str]:
+    """The lines of a cell, made harmless."""
+    return [printable(line) for line in ((cell,) if isinstance(cell, str) else cell)]
+
+
+def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
+    if isinstance(block, DocumentTable):
+        columns, without = _with_room([_drawable(one, console) for one in block.columns], console.width)
+        yield _rich_table(columns, block.bold, console.width)
+        notes = [f"Not shown for want of room: {', '.join(without)}."] if without else []
+        yield from (Text(printable(note), style="dim") for note in [*block.notes, *notes])
+    elif isinstance(block, Heading):
+        yield Text.assemble(
+            (printable(block.text), "bold"), *([("  " + printable(block.detail), "dim")] if block.detail else [])
+        )
+    else:
+        yield from (Text(printable(line), style=_STYLES[block.kind]) for line in block.lines)
+
+
+def _drawable(column: DocumentColumn, console: Console) -> DocumentColumn:
+    return _with_bars(column) if console.is_terminal and any(column.bars) else column
+
+
+def _with_room(columns: Sequence[DocumentColumn], width: int) -> tuple[Sequence[DocumentColumn], list[str]]:
+    """The columns for which there is room, and the titles of spare ones for which there is none."""
+    if sum(map(_width, columns)) + 2 * (len(columns) - 1) <= width:
+        return columns, []
+    columns, without = [one for one in columns if not one.optional], []
+    if _fewest(columns) > width:
+        columns = [one if one.left else replace(one, title=_broken(one)) for one in columns]
+    while _fewest(columns) > width and (spare := next((one for one in columns if one.spare), None)):
+        columns = [one for one in columns if one is not spare]
+        without.append(" ".join(lines_of(spare.title)))
+    return columns, without
+
+
+def _fewest(columns: Sequence[DocumentColumn]) -> int:
+    """The fewest columns of the terminal at which all can be read."""
+    return sum(map(_narrowest, columns)) + len(columns) - 1
+
+
+def _broken(column: DocumentColumn) -> Cell:
+    """The title of a column broken at its blanks, where it is wider than the cells."""
+    room = max((width_of(line) for cell in column.cells for line in lines_of(cell)), default=0)
+    lines = lines_of(column.title)
+    return tuple(part for line in lines for part in (line.split(" ") if width_of(line) > room else [line]))
+
+
+def _rich_table(columns: Sequence[DocumentColumn], bold: Collection[int], most: int) -> RichTable:
+    gap = 2 if _fewest(columns) + len(columns) - 1 <= most else 1
+    widths = _shrunk(columns, most - gap * (len(columns) - 1))
+    drawn = RichTable(
+        box=None,
+        padding=(0, gap, 0, 0),
+        pad_edge=False,
+        width=max(sum(widths) + gap * (len(columns) - 1), 1),
+    )
+    for column, width in zip(columns, widths, strict=True):
+        drawn.add_column(
+            Text("\n".join(_fitting(column.title, column, width)), style="bold"),
+            width=width,
+            justify="left" if column.left else "right",
+            style=column.style,
+            overflow="fold",
+            no_wrap=not column.folds,
+            vertical="top",
+        )
+    for index in range(max((len(column.cells) for column in columns), default=0)):
+        cells = [
+            Text(
+                "\n".join(_fitting(column.cells[index], column, width)),
+                style=column.styles[index] if column.styles else "",
+            )
+            for column, width in zip(columns, widths, strict=True)
+        ]
+        drawn.add_row(*cells, style="bold" if index in bold else "")
+    return drawn
+
+
+def _fitting(cell: Cell, column: DocumentColumn, width: int) -> list[str]:
+    lines = lines_of(cell)
+    if not column.cuts:
+        return lines
+    return [truncate(line, width, column.cuts) for line in lines]
+
+
+def _with_bars(column: DocumentColumn) -> DocumentColumn:
+    """The column with its intervals drawn on one axis, whose ends are the title."""
+    known = [bar for bar in column.bars if bar]
+    low, high = min(bar.lower for bar in known), max(bar.upper for bar in known)
+    ends = f"{low:.1f}", f"{high:.1f}"
+    title = ends[0] + pad(ends[1], BAR_WIDTH - len(ends[0]), "right")
+    cells = [_bar(bar, low, high) if bar else "" for bar in column.bars]
+    return DocumentColumn(title, cells, left=True, style=column.style, styles=column.styles)
+
+
+def _bar(bar: Bar, low: float, high: float) -> str:
+    lower, value, upper = (
+        round((place - low) / (high - low) * (BAR_WIDTH - 1)) if high > low else BAR_WIDTH // 2 for place in bar
+    )
+    line = "".join("─" if lower <= place <= upper else " " for place in range(BAR_WIDTH))
+    return f"{line[:value]}●{line[value + 1 :]}"
+
+
+def _shrunk(columns: Sequence[DocumentColumn], width: int) -> list[int]:
+    """Widths that fit, as far as columns fold or are cut; the widest first."""
+    widths = list(map(_width, columns))
+    fewest = list(map(_narrowest, columns))
+    for _ in range(max(sum(widths) - width, 0)):
+        spare = [index for index, column in enumerate(columns) if widths[index] > fewest[index]]
+        if not spare:
+            break
+        widths[max(spare, key=lambda index: widths[index])] -= 1
+    return widths
+
+
+def _narrowest(column: DocumentColumn) -> int:
+    return min(_width(column), column.narrowest) if column.folds or column.cuts else _width(column)
+
+
+def _width(column: DocumentColumn) -> int:
+    return max(width_of(line) for cell in (column.title, *column.cells) for line in lines_of(cell))

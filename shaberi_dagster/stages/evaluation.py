@@ -1,0 +1,288 @@
+"""A run from its spec to its metrics: the stages by name, with their effect on the run's state."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from itertools import dropwhile
+from typing import Any
+
+import orjson
+
+from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError, is_interrupt
+from shaberi_dagster.lake.damage import damage_behind
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.llm.endpoints import EndpointSpec, api_key, check_bound
+from shaberi_dagster.llm.types import Endpoint
+from shaberi_dagster.runs.plan import RunPlan
+from shaberi_dagster.runs.planning import load_run
+from shaberi_dagster.runs.prompts_used import prompts_of, record_prompts
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.stages.base import Rows, Stage
+from shaberi_dagster.stages.consensus import ConsensusAnswers
+from shaberi_dagster.stages.imported import reprocess_imported
+from shaberi_dagster.stages.judgements import Judgements
+from shaberi_dagster.stages.metrics import measure, set_status
+from shaberi_dagster.stages.pass_outputs import PassOutputs
+from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.stages.scores import score
+from shaberi_dagster.util.memory import give_back
+
+
+def stored_spec(run_id: str, workspace: Workspace) -> RunSpec:
+    """The spec of a registered run.
+
+    Raises:
+        ConfigurationError: There is no such run.
+    """
+    spec = load_run(workspace.lake, run_id)
+    if spec is None:
+        raise ConfigurationError(f"run {run_id} has no RunSpec: start it with run-evals or the job new_run")
+    return spec
+
+
+def materialize(
+    stage: str,
+    run_id: str,
+    benchmarks: Sequence[str],
+    workspace: Workspace,
+    judges: Sequence[str] = (),
+    *,
+    reprocess: bool = False,
+) -> list[StageResult]:
+    """Bring one stage of a run up to date.
+
+    Args:
+        stage: One of `stages.result.STAGES`.
+        run_id: A registered run.
+        benchmarks: Which benchmarks; those that the run has not are left out.
+        workspace: Where to read and write.
+        judges: For `judgements`: only these; none named means all of the run's.
+        reprocess: For `judgements`: read the stored outputs again instead of calling judges. For `pass_outputs`: let
+            today's versions of passes look at what earlier ones have seen.
+
+    Returns:
+        One result per benchmark of the run.
+    """
+    spec = stored_spec(run_id, workspace)
+    own = [name for name in spec.benchmarks if name in benchmarks]
+    if not own or (spec.is_partial and stage in DERIVED):
+        return []
+    if spec.origin == "imported" and (stage == "answers" or stage in DERIVED):
+        return reprocess_imported(stage, [run_id], own, workspace)
+    workspace.begin(run_id)
+    try:
+        record_prompts(workspace.lake, prompts_of(spec, own, stage, workspace, judges))
+        if stage in DERIVED:
+            results = DERIVED[stage](spec, own, workspace)
+        elif reprocess and stage == "judgements":
+            results = _read_again(RunPlan(spec, own, workspace))
+        elif reprocess and stage == "pass_outputs":
+            results = PassOutputs.of_run(RunPlan(spec, own, workspace), anew=True).materialize()
+        else:
+            results = stage_of(stage, RunPlan(spec, own, workspace), judges=judges).materialize()
+    except PartitionBusyError:
+        raise  # the run's state is for the other process to tell
+    except BaseException as raised:
+        error = damage_behind(raised, workspace.settings.warehouse) or raised
+        stopped = str(error) if isinstance(error, ShaberiError) else type(error).__name__
+        try:
+            set_status(spec, workspace, error=None if is_interrupt(error) else stopped)
+        except Exception as second:  # noqa: BLE001 - what stopped the stage is what has to be said (a full disk)
+            workspace.reporter.note(f"the state of run {run_id} could not be written: {second}")
+        workspace.changed(run_id)
+        if error is raised:
+            raise
+        raise error from None
+    workspace.changed(run_id)
+    give_back()  # the next stage is another one, of which each library keeps memory of its own
+    return results
+
+
+def _read_again(plan: RunPlan) -> list[StageResult]:
+    """Read what judges said by today's parser, and let rules of another version grade anew."""
+    ruled = [name for name in plan.names if get_benchmark(name).has_rule]
+    judged = [name for name in plan.names if name not in ruled]
+    results = Judgements(RunPlan(plan.spec, judged, plan.workspace)).reparse() if judged else []
+    if not ruled:
+        return results
+    rules = Judgements(RunPlan(plan.spec, ruled, plan.workspace))
+    rules.regrade()
+    return results + rules.materialize()
+
+
+CALLING_STAGES = ("answers", "consensus", "judgements", "pass_outputs")
+"""The stages that may make calls, in order."""
+DERIVED: Mapping[str, Callable[[RunSpec, Sequence[str], Workspace], list[StageResult]]] = {
+    "scores": score,
+    "metrics": measure,
+}
+"""The stages that are SQL over the others."""
+
+
+def stage_of(name: str, plan: RunPlan, rows: Rows | None = None, judges: Sequence[str] = ()) -> Stage[Any]:
+    """A stage of a run, ready to work.
+
+    Args:
+        name: One of `CALLING_STAGES`.
+        plan: The run.
+        rows: What the stages before have made; by default what is in the lake.
+        judges: For `judgements`: only these; none named means all of the run's.
+
+    Raises:
+        ConfigurationError: A judge is not one of the run's.
+    """
+    if name == "judgements":
+        return Judgements(plan, rows, judges)
+    if name == "pass_outputs":
+        return PassOutputs.of_run(plan, rows)
+    return ConsensusAnswers(plan, rows) if name == "consensus" else Answers(plan, rows)
+
+
+def is_up_to_date(spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str], workspace: Workspace) -> bool:
+    """Whether `materialize` would change nothing: no call, no row, no state of the run, no file of its results.
+
+    Args:
+        spec: The run as it is planned.
+        benchmarks: Some of its benchmarks.
+        stages: Which stages; with `metrics` the benchmarks must be complete too.
+        workspace: Where to read; nothing is written and nobody is called.
+    """
+    lake = workspace.lake
+    rows = lake.read("runs", {"run_id": spec.run_id}, ["spec", "status_by_benchmark"]).rows()
+    if not rows or RunSpec.read(rows[0][0]) != spec:
+        return False
+    states = orjson.loads(rows[0][1] or "{}")
+    if "metrics" in stages and any(states.get(name) != "complete" for name in benchmarks if spec.is_made_here(name)):
+        return False
+    if not workspace.is_published(spec.run_id):
+        return False
+    if not set(stages).isdisjoint(workspace.journals.stages(spec.run_id)):
+        return False  # of an attempt that was interrupted, or of one at work
+    try:
+        return all(_is_done(stage, spec, benchmarks, workspace) for stage in stages)
+    except ShaberiError:
+        return False  # what is wrong is said by the stage itself
+
+
+def _is_done(stage: str, spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> bool:
+    if stage not in DERIVED:
+        return stage_of(stage, RunPlan(spec, benchmarks, workspace)).survey().is_done
+    rehearsal = _Rehearsal(workspace.settings, workspace.environment)
+    try:
+        if spec.origin == "imported":
+            reprocess_imported(stage, [spec.run_id], benchmarks, rehearsal)
+        else:
+            DERIVED[stage](spec, benchmarks, rehearsal)
+    except _SomethingToDoError:
+        return False
+    return True
+
+
+class _SomethingToDoError(Exception):
+    """Something would be written."""
+
+
+class _Rehearsal(Workspace):
+    """A workspace in which what is derived ends where it would write something."""
+
+    @cached_property
+    def lake(self) -> Lake:
+        """The lake, which cannot be written."""
+        return _UnwrittenLake(self.settings.warehouse)
+
+
+class _UnwrittenLake(Lake):
+    def replace(self, *_: object, **__: object) -> None:
+        raise _SomethingToDoError
+
+    def append(self, *_: object, **__: object) -> None:
+        raise _SomethingToDoError
+
+
+def endpoints_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[EndpointSpec]:
+    """Return the endpoints that a stage of a run calls.
+
+    Args:
+        stage: One of `stages.result.STAGES`.
+        spec: The run.
+        judges: For `judgements`: only these; none named means all of the run's.
+    """
+    endpoints: list[EndpointSpec | None] = []
+    if stage == "answers":
+        endpoints = [spec.endpoint, *(one.endpoint for one in spec.members)]  # that of an imported run is not known
+    elif stage == "consensus" and spec.has_consensus:
+        endpoints = [spec.consensus.endpoint if spec.consensus else spec.endpoint]
+    elif stage == "judgements":
+        names = {name for benchmark in spec.benchmarks for name in spec.chosen_judges(benchmark, judges)}
+        endpoints = [judge.endpoint for name in names if (judge := spec.judge(name))]
+    elif stage == "pass_outputs":
+        endpoints = [one.endpoint for pipeline in spec.passes for one in pipeline]
+    return [endpoint for endpoint in endpoints if endpoint]
+
+
+def endpoints_to_call(
+    spec: RunSpec, workspace: Workspace, stages: Sequence[str] = CALLING_STAGES, judges: Sequence[str] = ()
+) -> list[Endpoint]:
+    """Return the endpoints of the first stage that is not done and of those after it, each once.
+
+    Args:
+        spec: The run, planned or stored.
+        workspace: Where it is read.
+        stages: Only these.
+        judges: As for `endpoints_of`.
+    """
+
+    def is_done(stage: str) -> bool:
+        try:
+            return _is_done(stage, spec, list(spec.benchmarks), workspace)
+        except ShaberiError:
+            return False
+
+    left = dropwhile(is_done, (stage for stage in CALLING_STAGES if stage in stages))
+    return list(dict.fromkeys(one.to_endpoint() for stage in left for one in endpoints_of(stage, spec, judges)))
+
+
+def check_keys(spec: RunSpec, workspace: Workspace) -> None:
+    """Refuse a run that would send a key where it does not belong, before anything of it is stored.
+
+    Raises:
+        ConfigurationError: It would.
+    """
+    for endpoint in endpoints_to_call(spec, workspace):
+        check_bound(endpoint, workspace.environment)
+
+
+def check_endpoints(
+    spec: RunSpec,
+    workspace: Workspace,
+    *,
+    answers: Sequence[str],
+    judges: Sequence[str],
+    graders: Sequence[str] = (),
+) -> None:
+    """Find an endpoint that cannot work before anything is paid for, and a missing key before a model is loaded.
+
+    Args:
+        spec: The run.
+        workspace: Where keys are read from.
+        answers: The benchmarks whose answers may have to be made.
+        judges: The judges that are needed.
+        graders: Judges that may be needed: only their keys must be there.
+
+    Raises:
+        EndpointError: One cannot be reached or refuses us.
+        ConfigurationError: A key is missing, or a price that the budget needs.
+    """
+    needed = {(judge.endpoint, judge.model) for judge in spec.judges if judge.name in judges}
+    for name in answers:
+        models = [spec.sampled(name, index) for index in range(spec.benchmarks[name].samples)]
+        needed |= {(one.endpoint, one.model) for one in models}
+    possible = {judge.endpoint for judge in spec.judges if judge.name in graders}
+    for one in sorted({endpoint for endpoint, _ in needed} | possible, key=str):
+        api_key(one.to_endpoint(), workspace.environment)  # also refuses one that does not belong there
+    thread = workspace.engine_thread()
+    for endpoint, model in sorted(needed, key=lambda pair: pair[1]):
+        workspace.budget.check(model, endpoint.base_url)
+        thread.run(thread.engine.check(endpoint.to_endpoint(), model))

@@ -1,0 +1,499 @@
+"""What an evaluation would still take: calls, tokens and money, before any call is made.
+
+A forecast is the plan of the stages themselves. Items whose calls are all paid for are made, though not stored, so that
+the stage after them is planned over the very rows that it will find; where a call would be needed, it is counted, and
+what hangs on its reply is counted from the fewest to the most calls that it can take.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import datetime
+from statistics import fmean
+from typing import Any
+
+import polars as pl
+
+from shaberi_dagster.journal.records import Call
+from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.lake.store import Keys
+from shaberi_dagster.llm.types import ChatRequest, Message
+from shaberi_dagster.runs.plan import RunPlan
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.base import UNMADE, Asker, Item, Rows, Stage
+from shaberi_dagster.stages.evaluation import CALLING_STAGES, stage_of
+from shaberi_dagster.stages.paid import PaidCalls
+
+ALL_STAGES = "all"
+NO_CALL = "no call"
+TEMPLATE = "template (upper bound)"
+
+_WIDE = re.compile("[\u2e80-\U0003ffff]")  # from the CJK radicals on: kana, kanji, hangul, full-width forms, emoji
+_TOKENS_OF_WIDE = 0.8
+_TOKENS_OF_NARROW = 0.25
+_TOKENS_OF_MESSAGE = 4  # role and delimiters
+_TURNS = 50  # of the event loop, after which a strategy that only waits for replies is seen to wait
+
+_OTHER_MODELS = ", other models"
+_OTHER_BENCHMARKS = ", other benchmarks"
+
+_TOKEN_COLUMNS = ["prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"]
+_CALL_COLUMNS = ["stage", "benchmark", "question_id", "purpose", "model", *_TOKEN_COLUMNS]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What one model has yet to do in one stage for one benchmark of one run.
+
+    Attributes:
+        run_id: The run.
+        benchmark: The benchmark.
+        question_set: The version of its questions.
+        source: Where the questions come from.
+        stage: One of the stages that make calls.
+        model: The model that is asked; a judge, strategy or pass by its name.
+        rows_planned: Rows that the stage will have.
+        rows_there: Those that stand already.
+        calls: The fewest calls to be made if none fails; the other missing rows are paid for already, or need none.
+        calls_most: The most; more than `calls` where it hangs on replies that are not there yet: a judgement without
+            a score takes a second call, an answer that a rule cannot tell takes one, a council some more.
+        fallback_calls: Further calls expected, for judgements without a score in the agreed form, at their past
+            share; None where there is no history, and then none is in the other numbers.
+        prompt_tokens: Expected tokens sent: of `calls` and `fallback_calls`, in other stages of `calls_most`.
+        completion_tokens: Expected tokens received.
+        cost_usd: Expected list price in US dollars; None is unknown.
+        basis: What the expectation rests on: `history: N calls`, `template (upper bound)`, or `no call`.
+        upper_bound: Whether completion tokens (and what follows from them) are the most there can be.
+    """
+
+    run_id: str
+    benchmark: str
+    question_set: str
+    source: str
+    stage: str
+    model: str
+    rows_planned: int
+    rows_there: int
+    calls: int
+    calls_most: int
+    fallback_calls: float | None
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    basis: str
+    upper_bound: bool
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum over estimates; None where a part is unknown.
+
+    Attributes:
+        stage: A stage, or `all`.
+        rows_planned: As in `Forecast`, like all that follow.
+    """
+
+    stage: str
+    rows_planned: int
+    rows_there: int
+    calls: int
+    calls_most: int
+    fallback_calls: float | None
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    upper_bound: bool
+
+
+def forecast(
+    specs: Sequence[RunSpec],
+    benchmarks: Sequence[str],
+    stages: Sequence[str],
+    workspace: Workspace,
+    *,
+    now: datetime,
+    judges: Sequence[str] = (),
+) -> list[Forecast]:
+    """What the stages of some runs would still take; nothing is changed and nobody is asked.
+
+    Calls are exact for what follows from what is there: what rows stand, calls in the lake and calls in the journal
+    of an interrupted attempt are found as the stages find them. Answers that nobody has paid for yet are taken to
+    have a text, and no two of them the same.
+
+    Tokens are averages over the finished calls in the lake, of the most specific kind there is: of the same
+    stage, benchmark and model; of the same stage and benchmark; of the same stage and model; and of these only
+    those for the same questions, if each of them was asked. Without any, prompt tokens are those of the rendered
+    prompts (see `rough_tokens`) and completion tokens the limit of the sampling.
+
+    Args:
+        specs: The runs, planned or stored.
+        benchmarks: Some of their benchmarks.
+        stages: Some stages, in any order; those that make no call are left out.
+        workspace: Where to read; with the option `fresh` what other runs paid for is not used.
+        now: The date of the prices.
+        judges: Only these of the runs' judges; none named means all.
+
+    Returns:
+        One for each run, stage, benchmark, and model, judge, strategy or pass that makes calls.
+
+    Raises:
+        ConfigurationError: A judge is not one of the run's, or its questions or prompts are not what they were.
+    """
+    history = _History(workspace.lake.read("calls", {"status": "ok"}, _CALL_COLUMNS))
+    counted: set[tuple[str, str]] = set()
+    estimates = []
+    for spec in specs:
+        rows = _Foreseen(workspace)
+        plan = RunPlan(spec, benchmarks, workspace)
+        for name in (one for one in CALLING_STAGES if one in stages):
+            if (name == "consensus" and not spec.has_consensus) or (name == "pass_outputs" and not spec.passes):
+                continue
+            stage = stage_of(name, plan, rows, judges)
+            if stage.asks:
+                groups = asyncio.run(_foresee(stage, rows, counted))
+                pricing = _Pricing(plan, history, now)
+                estimates += [pricing.estimate(name, *key, group) for key, group in groups.items()]
+    return estimates
+
+
+@dataclass
+class _Group:
+    """What one asker has yet to do for one benchmark.
+
+    Attributes:
+        planned: Rows that there will be.
+        there: Those that stand.
+        low: Fewest calls.
+        high: Most calls.
+        prompts: For each item with calls: its question, and the prompt: what is known of it, and how many answers
+            are in it beside that.
+    """
+
+    planned: int = 0
+    there: int = 0
+    low: int = 0
+    high: int = 0
+    prompts: list[tuple[str, Sequence[Message], int]] = field(default_factory=list)
+
+
+_Groups = dict[tuple[str, Asker], _Group]
+
+
+class _Foreseen(Rows):
+    """The rows as they would be: stored ones, those that need no further call, and a mark for each of the others."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace.lake)
+        self._workspace = workspace
+        self._overlays: dict[str, tuple[list[str], pl.DataFrame]] = {}
+
+    def lay(self, stage: Stage[Any], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Put rows in the place of those that a stage would make."""
+        self._overlays[stage.name] = list(stage.key), pl.DataFrame(rows, schema=TABLES[stage.name].schema)
+
+    def read(self, table: str, keys: Keys, columns: Sequence[str]) -> pl.DataFrame:
+        """As they would be."""
+        return pl.concat(self.blocks(table, keys, columns))
+
+    def blocks(self, table: str, keys: Keys, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """As they would be."""
+        if table not in self._overlays:
+            yield super().read(table, keys, columns)
+            return
+        key, overlay = self._overlays[table]
+        stored = super().read(table, keys, list(dict.fromkeys((*columns, *key))))
+        yield stored.join(overlay, on=key, how="anti", nulls_equal=True).select(columns)
+        yield overlay.select(columns)
+
+
+class _Replay:
+    """`Ask` that has only the calls which are paid for; who needs another one waits for ever.
+
+    Args:
+        stage: Whose calls.
+        stored: Its stored rows.
+    """
+
+    def __init__(self, stage: Stage[Any], stored: pl.DataFrame) -> None:
+        (run_id,) = stage.run_ids
+        self._journal = stage.workspace.journals.finished_calls(run_id, stage.name)
+        self._paid = PaidCalls(stage, stored)
+        self._found: dict[str, Call] = {}
+        self.needed: list[ChatRequest] = []
+        self.replies = 0
+
+    def begin(self) -> None:
+        """Forget the item before."""
+        self.needed, self.replies = [], 0
+
+    def prefetch(self, requests: Iterable[ChatRequest]) -> None:
+        """Look many requests up at once."""
+        known = self._journal.keys() | self._found.keys()
+        self._found |= self._paid.find([name for one in requests for name in one.request_hashes if name not in known])
+
+    async def __call__(self, request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:  # noqa: ARG002
+        if lookup:
+            self.prefetch([request])
+        call = self._paid_call(request)
+        if call is None:
+            self.needed.append(request)
+            await asyncio.get_running_loop().create_future()
+            raise AssertionError("nobody answers")
+        self.replies += 1
+        return call, True
+
+    def lacks(self, request: ChatRequest) -> bool:
+        """Whether a request that was looked up is not paid for; then it is needed."""
+        if self._paid_call(request):
+            return False
+        self.needed.append(request)
+        return True
+
+    def _paid_call(self, request: ChatRequest) -> Call | None:
+        calls = (self._journal.get(name) or self._found.get(name) for name in request.request_hashes)
+        return next(filter(None, calls), None)
+
+
+async def _foresee(stage: Stage[Any], rows: _Foreseen, counted: set[tuple[str, str]]) -> _Groups:
+    """Count the calls of a stage, and let the next one see its rows."""
+    survey = stage.survey()
+    groups: _Groups = {}
+    for row in survey.planned.iter_rows(named=True):
+        if asker := stage.asker(row):
+            groups.setdefault((row["benchmark"], asker), _Group()).planned += 1
+    for row in survey.standing.iter_rows(named=True):
+        if asker := stage.asker(row):
+            groups[row["benchmark"], asker].there += 1
+    items = list(stage.items(survey.pending))
+    replay = _Replay(stage, survey.stored)
+    replay.prefetch(item.request for item in items if item.request)
+    payer = stage.run_ids[0] if stage.workspace.options.fresh else ""
+    made = []
+    for item in items:
+        finished = None if item.hangs else await _made(stage, item, replay)
+        made.append(finished or {**item.columns, "status": UNMADE})
+        asker = stage.asker(item.columns)
+        if finished is not None or asker is None:
+            continue
+        group, (low, high) = groups[item.columns["benchmark"], asker], item.calls
+        if not item.hangs:
+            fresh = {(payer, request.request_hash) for request in replay.needed} - counted
+            counted |= fresh
+            later = [max(total - replay.replies - len(replay.needed), 0) if fresh else 0 for total in (low, high)]
+            low, high = (len(fresh) + more for more in later)
+        group.low += low
+        group.high += high
+        if high:
+            known = replay.needed[0].messages if replay.needed and not item.hangs else None
+            text, answers = ("", 0) if known else stage.sketch(item)
+            group.prompts.append((item.columns["question_id"], known or (Message("user", text),), answers))
+    rows.lay(stage, made)
+    return groups
+
+
+async def _made(stage: Stage[Any], item: Item, replay: _Replay) -> dict[str, Any] | None:
+    """The row of an item; None when it needs a call, and then `replay` has the calls that it needs by now."""
+    replay.begin()
+    if item.request and replay.lacks(item.request):
+        return None
+    making = asyncio.ensure_future(stage.make(item, replay))
+    seen = -1
+    while not making.done() and seen != (seen := replay.replies + len(replay.needed)):
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+            if making.done():
+                break
+    if making.done():
+        return making.result()
+    making.cancel()
+    await asyncio.wait([making])
+    return None
+
+
+class _Pricing:
+    """What calls are expected to be like.
+
+    Args:
+        plan: The run.
+        history: Finished calls.
+        now: The date of the prices.
+    """
+
+    def __init__(self, plan: RunPlan, history: "_History", now: datetime) -> None:
+        self._plan, self._history, self._now = plan, history, now
+
+    def estimate(self, stage: str, benchmark: str, asker: Asker, group: _Group) -> Forecast:
+        """What there is to say of a group."""
+        question_ids = {question_id for question_id, *_ in group.prompts}
+        past = self._history.find(stage, benchmark, asker.model, question_ids) if group.high else None
+        falls_back = asker.falls_back and group.low > 0
+        n_calls, n_fallback = (group.low if falls_back else group.high), None if falls_back else 0.0
+        fallback = _Average()
+        if past:
+            average, basis = past.average, past.basis
+            if falls_back:
+                fallback, n_fallback = past.fallback, group.low * past.fallback_share
+        elif group.high:
+            answer = self._answer_tokens(benchmark, question_ids)
+            prompt = fmean(rough_tokens(messages) + n * answer for _, messages, n in group.prompts)
+            average, basis = _Average(prompt, asker.max_tokens), TEMPLATE
+        else:
+            average, basis = _Average(), NO_CALL
+        parts = [(n_calls, average), (n_fallback or 0.0, fallback)]
+        settings = self._plan.spec.benchmarks[benchmark]
+        return Forecast(
+            run_id=self._plan.spec.run_id,
+            benchmark=benchmark,
+            question_set=settings.question_set,
+            source=settings.source,
+            stage=stage,
+            model=asker.name,
+            rows_planned=group.planned,
+            rows_there=group.there,
+            calls=group.low,
+            calls_most=group.high,
+            fallback_calls=n_fallback,
+            prompt_tokens=round(sum(n * each.prompt for n, each in parts)),
+            completion_tokens=round(sum(n * min(each.completion, asker.max_tokens) for n, each in parts)),
+            cost_usd=_sum_of([self._cost(asker, n, each) for n, each in parts]),
+            basis=basis,
+            upper_bound=bool(group.high) and past is None,
+        )
+
+    def _answer_tokens(self, benchmark: str, question_ids: AbstractSet[str]) -> float:
+        """Tokens of an answer that is not there yet, as others will see it: without the model's reasoning."""
+        spec = self._plan.spec
+        if spec.origin == "imported":
+            return 0.0  # all its answers are there
+        most = spec.benchmarks[benchmark].sampling.max_tokens
+        past = self._history.find("answers", benchmark, spec.model, question_ids)
+        return min(past.average.completion - past.average.reasoning, most) if past else most
+
+    def _cost(self, asker: Asker, n_calls: float, average: "_Average") -> float | None:
+        """The list price of that many average calls."""
+        if not n_calls:
+            return 0.0
+        each = self._plan.workspace.prices.cost(
+            {
+                "model": asker.model,
+                "base_url": asker.endpoint.base_url,
+                "prompt_tokens": round(average.prompt),
+                "completion_tokens": round(min(average.completion, asker.max_tokens)),
+                "cached_tokens": round(average.cached),
+                "created_at": self._now,
+            }
+        )
+        return None if each is None else n_calls * each.usd
+
+
+def totals(estimates: Sequence[Forecast]) -> list[Total]:
+    """One for each stage and one over all."""
+    stages = [stage for stage in CALLING_STAGES if any(one.stage == stage for one in estimates)]
+    return [
+        *(_total(stage, [one for one in estimates if one.stage == stage]) for stage in stages),
+        _total(ALL_STAGES, estimates),
+    ]
+
+
+def rough_tokens(messages: Iterable[Message]) -> float:
+    """About how many tokens a prompt is, without a tokenizer: 0.8 for a CJK character, 1/4 for any other.
+
+    Measured on the questions, references and rubrics of the four benchmarks, on model answers and on the prompts here,
+    per kind of text: -17 to +14 % against o200k (GPT-4o and later), -7 to +27 % against Qwen, -13 to +17 % against
+    Mistral's Tekken; English prose -6 to +3 %. Vocabularies with few Japanese words need more: 1.4 times as much
+    with cl100k (GPT-4), 2.2 times with SmolLM2.
+
+    Args:
+        messages: Rendered messages; each counts 4 tokens more for its role and delimiters.
+    """
+    tokens = 0.0
+    for message in messages:
+        wide = len(_WIDE.findall(message.content))
+        narrow = len(message.content) - wide
+        tokens += _TOKENS_OF_MESSAGE + _TOKENS_OF_WIDE * wide + _TOKENS_OF_NARROW * narrow
+    return tokens
+
+
+@dataclass(frozen=True)
+class _Average:
+    """Tokens of an average call."""
+
+    prompt: float = 0.0
+    completion: float = 0.0
+    cached: float = 0.0
+    reasoning: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Past:
+    """Finished calls that tell what the next ones will be like."""
+
+    n_calls: int
+    scope: str
+    average: _Average
+    fallback_share: float
+    fallback: _Average
+
+    @property
+    def basis(self) -> str:
+        return f"history: {self.n_calls:,} call{'s' if self.n_calls > 1 else ''}{self.scope}"
+
+
+class _History:
+    """Averages over the finished calls in the lake whose tokens are known."""
+
+    def __init__(self, calls: pl.DataFrame) -> None:
+        known = calls.filter(pl.col("prompt_tokens").is_not_null(), pl.col("completion_tokens").is_not_null())
+        names = ("stage", "benchmark", "model", "question_id")
+        self._sums = known.group_by(*names, is_fallback=pl.col("purpose").eq_missing("fallback")).agg(
+            pl.len(), pl.col(_TOKEN_COLUMNS).sum()
+        )
+
+    def find(self, stage: str, benchmark: str, model: str, question_ids: AbstractSet[str]) -> _Past | None:
+        for scope, keys in (
+            ("", {"benchmark": benchmark, "model": model}),
+            (_OTHER_MODELS, {"benchmark": benchmark}),
+            (_OTHER_BENCHMARKS, {"model": model}),
+        ):
+            found = self._sums.filter(stage=stage, **keys)
+            same = found.filter(pl.col("question_id").is_in(question_ids))
+            if same["question_id"].n_unique() == len(question_ids):
+                found = same
+            first, fallback = found.filter(~pl.col("is_fallback")), found.filter("is_fallback")
+            if n_calls := int(first["len"].sum()):
+                own = scope != _OTHER_MODELS  # whether prompts are cached is the model's own
+                share = int(fallback["len"].sum()) / n_calls
+                return _Past(n_calls, scope, _average(first, cached=own), share, _average(fallback, cached=own))
+        return None
+
+
+def _average(sums: pl.DataFrame, *, cached: bool) -> _Average:
+    n_calls = int(sums["len"].sum())
+    if not n_calls:
+        return _Average()
+    prompt, completion, from_cache, reasoning = (float(sums[name].sum()) / n_calls for name in _TOKEN_COLUMNS)
+    return _Average(prompt, completion, from_cache if cached else 0.0, reasoning)
+
+
+def _total(stage: str, estimates: Sequence[Forecast]) -> Total:
+    return Total(
+        stage=stage,
+        rows_planned=sum(one.rows_planned for one in estimates),
+        rows_there=sum(one.rows_there for one in estimates),
+        calls=sum(one.calls for one in estimates),
+        calls_most=sum(one.calls_most for one in estimates),
+        fallback_calls=_sum_of([one.fallback_calls for one in estimates]),
+        prompt_tokens=sum(one.prompt_tokens for one in estimates),
+        completion_tokens=sum(one.completion_tokens for one in estimates),
+        cost_usd=_sum_of([one.cost_usd for one in estimates]),
+        upper_bound=any(one.upper_bound for one in estimates),
+    )
+
+
+def _sum_of(values: Sequence[float | None]) -> float | None:
+    """The sum, None when one of them is unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
