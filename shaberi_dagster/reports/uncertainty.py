@@ -532,6 +532,7 @@ def judge_remarks(
 # --- what is not the same, and what is not there ---------------------------------------------------------------------
 
 _MOST_NAMES = 3
+_UNKNOWN = "not recorded"
 _KEPT_APART = "such runs are kept apart in means over judges and in ties"
 
 
@@ -539,7 +540,7 @@ def version_remarks(rows: Sequence[ScoreRow]) -> list[str]:
     """Judges that judged the shown runs with different prompts or settings, and passes that had different ones."""
     remarks = []
     for judge, own in grouped(rows, lambda row: row.judge):
-        if prompts := _versions(own, "judge_prompt_hash"):
+        if prompts := _versions(own, "judge_prompt"):
             remarks.append(f"Judge {judge} judged with different prompts: {prompts}; {_KEPT_APART}.")
         elif settings := _versions(own, "judge_config_hash"):
             remarks.append(f"Judge {judge} judged with different settings: {settings}.")
@@ -555,11 +556,11 @@ def _versions(rows: Sequence[ScoreRow], name: str) -> str:
         return ""
     found = []
     for benchmark, own in grouped(known, attrgetter("benchmark")):
-        by_version = grouped(own, lambda row: getattr(row, name))
+        by_version = grouped(own, lambda row: getattr(row, name) or _UNKNOWN)
         if len(by_version) > 1:
             words = ("one" if number == 0 else "another" for number in range(len(by_version)))
             parts = (
-                f"{'one that is not recorded' if version is None else word} of {_names(ones)}"
+                f"{f'one that is {version}' if version.startswith(_UNKNOWN) else word} of {_names(ones)}"
                 for word, (version, ones) in zip(words, by_version, strict=True)
             )
             found.append(f"{benchmark}: {', '.join(parts)}")
