@@ -2,8 +2,9 @@
 
 Run `python perf/decide.py SCORES --candidates 2 --decisions 300 --seeds 3`. The file has the columns judge, model,
 benchmark, question_id and score (on a scale from 0 to 10). For each judge and seed families of models are kept away,
-as long as 60 models and six tenths of all are left for the history; decisions are between models of these families, as
-`shaberi decide` makes them: the error is shared out over all pairs, and who is outside of the history is bet on.
+as long as 60 models and six tenths of all are left for the history (a series with a fifth of all models belongs to it
+and is not counted); decisions are between models of these families, as `shaberi decide` makes them: the error is shared
+out over all pairs, and who is outside of the history is bet on.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from shaberi_dagster.statistics.calibration import (
 from shaberi_dagster.statistics.sequential import Anytime, Floats, History, looks, mean_differences, question_weights
 
 _MARGIN, _LARGEST, _ROUNDING = 0.2, 10.0, 1e-9
-_FEWEST_SCORES, _LEAST_MEAN, _HISTORY_SHARE = 280, 4.0, 0.6
+_FEWEST_SCORES, _LEAST_MEAN, _HISTORY_SHARE, _LARGE_SHARE = 280, 4.0, 0.6, 0.2
 
 
 class Replay(NamedTuple):
@@ -55,14 +56,16 @@ def judge_scores(scores: pl.DataFrame, judge: str) -> tuple[list[str], list[str]
 
 
 def families_kept_away(families: Sequence[str], rng: np.random.Generator) -> set[str]:
-    """Draw the families that candidates are of; the rest is the history."""
-    fewest = _HISTORY_SHARE * len(families)
+    """Draw the families that candidates are of; the rest is the history, with every large series of models."""
+    small = {family for family in families if families.count(family) <= _LARGE_SHARE * len(families)}
+    n_left = sum(family in small for family in families)
+    fewest = _HISTORY_SHARE * n_left
     if len(families) >= FEWEST_MODELS:
-        fewest = max(fewest, FEWEST_MODELS)
-    left, away = len(families), set()
-    for family in rng.permutation(sorted(set(families))):
-        if left - families.count(family) >= fewest:
-            left -= families.count(family)
+        fewest = max(fewest, FEWEST_MODELS - (len(families) - n_left))
+    away = set()
+    for family in rng.permutation(sorted(small)):
+        if n_left - families.count(family) >= fewest:
+            n_left -= families.count(family)
             away.add(str(family))
     return away
 
