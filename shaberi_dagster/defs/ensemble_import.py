@@ -11,7 +11,8 @@ from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.metadata import markdown_table
 from shaberi_dagster.defs.options import ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB, ENSEMBLE_REPORT
 from shaberi_dagster.defs.resources import WorkspaceResource
-from shaberi_dagster.exchange.legacy.ensemble import EnsembleImport, import_ensemble
+from shaberi_dagster.exchange.caches import import_ensemble
+from shaberi_dagster.exchange.importer import ImportReport
 
 _CHECKS = {
     "reconciled": "What the files had is what the lake has: entries, responses and verdicts add up.",
@@ -51,7 +52,7 @@ import_ensemble_job = dg.define_asset_job(
 ENSEMBLE = [ensemble_import]
 
 
-def _metadata(done: EnsembleImport) -> dict[str, Any]:
+def _metadata(done: ImportReport) -> dict[str, Any]:
     shown = done.quarantine.select("source", "path", "reason").head(_MOST_SHOWN)
     return {
         "dagster/row_count": sum(file.answers + file.judgements for file in done.files),
@@ -63,7 +64,7 @@ def _metadata(done: EnsembleImport) -> dict[str, Any]:
     }
 
 
-def _checks(done: EnsembleImport) -> list[dg.AssetCheckResult]:
+def _checks(done: ImportReport) -> list[dg.AssetCheckResult]:
     wrong, n_unreadable = done.discrepancies(), done.n_unreadable
     return [
         dg.AssetCheckResult(

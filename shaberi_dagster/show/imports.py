@@ -80,7 +80,7 @@ class CachesDocument(Document):
     """What became of caches of the ensemble evaluation.
 
     Attributes:
-        report: See `EnsembleImport.document`.
+        report: See `ImportReport.document`.
         graded: What rules and a vote made of the imported samples; None: nobody asked for that.
     """
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.defs.partitions import RUNS_NAME, add_missing_partitions
-from shaberi_dagster.exchange.legacy.ensemble import import_ensemble
+from shaberi_dagster.exchange.caches import import_ensemble
 from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace

@@ -4,14 +4,14 @@ Nothing is lost on the way: each line is found by its (run_id, source_sha256, so
 a repeat of one.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 
 import polars as pl
 
+from shaberi_dagster.exchange.importing import SAMPLE, ImportedRows
 from shaberi_dagster.exchange.legacy.grouping import judged_texts
 from shaberi_dagster.exchange.legacy.judges import legacy_judge
-from shaberi_dagster.exchange.legacy.lines import CONTENT, SAMPLE, Lines
+from shaberi_dagster.exchange.legacy.lines import CONTENT, Lines
 from shaberi_dagster.exchange.legacy.tree import display_name
 from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_REPEATS, Table
 from shaberi_dagster.llm.thinking import MARKS, answer_state, split_thinking
@@ -40,27 +40,7 @@ generation (which of the source's runs of the model), rank (order of the files, 
 _RUN_SAMPLE = ["run_id", *SAMPLE]
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Rows of imported runs.
-
-    Attributes:
-        answers: Rows of `ANSWERS`.
-        judgements: Rows of `JUDGEMENTS`.
-        repeats: Rows of `LEGACY_REPEATS`.
-    """
-
-    answers: pl.DataFrame
-    judgements: pl.DataFrame
-    repeats: pl.DataFrame
-
-    @property
-    def tables(self) -> dict[str, pl.DataFrame]:
-        """The frames by the names of their tables."""
-        return {"answers": self.answers, "judgements": self.judgements, "legacy_repeats": self.repeats}
-
-
-def assemble(read: Lines, placed: pl.DataFrame, imported_at: datetime) -> Batch:
+def assemble(read: Lines, placed: pl.DataFrame, imported_at: datetime) -> ImportedRows:
     """The rows of some runs.
 
     Args:
@@ -86,7 +66,7 @@ def assemble(read: Lines, placed: pl.DataFrame, imported_at: datetime) -> Batch:
         nulls_equal=True,
         maintain_order="left",
     )
-    return Batch(
+    return ImportedRows(
         _conform(answers, ANSWERS, imported_at, not_recorded=pl.lit(NOT_RECORDED)),
         _conform(_judgement_rows(judgements, judged, _links(judgements, stored, read.texts)), JUDGEMENTS, imported_at),
         _conform(repeats, LEGACY_REPEATS, imported_at),

@@ -11,8 +11,6 @@ import polars as pl
 
 CONTENT = ("model", "kind", "judge", "sha256")
 """What tells contents apart; `judge` is null for answers."""
-SAMPLE = ("benchmark", "question_id", "sample_index")
-"""What tells the answers of a run apart."""
 
 _TEXT, _INT = pl.String(), pl.Int64()
 

@@ -1,53 +1,19 @@
-"""What the files say now, put together with what the lake has: nothing is lost, and only what differs is written."""
+"""The rows of files as they are now, with those of before whose files are gone: nothing is lost."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 
 import polars as pl
 
-from shaberi_dagster.exchange.legacy.assemble import Batch
-from shaberi_dagster.exchange.legacy.lines import CONTENT, SAMPLE
+from shaberi_dagster.exchange.importing import SAMPLE, ImportedRows
+from shaberi_dagster.exchange.legacy.lines import CONTENT
 
 _RUN_SAMPLE = ["run_id", *SAMPLE]
-_ROW = ["run_id", "source_sha256", "source_line"]
 
 
-@dataclass(frozen=True)
-class Change:
-    """How rows of a table become others.
-
-    Attributes:
-        replaced: Keys of stored rows that go; empty when none does.
-        rows: What takes their place.
-        added: New rows beside them.
-    """
-
-    replaced: Mapping[str, Sequence[str]]
-    rows: pl.DataFrame
-    added: pl.DataFrame
-
-    @classmethod
-    def between(cls, before: pl.DataFrame, now: pl.DataFrame) -> "Change":
-        """What has to be written so that the rows `before` are those of `now`."""
-        by = [name for name in now.columns if name in _TELLING]
-        gone = before.join(now, on=by, how="anti", nulls_equal=True)
-        new = now.join(before, on=by, how="anti", nulls_equal=True)
-        if gone.is_empty():
-            return cls({}, now.clear(), new)
-        keys = {name: gone[name].unique().sort().to_list() for name in _ROW[:2]}
-        hit = pl.all_horizontal(pl.col(name).is_in(values) for name, values in keys.items())
-        stays = before.join(gone, on=by, how="anti", nulls_equal=True)
-        return cls(keys, pl.concat([stays.filter(hit), new.filter(hit)]), new.filter(~hit))
-
-
-_TELLING = {
-    *(*_RUN_SAMPLE, *_ROW, "judge", "question_set", "generation", "answer_hash", "answer_form", "answer_origin"),
-    *("answer_link", "judge_round", "superseded"),
-}
-
-
-def with_superseded(fresh: Batch, earlier: Batch, placed: pl.DataFrame, runs: pl.DataFrame, now: datetime) -> Batch:
+def with_superseded(
+    fresh: ImportedRows, earlier: ImportedRows, placed: pl.DataFrame, runs: pl.DataFrame, now: datetime
+) -> ImportedRows:
     """The rows of runs with those of before whose files are no longer in their trees: judgements as superseded.
 
     Args:
@@ -81,7 +47,7 @@ def with_superseded(fresh: Batch, earlier: Batch, placed: pl.DataFrame, runs: pl
     )
     stored = pl.col("answer_origin") == "stored"
     answers = pl.concat([fresh.answers.filter(stored), gone(earlier.answers), fresh.answers.filter(~stored)])
-    return Batch(
+    return ImportedRows(
         answers.unique(_RUN_SAMPLE, keep="first", maintain_order=True),
         pl.concat([again.drop("earlier_rounds"), judged]),
         fresh.repeats,
@@ -89,7 +55,7 @@ def with_superseded(fresh: Batch, earlier: Batch, placed: pl.DataFrame, runs: pl
 
 
 def superseding(
-    placed: pl.DataFrame, unmatched: Sequence[str], earlier: Batch, runs: pl.DataFrame, replaced: pl.DataFrame
+    placed: pl.DataFrame, unmatched: Sequence[str], earlier: ImportedRows, runs: pl.DataFrame, replaced: pl.DataFrame
 ) -> dict[str, str]:
     """The runs whose answers others have taken the place of, with those others.
 
@@ -126,14 +92,14 @@ def superseding(
     return dict(found.unique("run_id", keep="first", maintain_order=True).iter_rows())
 
 
-def standing(placed: pl.DataFrame, earlier: Batch) -> set[str]:
+def standing(placed: pl.DataFrame, earlier: ImportedRows) -> set[str]:
     """The runs that have all answer files that they had, or as good ones: no other answers have taken their place."""
     had = _files_of(earlier).filter(kind="answers").select("run_id", "benchmark").unique()
     has = placed.filter(kind="answers").select("run_id", "benchmark").unique()
     return set(placed["run_id"]) - set(had.join(has, on=["run_id", "benchmark"], how="anti")["run_id"])
 
 
-def _files_of(rows: Batch) -> pl.DataFrame:
+def _files_of(rows: ImportedRows) -> pl.DataFrame:
     """run_id, model, benchmark, sha256 and kind of the files that rows are of."""
     origin = pl.when(answer_origin="stored").then(pl.lit("answers")).otherwise(pl.lit("judgements"))
     columns = ("run_id", "model", "benchmark")
@@ -142,7 +108,7 @@ def _files_of(rows: Batch) -> pl.DataFrame:
     return pl.concat([answers, judgements]).unique()
 
 
-def counts_of(rows: Batch, placed: pl.DataFrame) -> pl.DataFrame:
+def counts_of(rows: ImportedRows, placed: pl.DataFrame) -> pl.DataFrame:
     """source, content, imported, repeated: what became of the lines of each file."""
     line = ["source", *CONTENT, "source_line"]
     nobody = pl.lit(None, pl.String)

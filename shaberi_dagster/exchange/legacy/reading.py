@@ -18,9 +18,10 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.exchange.importing import Rejected
 from shaberi_dagster.exchange.legacy.lines import CONTENT, CONTENTS, LINES, QUARANTINE, TEXTS, Lines
 from shaberi_dagster.exchange.legacy.questions import QuestionIndex, other_fields
-from shaberi_dagster.exchange.legacy.rows import Blank, Quarantined, Row, read_rows
+from shaberi_dagster.exchange.legacy.rows import Blank, Row, read_rows
 from shaberi_dagster.exchange.legacy.tree import UNREADABLE, LegacyFile, opened
 from shaberi_dagster.judges.parse import parse_score
 from shaberi_dagster.util.identity import sha256_text
@@ -176,7 +177,7 @@ class _Reader:
                     lines += 1
                     if isinstance(line, Blank):
                         blank += 1
-                    elif isinstance(line, Quarantined):
+                    elif isinstance(line, Rejected):
                         quarantined += 1
                         self._set_aside(content, line)
                     else:
@@ -189,7 +190,7 @@ class _Reader:
         own = {"benchmark": main, "question_set": sets.get(main or "")} | _column_facts(columns)
         self.contents.append(content | counts | own)
 
-    def _set_aside(self, content: dict[str, Any], line: Quarantined) -> None:
+    def _set_aside(self, content: dict[str, Any], line: Rejected) -> None:
         names = ("line", "reason", "raw", "raw_encoding", "size")
         self.quarantine.append(content | {name: getattr(line, name) for name in names} | {"line_sha256": line.sha256})
 

@@ -5,7 +5,7 @@ from typing import Self
 
 import polars as pl
 
-from shaberi_dagster.exchange.legacy.assemble import Batch
+from shaberi_dagster.exchange.importing import ImportedRows
 from shaberi_dagster.exchange.legacy.tree import VERSION_CONTROL
 
 _COUNTS = ("lines", "blank", "imported", "repeated", "quarantined")
@@ -28,7 +28,7 @@ class Reconciliation:
     repeated: pl.DataFrame
 
     @classmethod
-    def of_rows(cls, rows: Batch, files: pl.DataFrame, quarantine: pl.DataFrame) -> Self:
+    def of_rows(cls, rows: ImportedRows, files: pl.DataFrame, quarantine: pl.DataFrame) -> Self:
         """Count rows; no texts are needed.
 
         Args:

@@ -1,7 +1,7 @@
 r"""Rows of a legacy file: JSON Lines, read line by line so that one bad line costs only itself.
 
 Only `\n` ends a line: U+2028 and U+0085 stand raw inside strings. Every line of a file comes out as exactly one of
-`Row`, `Quarantined` or `Blank`.
+`Row`, `Rejected` or `Blank`.
 """
 
 import base64
@@ -10,16 +10,15 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import orjson
 
+from shaberi_dagster.exchange.importing import MOST_RAW_BYTES, Rejected
 from shaberi_dagster.exchange.legacy.tree import Kind
 
 MOST_LINE_BYTES = 16 << 20
 """Longest line that is parsed; the longest one known has a thousandth of it."""
-MOST_RAW_BYTES = 1 << 20
-"""How much is kept of a line that cannot be read."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
@@ -53,27 +52,6 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantined:
-    r"""A line that cannot become a row.
-
-    Attributes:
-        line: 1-based.
-        reason: What is wrong with it.
-        raw: Its beginning (at most `MOST_RAW_BYTES`).
-        raw_encoding: `utf-8`, or `base64` where the bytes are not UTF-8.
-        size: In bytes, without its `\n`.
-        sha256: Of the whole line without its `\n`.
-    """
-
-    line: int
-    reason: str
-    raw: str
-    raw_encoding: Literal["utf-8", "base64"]
-    size: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
 class Blank:
     """A line of blanks only."""
 
@@ -86,7 +64,7 @@ def read_rows(
     *,
     objection: Callable[[Row], str | None] = lambda _: None,
     most_line_bytes: int = MOST_LINE_BYTES,
-) -> Iterator[Row | Quarantined | Blank]:
+) -> Iterator[Row | Rejected | Blank]:
     """The lines of a file, in order; memory is bounded by the longest line that is parsed.
 
     Args:
@@ -116,10 +94,10 @@ def read_rows(
             yield parsed
         else:
             kept, sha256 = content[:MOST_RAW_BYTES], hashlib.sha256(content).hexdigest()
-            yield _quarantined(number, reason or "", kept, len(content), sha256)
+            yield _rejected(number, reason or "", kept, len(content), sha256)
 
 
-def _overlong(stream: BinaryIO, number: int, start: bytes, most: int) -> Quarantined:
+def _overlong(stream: BinaryIO, number: int, start: bytes, most: int) -> Rejected:
     """Read on to the end of the line without holding it."""
     kept, digest, size = start[:MOST_RAW_BYTES], hashlib.sha256(start), len(start)
     while chunk := stream.readline(_CHUNK):
@@ -128,16 +106,16 @@ def _overlong(stream: BinaryIO, number: int, start: bytes, most: int) -> Quarant
         size += len(content)
         if len(content) < len(chunk):
             break
-    return _quarantined(number, f"is longer than {most:,} bytes", kept, size, digest.hexdigest())
+    return _rejected(number, f"is longer than {most:,} bytes", kept, size, digest.hexdigest())
 
 
-def _quarantined(line: int, reason: str, kept: bytes, size: int, sha256: str) -> Quarantined:
+def _rejected(line: int, reason: str, kept: bytes, size: int, sha256: str) -> Rejected:
     try:
         # A cut may have split a character.
         text = kept.decode() if size == len(kept) else _decoded_start(kept)
     except UnicodeDecodeError:
-        return Quarantined(line, reason, base64.b64encode(kept).decode(), "base64", size, sha256)
-    return Quarantined(line, reason, text, "utf-8", size, sha256)
+        return Rejected(line, reason, base64.b64encode(kept).decode(), size, sha256, "base64")
+    return Rejected(line, reason, text, size, sha256)
 
 
 def _decoded_start(kept: bytes) -> str:

@@ -1,32 +1,17 @@
 """What the lake has of legacy files, as the lines that they were imported from: the way back from rows to lines."""
 
-from collections.abc import Sequence
-
 import polars as pl
 
-from shaberi_dagster.exchange.legacy.assemble import Batch
+from shaberi_dagster.exchange.importing import SAMPLE, ImportedRows
 from shaberi_dagster.exchange.legacy.grouping import MISSING, Sample, SampleKey
-from shaberi_dagster.exchange.legacy.lines import CONTENT, CONTENTS, LINES, QUARANTINE, SAMPLE, TEXTS, Lines
+from shaberi_dagster.exchange.legacy.lines import CONTENT, CONTENTS, LINES, QUARANTINE, TEXTS, Lines
 from shaberi_dagster.exchange.legacy.placing import EarlierRun
-from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_REPEATS
-from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.util.identity import sha256_text
 
 _RUN_SAMPLE = ["run_id", *SAMPLE]
 
 
-def stored_rows(lake: Lake, run_ids: Sequence[str]) -> Batch:
-    """The rows of runs that an import made; those that others have added are not among them."""
-    if not run_ids:
-        return Batch(ANSWERS.schema.to_frame(), JUDGEMENTS.schema.to_frame(), LEGACY_REPEATS.schema.to_frame())
-    own = pl.col("source_sha256").is_not_null()
-    bounds = pl.col("run_id").is_between(pl.lit(min(run_ids)), pl.lit(max(run_ids)))  # what files have statistics of
-    tables = ("answers", "judgements", "legacy_repeats")
-    keys = {"run_id": list(run_ids)}
-    return Batch(*(lake.scan(table, keys).filter(bounds, own).collect() for table in tables))
-
-
-def stored_lines(rows: Batch, files: pl.DataFrame) -> Lines:
+def stored_lines(rows: ImportedRows, files: pl.DataFrame) -> Lines:
     """The lines of the contents that some runs were imported from.
 
     Args:
@@ -108,7 +93,7 @@ def _with_raw_hash(answers: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return with_hash, raw
 
 
-def earlier_runs(rows: Batch, runs: pl.DataFrame) -> dict[str, list[EarlierRun]]:
+def earlier_runs(rows: ImportedRows, runs: pl.DataFrame) -> dict[str, list[EarlierRun]]:
     """Runs of the lake by their models.
 
     Args:

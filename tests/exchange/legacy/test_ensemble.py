@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.legacy.ensemble import JUDGE, import_ensemble, unknown_question_id
+from shaberi_dagster.exchange.caches import JUDGE, import_ensemble
+from shaberi_dagster.exchange.importer import unknown_question_id
 from shaberi_dagster.lake.catalog import open_catalog, view_files, view_name
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
@@ -115,7 +116,7 @@ def test_question_ids_are_those_of_the_texts_where_a_baseline_has_them(workspace
     )
 
     ids = dict(answers(workspace).select("source_line", "question_id").iter_rows())
-    assert ids == {1: sha256_text("What is q-1?"), 2: unknown_question_id("gsm8k", "q-2")}
+    assert ids == {1: sha256_text("What is q-1?"), 2: unknown_question_id("ensemble cache", "gsm8k", "q-2")}
     questions = workspace.lake.read("questions")
     assert questions.select("question", "reference", "upstream_id", "source").rows() == [
         ("What is q-1?", "4", "q-1", "ensemble cache")
@@ -152,7 +153,7 @@ def test_two_texts_for_one_id_leave_the_question_of_an_ensemble_open(workspace, 
     assert ids == {
         "legacy-baseline": sha256_text("What is gsm8k-1?"),
         "legacy-baseline-n1": sha256_text("Another revision?"),
-        "legacy-2x-t0.7": unknown_question_id("gsm8k", "gsm8k-1"),
+        "legacy-2x-t0.7": unknown_question_id("ensemble cache", "gsm8k", "gsm8k-1"),
     }
 
 

@@ -8,8 +8,9 @@ import orjson
 import polars as pl
 import pytest
 
+from shaberi_dagster.exchange.caches import import_ensemble
+from shaberi_dagster.exchange.importer import ImportReport
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.legacy.ensemble import EnsembleImport, import_ensemble
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.identity import sha256_text
@@ -28,7 +29,7 @@ def caches() -> Path:
 
 
 @pytest.fixture(scope="module")
-def imported(caches, tmp_path_factory) -> tuple[EnsembleImport, Workspace]:
+def imported(caches, tmp_path_factory) -> tuple[ImportReport, Workspace]:
     """The import, and where it was made. No test may change it."""
     workspace = workspace_in(tmp_path_factory.mktemp("imported"))
     return import_ensemble([caches], workspace), workspace
@@ -39,7 +40,7 @@ def workspace_in(folder: Path) -> Workspace:
 
 
 @pytest.fixture
-def done(imported) -> EnsembleImport:
+def done(imported) -> ImportReport:
     return imported[0]
 
 

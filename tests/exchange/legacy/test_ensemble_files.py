@@ -7,7 +7,8 @@ import orjson
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.legacy.ensemble_files import find_caches, read_cache
+from shaberi_dagster.exchange.caches import Caches
+from shaberi_dagster.exchange.importer import RunPart, Source
 from tests.exchange.legacy.caches import MODEL, TIMEOUT, baseline, ensemble, failed, response, result, write
 
 pytestmark = pytest.mark.unit
@@ -16,38 +17,44 @@ pytestmark = pytest.mark.unit
 @pytest.fixture
 def read(tmp_path):
     def of(document, name="cache.json"):
-        return read_cache(tmp_path, write(tmp_path / name, document))
+        return source(tmp_path, write(tmp_path / name, document))
 
     return of
 
 
+def source(root, location):
+    file = Source.at(root, location)
+    Caches().read(file)
+    return file
+
+
 def problems(file):
-    return [(problem.what, problem.entry, problem.pointer) for problem in file.problems]
+    return [(part.what, part.line and part.line - 1, part.pointer) for part in file.rejected]
 
 
 def test_an_ensemble_cache_has_all_responses_of_each_question(read):
     file = read(ensemble({"gsm8k-1": [response("a"), failed("half")], "gsm8k-2": [response("b"), response("c")]}))
 
-    assert (file.kind, file.model, file.benchmark, file.run_tag) == ("ensemble", MODEL, "gsm8k", "legacy-2x-t0.7")
-    assert (file.samples, file.temperature, file.n_entries, file.problems) == (2, 0.7, 2, [])
+    assert (file.kind, file.part) == ("ensemble", RunPart(MODEL, "legacy-2x-t0.7", "gsm8k", 2, 0.7))
+    assert (file.n_entries, file.rejected) == (2, [])
     first, second = file.entries
-    assert (first.question_id, first.prompt, first.n_responses) == ("gsm8k-1", None, 2)
-    assert [(one.index, one.part.content, one.part.error) for one in first.responses] == [
+    assert (first.name, first.question, first.n_samples) == ("gsm8k-1", None, 2)
+    assert [(sample.index, sample.text, sample.error) for sample in first.samples] == [
         (0, "a", None),
         (1, "half", TIMEOUT),
     ]
-    assert [one.part.token_count for one in second.responses] == [42, 42]
+    assert [sample.fields for sample in second.samples] == [{"tokenCount": 42}, {"tokenCount": 42}]
 
 
 def test_a_baseline_cache_has_the_question_and_a_verdict(read):
     file = read(baseline(result("gsm8k-1", response("4")), result("gsm8k-2", response("5"), correct=False)))
 
-    assert (file.kind, file.run_tag, file.samples, file.temperature) == ("baseline", "legacy-baseline", 1, None)
+    assert (file.kind, file.part) == ("baseline", RunPart(MODEL, "legacy-baseline", "gsm8k"))
     first, second = file.entries
-    assert (first.prompt, first.reference, first.category, first.fields) == ("What is gsm8k-1?", "4", None, {})
-    assert [entry.responses[0].verdict.correct for entry in (first, second)] == [True, False]
-    assert first.responses[0].verdict.evaluator == "numeric"
-    assert first.responses[0].verdict.fields == {"expected": "4", "predicted": "4"}
+    assert (first.question, first.reference, first.category, first.fields) == ("What is gsm8k-1?", "4", None, {})
+    assert [entry.samples[0].verdicts[0].score for entry in (first, second)] == [True, False]
+    assert first.samples[0].verdicts[0].settings == {"evaluator": "numeric"}
+    assert first.samples[0].verdicts[0].fields == {"expected": "4", "predicted": "4"}
 
 
 def test_an_older_baseline_cache_is_a_list_of_results(read):
@@ -55,14 +62,9 @@ def test_an_older_baseline_cache_is_a_list_of_results(read):
 
     file = read(results, "google_small_mmlu_pro_n30.json")
 
-    assert (file.kind, file.model, file.benchmark, file.run_tag) == (
-        "baseline",
-        MODEL,
-        "mmlu_pro",
-        "legacy-baseline-n30",
-    )
-    assert [entry.question_id for entry in file.entries] == ["mmlu_pro-1", "mmlu_pro-2"]
-    assert read(results, "renamed.json").run_tag == "legacy-baseline-n2"
+    assert (file.kind, file.part) == ("baseline", RunPart(MODEL, "legacy-baseline-n30", "mmlu_pro"))
+    assert [entry.name for entry in file.entries] == ["mmlu_pro-1", "mmlu_pro-2"]
+    assert read(results, "renamed.json").part.run_tag == "legacy-baseline-n2"
 
 
 def test_instances_of_one_model_have_verdicts_of_their_own(read):
@@ -71,7 +73,7 @@ def test_instances_of_one_model_have_verdicts_of_their_own(read):
     said = {name: {"correct": correct} for name, correct in zip(names, (True, False, True), strict=True)}
     file = read(baseline(result("q-1", response(), responses=responses, evaluation={"results": said})))
 
-    assert [one.verdict.correct for one in file.entries[0].responses] == [True, False, True]
+    assert [sample.verdicts[0].score for sample in file.entries[0].samples] == [True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_other_json_files_are_unknown_and_no_problem(read, document):
     file = read(document)
 
     assert (file.kind, file.reason) == ("unknown", "neither an ensemble cache nor a baseline cache")
-    assert file.problems == []
+    assert file.rejected == []
 
 
 @pytest.mark.parametrize(
@@ -124,10 +126,10 @@ def test_a_malformed_entry_costs_only_itself(read, entry, pointer):
 
     file = read(document)
 
-    assert [each.question_id for each in file.entries] == ["q-1", "q-3"]
+    assert [entry.name for entry in file.entries] == ["q-1", "q-3"]
     assert problems(file) == [("entry", 1, pointer)]
     assert (file.n_entries, file.reason) == (3, None)
-    assert orjson.loads(file.problems[0].raw) == entry
+    assert orjson.loads(file.rejected[0].raw) == entry
 
 
 def test_a_malformed_response_costs_only_itself_and_the_others_keep_their_index(read):
@@ -135,8 +137,8 @@ def test_a_malformed_response_costs_only_itself_and_the_others_keep_their_index(
     file = read(ensemble({"q-1": [*wrong, response("good")]}))
 
     (entry,) = file.entries
-    assert [(one.index, one.part.content) for one in entry.responses] == [(4, "good")]
-    assert entry.n_responses == 5
+    assert [(sample.index, sample.text) for sample in entry.samples] == [(4, "good")]
+    assert entry.n_samples == 5
     assert problems(file) == [
         ("response", 0, "/entries/0/responses/0/content"),
         ("response", 0, "/entries/0/responses/1/tokenCount"),
@@ -157,14 +159,14 @@ def test_a_malformed_verdict_costs_only_itself(read, said, pointer):
     file = read(baseline(result("q-1", response(), evaluation={"evaluator": "mcq", "results": said})))
 
     assert problems(file) == [("verdict", 0, pointer)]
-    assert len(file.entries[0].responses) == 1
+    assert len(file.entries[0].samples) == 1
 
 
 def test_a_verdict_on_an_error_is_set_aside(read):
     file = read(baseline(result("q-1", failed())))
 
-    assert [problem.reason for problem in file.problems] == ["is of no response that can be read"]
-    assert file.entries[0].responses[0].verdict is None
+    assert [part.reason for part in file.rejected] == ["is of no response that can be read"]
+    assert file.entries[0].samples[0].verdicts == []
 
 
 def test_a_result_of_another_question_is_set_aside(read):
@@ -175,7 +177,7 @@ def test_a_result_of_another_question_is_set_aside(read):
 
 
 def test_a_file_that_cannot_be_read_says_so(tmp_path):
-    file = read_cache(tmp_path, tmp_path / "gone.json")
+    file = source(tmp_path, tmp_path / "gone.json")
 
     assert (file.reason, file.sha256) == ("cannot be read: No such file or directory", None)
 
@@ -187,16 +189,17 @@ def test_json_files_are_found_in_folders_and_by_name_each_once(tmp_path):
     (tmp_path / "a" / "loop").symlink_to(tmp_path)
     (tmp_path / "a" / "link.json").symlink_to(second)
 
-    assert find_caches([tmp_path / "a", first, second]) == [(tmp_path / "a", first), (tmp_path, second)]
+    found = Caches().sources([tmp_path / "a", first, second])
+    assert [(file.root, file.location) for file in found] == [(tmp_path / "a", first), (tmp_path, second)]
     with pytest.raises(ConfigurationError, match="neither a file nor a folder"):
-        find_caches([tmp_path / "gone"])
+        Caches().sources([tmp_path / "gone"])
 
 
 def test_a_name_that_is_not_utf_8_is_shown_in_ascii(tmp_path):
     path = tmp_path / os.fsdecode(b"caf\xe9.json")
     write(path, ensemble({"q-1": [response()]}))
 
-    file = read_cache(tmp_path, path)
+    file = source(tmp_path, path)
 
     assert file.path == "caf\\xe9.json"
     assert file.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.exchange.importing import ImportedRows
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.legacy.assemble import Batch
 from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees, reconcile_lake
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
@@ -246,7 +246,7 @@ def imported(folder: Path) -> Lake:
 def rows_in(lake: Lake) -> Imported:
     names = ("answers", "judgements", "legacy_files", "legacy_quarantine", "legacy_repeats")
     answers, judgements, files, quarantine, repeats = (lake.read(name) for name in names)
-    rows = Batch(answers, judgements, repeats)
+    rows = ImportedRows(answers, judgements, repeats)
     quarantine = quarantine.join(files.select("source", "path", "judge"), on=["source", "path"], how="left")
     return Imported(answers, judgements, files, quarantine, repeats, reconcile_lake(lake), [], rows)
 

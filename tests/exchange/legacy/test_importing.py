@@ -191,7 +191,7 @@ def test_a_step_that_cannot_be_written_ends_the_import_and_those_before_stand(wo
 
 @pytest.mark.usefixtures("one_model_a_step")
 def test_a_step_is_written_while_the_next_one_is_put_together(workspace, full, monkeypatch):
-    put_together, replaced, second = importing._Import._put_together, Lake.replace, Event()
+    put_together, replaced, second = importing.TreeImport.place, Lake.replace, Event()
     waited = []
 
     def telling(self, parts):
@@ -204,7 +204,7 @@ def test_a_step_is_written_while_the_next_one_is_put_together(workspace, full, m
             waited.append(second.wait(timeout=30))
         replaced(lake, name, frame, keys)
 
-    monkeypatch.setattr(importing._Import, "_put_together", telling)
+    monkeypatch.setattr(importing.TreeImport, "place", telling)
     monkeypatch.setattr(Lake, "replace", waiting)
     run(workspace, full)
     assert waited == [True]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shaberi_dagster.exchange.legacy.rows import MOST_RAW_BYTES, Blank, Quarantined, Row, read_rows
+from shaberi_dagster.exchange.importing import MOST_RAW_BYTES, Rejected
+from shaberi_dagster.exchange.legacy.rows import Blank, Row, read_rows
 
 pytestmark = pytest.mark.unit
 
@@ -27,7 +28,7 @@ def one(values, kind="judgements"):
 
 def reason_of(content, kind="judgements"):
     (line,) = read(content, kind)
-    assert isinstance(line, Quarantined)
+    assert isinstance(line, Rejected)
     assert line.raw.encode() == content
     return line.reason
 
@@ -121,7 +122,7 @@ def test_a_line_that_cannot_be_a_row_is_set_aside_with_its_reason(line, reason):
 def test_one_bad_line_costs_only_itself():
     good = orjson.dumps(JUDGEMENT)
     found = read(b"\n".join([good, b"{", good]) + b"\n", "judgements")
-    assert [type(each) for each in found] == [Row, Quarantined, Row]
+    assert [type(each) for each in found] == [Row, Rejected, Row]
 
 
 def test_bytes_that_are_not_utf8_are_kept_as_base64():
@@ -136,7 +137,7 @@ def test_a_line_over_the_limit_is_set_aside_without_being_held():
     long = b'{"Question":"' + "長".encode() * 2_000_000 + b'"}'
     good = orjson.dumps(ANSWER)
     found = read(good + b"\n" + long + b"\n" + good, most_line_bytes=5_000_000)
-    assert [type(each) for each in found] == [Row, Quarantined, Row]
+    assert [type(each) for each in found] == [Row, Rejected, Row]
     line = found[1]
     assert line.reason == "is longer than 5,000,000 bytes"
     assert (line.size, line.sha256) == (len(long), sha256(long).hexdigest())

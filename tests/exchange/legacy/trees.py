@@ -12,7 +12,8 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.questions import Question, load_question_set
 from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.exchange.legacy.assemble import Batch, assemble
+from shaberi_dagster.exchange.importing import ImportedRows
+from shaberi_dagster.exchange.legacy.assemble import assemble
 from shaberi_dagster.exchange.legacy.files import Listing, find_files, read_file_rows, unread_file_rows
 from shaberi_dagster.exchange.legacy.merging import counts_of
 from shaberi_dagster.exchange.legacy.placing import Placing, groups_of
@@ -105,7 +106,7 @@ class Imported:
     repeats: pl.DataFrame
     reconciliation: Reconciliation
     question_sets: list[str]
-    rows: Batch
+    rows: ImportedRows
 
     def status_of(self, path: str, source: str = "tree") -> str:
         return self.files.filter(pl.col("path").str.ends_with(path), source=source)["status"].item()
@@ -140,7 +141,7 @@ def rows_in(roots: Mapping[str, Path]) -> Imported:
     quarantine = read.quarantine.join(main.select("source", "path", *contents), on=contents, nulls_equal=True).rename(
         {"sha256": "source_sha256", "line": "source_line"}
     )
-    of_runs = Batch(*(frame.join(runs, on="run_id", maintain_order="left") for frame in batch.tables.values()))
+    of_runs = ImportedRows(*(frame.join(runs, on="run_id", maintain_order="left") for frame in batch.tables.values()))
     counted = Reconciliation.of_rows(of_runs, rows, quarantine)
     return Imported(
         batch.answers, batch.judgements, rows, quarantine, batch.repeats, counted, list(index.sets), of_runs

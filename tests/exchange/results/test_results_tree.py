@@ -20,7 +20,7 @@ from shaberi_dagster.exchange.results.manifest import manifest_of, read_records
 from shaberi_dagster.exchange.results.results_tree import export_run, export_runs, export_summary, is_exported, write_manifest
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.exchange.legacy.ensemble import import_ensemble
+from shaberi_dagster.exchange.caches import import_ensemble
 from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.passes import registry
 from shaberi_dagster.passes.base import Finding, Pass, PassConfig

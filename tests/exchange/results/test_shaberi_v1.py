@@ -11,7 +11,7 @@ from shaberi_dagster.deciding.candidates import partial_spec
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.exchange.results.selection import ExportSelection
 from shaberi_dagster.exchange.results.shaberi_v1 import RECORD_NAME, export
-from shaberi_dagster.exchange.legacy.ensemble import import_ensemble
+from shaberi_dagster.exchange.caches import import_ensemble
 from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.planning import store_run
 from shaberi_dagster.exchange.installation import Installation
