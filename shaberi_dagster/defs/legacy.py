@@ -15,7 +15,7 @@ from shaberi_dagster.defs.metadata import column_schema, markdown_table
 from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
 from shaberi_dagster.defs.partitions import add_partitions
 from shaberi_dagster.defs.resources import WorkspaceResource
-from shaberi_dagster.exchange.legacy.importing import (
+from shaberi_dagster.exchange.trees.importing import (
     DEFAULT_TAG,
     ImportRequest,
     ImportResult,
@@ -24,7 +24,7 @@ from shaberi_dagster.exchange.legacy.importing import (
     named_trees,
     tree_folders,
 )
-from shaberi_dagster.exchange.legacy.reconcile import Reconciliation
+from shaberi_dagster.exchange.trees.sums import Reconciliation
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 

@@ -16,8 +16,8 @@ from shaberi_dagster.deciding.rest import full_evaluations
 from shaberi_dagster.defs.running import Evaluation
 from shaberi_dagster.exchange.caches import grading_of
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.legacy.importing import named_trees
 from shaberi_dagster.exchange.publishing import published_at_the_end
+from shaberi_dagster.exchange.trees.importing import named_trees
 from shaberi_dagster.lake.catalog import check_there, open_catalog
 from shaberi_dagster.lake.compaction import surplus_files
 from shaberi_dagster.lake.store import Lake

@@ -25,6 +25,7 @@ from shaberi_dagster.exchange.importing import (
     ImportedRows,
     Rejected,
     imported_benchmark,
+    imported_run,
     importing_alone,
     run_rows,
 )
@@ -704,24 +705,17 @@ class _LogImport(Import[list[Source], _Step, ImportReport]):
 
     def _spec(self, run_id: str, sets: Mapping[_Place, QuestionSet]) -> RunSpec:
         """Tell what is known of a run, with the judges, strategies and passes that were added to it."""
-        (model, tag), before, importer = self._runs[run_id], self._specs.get(run_id), self._importer
-        added = {name: getattr(before, name) for name in ("judges", "passes", "consensus", "plugins")} if before else {}
-        return RunSpec(
-            origin="imported",
-            imported=ImportedSpec(
-                form=importer.form,
-                display_name=model,
-                generation=1,
-                source=importer.title,
-                judges=(),
-                not_recorded=importer.not_recorded,
-            ),
-            model=model,
-            run_tag=tag,
-            endpoint=None,
-            benchmarks={place[1]: self._benchmark(place, sets[place]) for place in sorted(sets) if place[0] == run_id},
-            **{"judges": ()} | added,
+        (model, tag), importer = self._runs[run_id], self._importer
+        imported = ImportedSpec(
+            form=importer.form,
+            display_name=model,
+            generation=1,
+            source=importer.title,
+            judges=(),
+            not_recorded=importer.not_recorded,
         )
+        benchmarks = {place[1]: self._benchmark(place, sets[place]) for place in sorted(sets) if place[0] == run_id}
+        return imported_run(model, tag, benchmarks, imported, self._specs.get(run_id))
 
     def _benchmark(self, place: _Place, questions: QuestionSet) -> BenchmarkSpec:
         run_id, name = place

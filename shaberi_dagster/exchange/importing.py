@@ -25,7 +25,7 @@ from shaberi_dagster.journal.locks import alone
 from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_REPEATS, RUNS, TABLES
 from shaberi_dagster.lake.store import Lake, conform
 from shaberi_dagster.runs.planning import code_version
-from shaberi_dagster.runs.spec import BenchmarkSpec, RunSpec
+from shaberi_dagster.runs.spec import BenchmarkSpec, ImportedSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import VERSION
 from shaberi_dagster.stages.imported import STAGES as REMADE
@@ -290,6 +290,15 @@ def run_rows(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     if not rows:
         return RUNS.schema.to_frame()
     return conform(RUNS, pl.DataFrame(rows, schema_overrides=RUNS.schema, infer_schema_length=None))
+
+
+def imported_run(
+    model: str, run_tag: str, benchmarks: Mapping[str, BenchmarkSpec], imported: ImportedSpec, before: RunSpec | None
+) -> RunSpec:
+    """Return what is known of an imported run, with the judges, strategies and passes that were added to it."""
+    added = {name: getattr(before, name) for name in ("judges", "passes", "consensus", "plugins")} if before else {}
+    known = {"model": model, "run_tag": run_tag, "endpoint": None, "benchmarks": benchmarks, "imported": imported}
+    return RunSpec(origin="imported", **{"judges": (), **added, **known})
 
 
 def imported_benchmark(questions: QuestionSet, before: BenchmarkSpec | None, **known: Any) -> BenchmarkSpec:

@@ -15,7 +15,7 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.document import Sentences
 from shaberi_dagster.show.imports import CachesDocument
-from tests.exchange.legacy.caches import baseline, ensemble, response, result, write
+from tests.exchange.caches import baseline, ensemble, response, result, write
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schemas" / "quick-eval.schema.json"
 

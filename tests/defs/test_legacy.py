@@ -14,7 +14,7 @@ from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.workspace import Workspace
-from tests.exchange.legacy.trees import LegacyTree, rows_of
+from tests.exchange.trees.trees import LegacyTree, rows_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("results_left_out")]
 

@@ -11,7 +11,7 @@ from shaberi_dagster.exchange.importing import Rejected
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
-from tests.exchange.legacy.trees import questions_of
+from tests.exchange.trees.trees import questions_of
 
 pytestmark = pytest.mark.integration
 

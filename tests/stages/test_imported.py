@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.lang_mixing import LangMixing
 from shaberi_dagster.runs.planning import load_run, store_run
@@ -19,7 +19,7 @@ from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages import pass_outputs
 from shaberi_dagster.stages.imported import STAGES, add_to_imported, imported_among, reprocess_imported
 from shaberi_dagster.stages.result import StageResult
-from tests.exchange.legacy.trees import LegacyTree, rows_of
+from tests.exchange.trees.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
 
