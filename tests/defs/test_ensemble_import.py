@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from shaberi_dagster.defs.ensemble_import import ensemble_import
+from shaberi_dagster.defs.imports import ensemble_import
 from shaberi_dagster.defs.resources import WorkspaceResource
 from tests.exchange.caches import baseline, ensemble, response, result, write
 

@@ -26,8 +26,8 @@ from shaberi_dagster.lake.catalog import check_there, connect
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.exchange.importing import SAMPLE, ImportedRows
-from shaberi_dagster.exchange.trees.reading import CONTENT
-from shaberi_dagster.exchange.trees.questions import DATASETS
+from shaberi_dagster.exchange.trees.files import CONTENT
+from shaberi_dagster.exchange.trees.files import DATASETS
 from shaberi_dagster.exchange.trees.rows import stored_lines
 from shaberi_dagster.exchange.trees.files import display_name
 from shaberi_dagster.util.progress import StageProgress

@@ -22,8 +22,6 @@ from typing import BinaryIO, Literal, NamedTuple, cast
 import polars as pl
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.trees.questions import DATASETS
-from shaberi_dagster.exchange.trees.reading import CONTENT
 from shaberi_dagster.lake.schemas import LEGACY_FILES
 from shaberi_dagster.util.identity import check_model_name
 
@@ -34,12 +32,36 @@ _JUDGE_PREFIX = "judge_"
 _ANSWERS_DEPTH = 2  # model_answers/{dataset}/{model}.json
 _JUDGEMENTS_DEPTH = 3  # judgements/{judge}/{dataset}/{model}.json
 _NOT_READ = frozenset({".git"})
+CONTENT = ("model", "kind", "judge", "sha256")
+"""What tells contents apart; `judge` is null for answers."""
 VERSION_CONTROL = "version control, not read"
 """The reason of what is left out on purpose."""
 
 
 UNREADABLE = (OSError, EOFError, zlib.error)
 """What reading a file can raise."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What a dataset folder is meant to hold.
+
+    Attributes:
+        benchmark: The benchmark of its questions, wherever the text of a question does not say otherwise.
+        question_set: The set of its complete files.
+    """
+
+    benchmark: str
+    question_set: str
+
+
+DATASETS: Mapping[str, Dataset] = {
+    "elyza__ELYZA-tasks-100": Dataset("elyza", "elyza@100"),
+    "lightblue__tengu_bench": Dataset("tengu", "tengu@120"),
+    "shisa-ai__ja-mt-bench-1shot": Dataset("mt_bench", "mt_bench@60"),
+    "yuzuai__rakuda-questions": Dataset("rakuda", "rakuda@40"),
+    "lightblue__japanes-mt-bench-oneshot": Dataset("mt_bench", "mt_bench@80"),
+}
 
 
 class KnownFile(NamedTuple):

@@ -5,37 +5,15 @@ some questions is taken for a part of the smallest registered set that has all o
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet, content_sha256, known_sets, set_name_of
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, Benchmark, Field
-from shaberi_dagster.exchange.trees.files import UNREADABLE, LegacyFile, opened
+from shaberi_dagster.exchange.trees.files import DATASETS, UNREADABLE, LegacyFile, opened
 from shaberi_dagster.exchange.trees.jsonl import Row, read_rows
 from shaberi_dagster.util.identity import sha256_text
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """What a dataset folder is meant to hold.
-
-    Attributes:
-        benchmark: The benchmark of its questions, wherever the text of a question does not say otherwise.
-        question_set: The set of its complete files.
-    """
-
-    benchmark: str
-    question_set: str
-
-
-DATASETS: Mapping[str, Dataset] = {
-    "elyza__ELYZA-tasks-100": Dataset("elyza", "elyza@100"),
-    "lightblue__tengu_bench": Dataset("tengu", "tengu@120"),
-    "shisa-ai__ja-mt-bench-1shot": Dataset("mt_bench", "mt_bench@60"),
-    "yuzuai__rakuda-questions": Dataset("rakuda", "rakuda@40"),
-    "lightblue__japanes-mt-bench-oneshot": Dataset("mt_bench", "mt_bench@80"),
-}
 
 _FIELDS: tuple[Field, ...] = ("reference", "criteria", "category", "upstream_id")
 

@@ -24,14 +24,11 @@ import polars as pl
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.exchange.importing import Rejected
-from shaberi_dagster.exchange.trees.files import UNREADABLE, LegacyFile, opened
+from shaberi_dagster.exchange.trees.files import CONTENT, UNREADABLE, LegacyFile, opened
 from shaberi_dagster.exchange.trees.jsonl import Blank, Row, read_rows
 from shaberi_dagster.exchange.trees.questions import QuestionIndex, other_fields
 from shaberi_dagster.judges.parse import parse_score
 from shaberi_dagster.util.identity import sha256_text
-
-CONTENT = ("model", "kind", "judge", "sha256")
-"""What tells contents apart; `judge` is null for answers."""
 
 _TEXT, _INT = pl.String(), pl.Int64()
 

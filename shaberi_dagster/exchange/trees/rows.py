@@ -17,8 +17,8 @@ from typing import Literal
 import polars as pl
 
 from shaberi_dagster.exchange.importing import SAMPLE, ImportedRows
-from shaberi_dagster.exchange.trees.files import display_name
-from shaberi_dagster.exchange.trees.reading import CONTENT, CONTENTS, LINES, QUARANTINE, TEXTS, Lines
+from shaberi_dagster.exchange.trees.files import CONTENT, display_name
+from shaberi_dagster.exchange.trees.reading import CONTENTS, LINES, QUARANTINE, TEXTS, Lines
 from shaberi_dagster.exchange.trees.runs import MISSING, EarlierRun, Sample, SampleKey, judged_texts
 from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_REPEATS, Table
 from shaberi_dagster.llm.thinking import MARKS, answer_state, split_thinking

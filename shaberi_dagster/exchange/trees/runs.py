@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from shaberi_dagster.exchange.trees.reading import CONTENT, Lines
+from shaberi_dagster.exchange.trees.files import CONTENT
+from shaberi_dagster.exchange.trees.reading import Lines
 from shaberi_dagster.llm.thinking import split_thinking
 from shaberi_dagster.util.identity import run_id_of, sha256_text
 

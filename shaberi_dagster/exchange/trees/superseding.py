@@ -6,7 +6,7 @@ from datetime import datetime
 import polars as pl
 
 from shaberi_dagster.exchange.importing import SAMPLE, ImportedRows
-from shaberi_dagster.exchange.trees.reading import CONTENT
+from shaberi_dagster.exchange.trees.files import CONTENT
 
 _RUN_SAMPLE = ["run_id", *SAMPLE]
 

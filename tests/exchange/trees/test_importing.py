@@ -13,7 +13,7 @@ import pytest
 
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.trees import importing, placing, reading
+from shaberi_dagster.exchange.trees import importing, reading, runs
 from shaberi_dagster.exchange.trees.files import scan
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees, named_trees, reconcile_lake
 from shaberi_dagster.exchange.trees.reading import read_models
@@ -360,7 +360,7 @@ def test_what_others_added_to_an_imported_run_survives(workspace, imported):
 
 def test_a_lake_of_before_gets_a_run_for_each_tree_without_any_file(workspace, full, tmp_path, monkeypatch):
     """Until format 3, bytes that two trees shared were a run of the first one only, without its name in the tag."""
-    monkeypatch.setattr(placing, "tag_of_tree", lambda tag, source: tag if source == "tree" else f"{tag}-{source}")
+    monkeypatch.setattr(runs, "tag_of_tree", lambda tag, source: tag if source == "tree" else f"{tag}-{source}")
     other = LegacyTree(tmp_path / "other")
     shutil.copytree(full.root, other.root)
     run(workspace, None, trees={"tree": full.root, "other": other.root})

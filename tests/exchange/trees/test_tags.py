@@ -8,7 +8,7 @@ import pytest
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.results.results_tree import export_runs
-from shaberi_dagster.exchange.trees import placing
+from shaberi_dagster.exchange.trees import runs
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.comparison import compare
@@ -55,7 +55,7 @@ def imported(trees: dict[str, Path], tmp_path: Path) -> Callable[[Iterable[str]]
 @pytest.fixture
 def of_before(imported: Callable[[Iterable[str]], Workspace], monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A lake in which the runs of the first tree have the tag without its name, and those of the second have it."""
-    monkeypatch.setattr(placing, "tag_of_tree", lambda tag, source: tag if source == "shisa" else f"{tag}-{source}")
+    monkeypatch.setattr(runs, "tag_of_tree", lambda tag, source: tag if source == "shisa" else f"{tag}-{source}")
     workspace = imported(["shisa", "fork"])
     monkeypatch.undo()
     return workspace

@@ -1,6 +1,10 @@
-"""Import of legacy trees: an asset with a partition for each tree, which tells of the runs it made as well."""
+"""Imports: of legacy trees, with a partition for each, and of ensemble and baseline caches, of which runs are parts.
+
+The import of trees tells of the runs that it made as well.
+"""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -12,9 +16,10 @@ from shaberi_dagster.defs.assets import OWNERS
 from shaberi_dagster.defs.events import report_materializations
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.metadata import column_schema, markdown_table
-from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
+from shaberi_dagster.defs.options import ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB, ENSEMBLE_REPORT, IMPORT, IMPORT_JOB
 from shaberi_dagster.defs.partitions import add_partitions
 from shaberi_dagster.defs.resources import WorkspaceResource
+from shaberi_dagster.exchange.caches import import_ensemble
 from shaberi_dagster.exchange.trees.importing import (
     DEFAULT_TAG,
     ImportRequest,
@@ -29,10 +34,20 @@ from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 
 _CHECKS = {
-    "reconciled": "What the files had is what the lake has: lines, rows, repeats and quarantined lines add up.",
-    "nothing_quarantined": "Every file could be read, and every line of it could become a row.",
+    IMPORT: {
+        "reconciled": "What the files had is what the lake has: lines, rows, repeats and quarantined lines add up.",
+        "nothing_quarantined": "Every file could be read, and every line of it could become a row.",
+    },
+    ENSEMBLE_IMPORT: {
+        "reconciled": "What the files had is what the lake has: entries, responses and verdicts add up.",
+        "nothing_quarantined": "Every part of every file could become rows.",
+    },
 }
 _MOST_SHOWN = 10
+
+
+def _check_specs(asset: str) -> list[dg.AssetCheckSpec]:
+    return [dg.AssetCheckSpec(name, asset=asset, description=text) for name, text in _CHECKS[asset].items()]
 
 
 TREES_NAME = "legacy_trees"
@@ -59,7 +74,7 @@ class LegacyImportConfig(dg.Config):
     group_name="legacy",
     kinds={"json", "deltalake"},
     owners=OWNERS,
-    check_specs=[dg.AssetCheckSpec(name, asset=IMPORT, description=text) for name, text in _CHECKS.items()],
+    check_specs=_check_specs(IMPORT),
     metadata={"dagster/table_name": "legacy_files", "dagster/column_schema": column_schema("legacy_files")},
 )
 def legacy_import(
@@ -77,18 +92,20 @@ def legacy_import(
         result = import_trees(ImportRequest(folders, config.tag, config.models), place)
         logged = log_runs(config.tag, result.runs["run_id"], place, context) if config.log_runs else 0
     facts = _metadata(result) | {"partitions logged": logged}
-    sums = {
-        name: {"folder": str(folder), **_reconciled(result.reconciliation.of(name))} for name, folder in folders.items()
-    }
+    counted = result.reconciliation
+    n_lines, n_files = counted.quarantine.height, counted.left_out.height
+    left_out = f"{n_lines:,} lines quarantined, {n_files:,} files not read"
+    checks = _checks(counted.discrepancies(), left_out, is_whole=not n_lines + n_files)
+    sums = {name: {"folder": str(folder), **_reconciled(counted.of(name))} for name, folder in folders.items()}
     if of_partitions:
         for name, own in sums.items():
             context.add_asset_metadata(own, partition_key=name)
-        return dg.MaterializeResult(metadata=facts, check_results=_checks(result))
+        return dg.MaterializeResult(metadata=facts, check_results=checks)
     context.instance.add_dynamic_partitions(TREES_NAME, names)
     report_materializations(
         context.instance, [dg.AssetMaterialization(IMPORT, partition=name, metadata=own) for name, own in sums.items()]
     )
-    return dg.MaterializeResult(metadata=facts | _reconciled(result.reconciliation), check_results=_checks(result))
+    return dg.MaterializeResult(metadata=facts | _reconciled(counted), check_results=checks)
 
 
 import_legacy = dg.define_asset_job(
@@ -96,7 +113,50 @@ import_legacy = dg.define_asset_job(
     selection=dg.AssetSelection.assets(IMPORT),
     description="Import trees of the old Shaberi suite: a partition for each, whose folder is named in the launchpad.",
 )
-LEGACY = [legacy_import]
+
+
+class EnsembleImportConfig(dg.Config):
+    """What to import."""
+
+    paths: list[str] = Field(description="Cache files, or folders with cache files.")
+
+
+@dg.asset(
+    key=ENSEMBLE_IMPORT,
+    group_name="legacy",
+    kinds={"json", "deltalake"},
+    owners=OWNERS,
+    check_specs=_check_specs(ENSEMBLE_IMPORT),
+    metadata={"dagster/table_name": "legacy_files"},
+)
+def ensemble_import(
+    context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: EnsembleImportConfig
+) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with checks, Dagster wants the bare class
+    """Responses and verdicts of the ensemble evaluation's caches as runs of this lake; what is there already stays."""
+    with canceled_when_interrupted(context):
+        done = import_ensemble(map(Path, config.paths), workspace.workspace(context.log))
+    shown = done.quarantine.select("source", "path", "reason").head(_MOST_SHOWN)
+    facts: dict[str, Any] = {
+        "dagster/row_count": sum(file.answers + file.judgements for file in done.files),
+        "runs": ", ".join(done.runs),
+        "quarantined": done.quarantine.height,
+        "changed": done.changed,
+        ENSEMBLE_REPORT: dg.MetadataValue.json(done.document()),
+        **({"quarantine": dg.MetadataValue.md(markdown_table(shown))} if shown.height else {}),
+    }
+    left_out = f"{done.quarantine.height:,} parts quarantined, {done.n_unreadable:,} files unreadable"
+    is_whole = not done.quarantine.height and not done.n_unreadable
+    return dg.MaterializeResult(
+        metadata=facts, check_results=_checks(done.discrepancies(), left_out, is_whole=is_whole)
+    )
+
+
+import_ensemble_job = dg.define_asset_job(
+    ENSEMBLE_IMPORT_JOB,
+    selection=dg.AssetSelection.assets(ENSEMBLE_IMPORT),
+    description="Import caches of the ensemble evaluation: name their files or folders in the launchpad.",
+)
+IMPORTS = [legacy_import, ensemble_import]
 
 
 def log_runs(tag: str, anew: Sequence[str] | pl.Series, workspace: Workspace, context: dg.AssetExecutionContext) -> int:
@@ -179,17 +239,16 @@ def _reconciled(counted: Reconciliation) -> dict[str, Any]:
     }
 
 
-def _checks(result: ImportResult) -> list[dg.AssetCheckResult]:
-    counted = result.reconciliation
-    wrong, left_out = counted.discrepancies(), counted.quarantine.height + counted.left_out.height
+def _checks(wrong: Sequence[str], left_out: str, *, is_whole: bool) -> list[dg.AssetCheckResult]:
+    """Return the outcome of the checks: sums that do not agree, and what could not be imported."""
     return [
         dg.AssetCheckResult(
             check_name="reconciled", passed=not wrong, description="; ".join(wrong) or "all sums agree"
         ),
         dg.AssetCheckResult(
             check_name="nothing_quarantined",
-            passed=not left_out,
+            passed=is_whole,
             severity=dg.AssetCheckSeverity.WARN,
-            description=f"{counted.quarantine.height:,} lines quarantined, {counted.left_out.height:,} files not read",
+            description=left_out,
         ),
     ]

@@ -8,8 +8,8 @@ import pytest
 
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs.code_location import run_job
+from shaberi_dagster.defs.imports import TREES_NAME
 from shaberi_dagster.defs.jobs import EVALUATE, asset_keys
-from shaberi_dagster.defs.legacy import TREES_NAME
 from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.errors import ConfigurationError
