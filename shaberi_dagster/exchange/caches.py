@@ -28,7 +28,7 @@ from shaberi_dagster.exchange.importer import (
     Verdict,
     import_logs,
 )
-from shaberi_dagster.exchange.importing import Rejected
+from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.planning import load_run
 from shaberi_dagster.runs.spec import CACHES, RunRequest

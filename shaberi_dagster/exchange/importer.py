@@ -23,12 +23,12 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.importing import (
     Import,
     ImportedRows,
-    Rejected,
     imported_benchmark,
     imported_run,
     importing_alone,
     run_rows,
 )
+from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_FILES, LEGACY_REPEATS
 from shaberi_dagster.llm.thinking import answer_state
 from shaberi_dagster.runs.planning import store_question_set

@@ -5,7 +5,6 @@ Rows are written only where they differ from those of the lake, and never those 
 """
 
 import gc
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,7 +13,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import orjson
 import polars as pl
@@ -35,8 +34,6 @@ from shaberi_dagster.util.progress import StageProgress
 SAMPLE = ("benchmark", "question_id", "sample_index")
 """The columns that tell the answers of a run apart."""
 STAGE = "import"
-MOST_RAW_BYTES = 1 << 20
-"""How much is kept of a part that cannot become a row."""
 BlockT = TypeVar("BlockT")
 StepT = TypeVar("StepT")
 ReportT = TypeVar("ReportT")
@@ -46,42 +43,6 @@ _TELLING = {
     *(*SAMPLE, *_ROW, "judge", "question_set", "generation", "answer_hash", "answer_form", "answer_origin"),
     *("answer_link", "judge_round", "superseded"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A part of a source that cannot become a row.
-
-    Attributes:
-        line: The line or entry that it is or is in, from 1; None for the whole source.
-        reason: What is wrong with it.
-        raw: Its beginning (at most `MOST_RAW_BYTES`).
-        size: In bytes.
-        sha256: Of all its bytes.
-        raw_encoding: `utf-8`, or `base64` where the bytes are not UTF-8.
-        what: Of what kind it is.
-        pointer: Its place in a document, as a JSON pointer.
-    """
-
-    line: int | None
-    reason: str
-    raw: str
-    size: int
-    sha256: str
-    raw_encoding: Literal["utf-8", "base64"] = "utf-8"
-    what: Literal["file", "entry", "response", "verdict"] = "entry"
-    pointer: str = ""
-
-    @classmethod
-    def of(cls, line: int | None, reason: str, content: bytes, **place: Any) -> Self:
-        """Reject these bytes; `place` is `what` and `pointer`."""
-        raw = content[:MOST_RAW_BYTES].decode(errors="replace")
-        return cls(line, reason, raw, len(content), hashlib.sha256(content).hexdigest(), **place)
-
-    @property
-    def sentence(self) -> str:
-        """The reason, with its place in a document."""
-        return f"{self.pointer}: {self.reason}" if self.pointer else self.reason
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.importer import Entry, Importer, RunPart, Sample, Source, Verdict, import_logs
-from shaberi_dagster.exchange.importing import Rejected
+from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from shaberi_dagster.exchange.importing import MOST_RAW_BYTES, Rejected
+from shaberi_dagster.exchange.rejected import MOST_RAW_BYTES, Rejected
 from shaberi_dagster.exchange.trees.files import Kind
 
 MOST_LINE_BYTES = 16 << 20

@@ -23,7 +23,7 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
-from shaberi_dagster.exchange.importing import Rejected
+from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.exchange.trees.files import CONTENT, UNREADABLE, LegacyFile, opened
 from shaberi_dagster.exchange.trees.jsonl import Blank, Row, read_rows
 from shaberi_dagster.exchange.trees.questions import QuestionIndex, other_fields

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shaberi_dagster.exchange.importing import MOST_RAW_BYTES, Rejected
+from shaberi_dagster.exchange.rejected import MOST_RAW_BYTES, Rejected
 from shaberi_dagster.exchange.trees.jsonl import Blank, Row, read_rows
 
 pytestmark = pytest.mark.unit
