@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees, named_trees
+from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees, named_trees
 from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
 from shaberi_dagster.settings import Settings
 

@@ -18,7 +18,7 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees, named_trees
+from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees, named_trees
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings

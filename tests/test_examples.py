@@ -16,8 +16,8 @@ import pytest
 
 from tests.commands import make_programs
 from tests.ensembles import prompt_of
-from tests.exchange.legacy.caches import ensemble, response, write
-from tests.exchange.legacy.trees import LegacyTree
+from tests.exchange.caches import ensemble, response, write
+from tests.exchange.trees.trees import LegacyTree
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 from tests.test_docs import PAGES, ROOT, fences
 

@@ -79,7 +79,7 @@ def show_report(settings: Settings, tag: str, *, full: bool, as_json: bool) -> i
         ConfigurationError: Nothing was imported under that tag, or a lake of an older format has other rows.
     """
     from shaberi_dagster.cli.output import say  # noqa: PLC0415  (polars, which help needs not)
-    from shaberi_dagster.exchange.legacy.importing import reconcile_lake  # noqa: PLC0415
+    from shaberi_dagster.exchange.trees.importing import reconcile_lake  # noqa: PLC0415
     from shaberi_dagster.lake.store import Lake  # noqa: PLC0415
     from shaberi_dagster.show.imports import ImportDocument  # noqa: PLC0415
 

@@ -7,11 +7,10 @@ import dagster as dg
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.assets import ASSETS
 from shaberi_dagster.defs.decisions import DECISION_JOBS, DECISIONS
-from shaberi_dagster.defs.ensemble_import import ENSEMBLE, import_ensemble_job
 from shaberi_dagster.defs.execution import execute
 from shaberi_dagster.defs.export import EXPORTS
+from shaberi_dagster.defs.imports import IMPORTS, import_ensemble_job, import_legacy
 from shaberi_dagster.defs.jobs import JOBS, nightly_compaction
-from shaberi_dagster.defs.legacy import LEGACY, import_legacy
 from shaberi_dagster.defs.reprocess import reprocess
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.sensors import run_spec_folder
@@ -20,7 +19,7 @@ for _problem in ALL_BENCHMARKS.problems():
     dg.get_dagster_logger().warning(str(_problem))  # it stops no other
 
 defs = dg.Definitions(
-    assets=[*ASSETS, *EXPORTS, *LEGACY, *ENSEMBLE, *DECISIONS],
+    assets=[*ASSETS, *EXPORTS, *IMPORTS, *DECISIONS],
     jobs=[*JOBS, *DECISION_JOBS, import_legacy, import_ensemble_job, reprocess],
     schedules=[nightly_compaction],
     sensors=[run_spec_folder],

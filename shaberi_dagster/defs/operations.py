@@ -14,10 +14,10 @@ from shaberi_dagster.deciding.decision import prepare
 from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.deciding.rest import full_evaluations
 from shaberi_dagster.defs.running import Evaluation
+from shaberi_dagster.exchange.caches import grading_of
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.legacy.ensemble import grading_of
-from shaberi_dagster.exchange.legacy.importing import named_trees
 from shaberi_dagster.exchange.publishing import published_at_the_end
+from shaberi_dagster.exchange.trees.importing import named_trees
 from shaberi_dagster.lake.catalog import check_there, open_catalog
 from shaberi_dagster.lake.compaction import surplus_files
 from shaberi_dagster.lake.store import Lake
@@ -72,7 +72,7 @@ def import_caches(settings: Settings, paths: Sequence[Path]) -> Mapping[str, Any
         paths: Files, or folders with files.
 
     Returns:
-        What became of every file, see `EnsembleImport.document`.
+        What became of every file, see `ImportReport.document`.
 
     Raises:
         ConfigurationError: A path does not exist, or there is no cache in it.

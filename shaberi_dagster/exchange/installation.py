@@ -1,8 +1,8 @@
 """A workspace with what stands above the stages: the upgrade of older lakes, and the results beside the lake."""
 
-from shaberi_dagster.exchange.legacy.importing import regroup_imports
 from shaberi_dagster.exchange.publishing import begin, changed
 from shaberi_dagster.exchange.results.results_tree import is_exported
+from shaberi_dagster.exchange.trees.importing import regroup_imports
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.upgrades import bring_up_to_date, to_format_2, to_format_3, to_format_4, to_format_5
 from shaberi_dagster.runs.former import record_former_configs

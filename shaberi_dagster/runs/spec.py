@@ -395,7 +395,7 @@ class ImportedSpec(Frozen):
     """What is known of a run that was imported.
 
     Attributes:
-        form: What it was imported from: a legacy tree, or caches of the ensemble evaluation.
+        form: What it was imported from: a legacy tree, caches of the ensemble evaluation, or another tool's log.
         display_name: The model's likely name; `RunSpec.model` is that of its files.
         generation: Which of the runs that the tree has of the model.
         source: The tree; the parts of caches may come from several folders.
@@ -404,7 +404,7 @@ class ImportedSpec(Frozen):
     """
 
     # Left out of JSON for trees.
-    form: Annotated[Literal["tree", "caches"], Field(exclude_if=lambda form: form == "tree")] = "tree"
+    form: Annotated[Literal["tree", "caches", "log"], Field(exclude_if=lambda form: form == "tree")] = "tree"
     display_name: str
     generation: int
     source: str

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from shaberi_dagster.exchange.legacy.reconcile import Reconciliation
+from shaberi_dagster.exchange.trees.sums import Reconciliation
 from shaberi_dagster.show.document import Block, Document, DocumentColumn, DocumentTable, Heading, Sentences
 from shaberi_dagster.show.ensemble import EnsembleDocument
 
@@ -80,7 +80,7 @@ class CachesDocument(Document):
     """What became of caches of the ensemble evaluation.
 
     Attributes:
-        report: See `EnsembleImport.document`.
+        report: See `ImportReport.document`.
         graded: What rules and a vote made of the imported samples; None: nobody asked for that.
     """
 

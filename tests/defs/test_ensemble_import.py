@@ -5,9 +5,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from shaberi_dagster.defs.ensemble_import import ensemble_import
+from shaberi_dagster.defs.imports import ensemble_import
 from shaberi_dagster.defs.resources import WorkspaceResource
-from tests.exchange.legacy.caches import baseline, ensemble, response, result, write
+from tests.exchange.caches import baseline, ensemble, response, result, write
 
 pytestmark = pytest.mark.integration
 

@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.defs.partitions import RUNS_NAME, add_missing_partitions
-from shaberi_dagster.exchange.legacy.ensemble import import_ensemble
-from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.exchange.caches import import_ensemble
+from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from tests.exchange.legacy.caches import baseline, response, result, write
-from tests.exchange.legacy.trees import LegacyTree, rows_of
+from tests.exchange.caches import baseline, response, result, write
+from tests.exchange.trees.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
 

@@ -15,14 +15,14 @@ from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME, add_missing_partitions
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.commands import lake_of
 from tests.ensembles import scripted
 from tests.example_runs import ask, materialized, own_engine, stored_run
-from tests.exchange.legacy.trees import LegacyTree, rows_of
+from tests.exchange.trees.trees import LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, running_mock
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("results_left_out")]

@@ -13,8 +13,8 @@ from tests.commands import SCRIPTS, lake_of, make_programs
 from tests.deciding.deciding import judging
 from tests.e2e.conftest import MODEL, Evaluated, target
 from tests.example_runs import write_questions
-from tests.exchange.legacy.caches import ensemble, response, write
-from tests.exchange.legacy.trees import LegacyTree, rows_of
+from tests.exchange.caches import ensemble, response, write
+from tests.exchange.trees.trees import LegacyTree, rows_of
 from tests.mock_endpoint import running_mock
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import Finished, lake_of, run, run_without_dagster
-from tests.exchange.legacy.caches import baseline, ensemble, failed, response, result, write
+from tests.exchange.caches import baseline, ensemble, failed, response, result, write
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

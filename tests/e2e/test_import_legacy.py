@@ -10,7 +10,7 @@ import pytest
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.writer import RowWriter
 from tests.commands import Finished, lake_of, run, run_anew
-from tests.exchange.legacy.trees import LegacyTree, lines_of, rows_of
+from tests.exchange.trees.trees import LegacyTree, lines_of, rows_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.settings import Settings
 from tests.commands import run
 from tests.inspected import N_QUESTIONS, made

@@ -7,7 +7,7 @@ import pytest
 
 from tests.commands import lake_of, run, run_without_dagster
 from tests.e2e.conftest import MODEL, Evaluated, target
-from tests.exchange.legacy.trees import LegacyTree, rows_of
+from tests.exchange.trees.trees import LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, running_mock
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]

@@ -29,7 +29,7 @@ from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.result import STAGES
 from tests.browser import running_browser
 from tests.commands import run
-from tests.exchange.legacy.trees import FOLDERS, LegacyTree, rows_of
+from tests.exchange.trees.trees import FOLDERS, LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
 from tests.running_ui import UiServer, running_ui
 

@@ -13,7 +13,7 @@ from perf.same_tables import differences, tables_of
 from shaberi_dagster.lake.repair import ASIDE
 from shaberi_dagster.lake.store import Lake
 from tests.commands import Finished, lake_of, run, run_without_dagster
-from tests.exchange.legacy.trees import LegacyTree, rows_of
+from tests.exchange.trees.trees import LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.object_storage import running_store
 from tests.sizes import FULL

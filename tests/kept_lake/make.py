@@ -24,8 +24,8 @@ import orjson
 from shaberi_dagster.journal.files import JOURNAL_FOLDER
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.settings import project_folder
-from tests.exchange.legacy.trees import LegacyTree
-from tests.exchange.legacy.trees import rows_of as legacy_rows
+from tests.exchange.trees.trees import LegacyTree
+from tests.exchange.trees.trees import rows_of as legacy_rows
 from tests.kept_lake.commands import RUNS, Command, KeptRun, Kill, run
 from tests.kept_lake.contents import (
     ARCHIVE,

@@ -11,14 +11,14 @@ import pytest
 from shaberi_dagster.deciding.candidates import Pool
 from shaberi_dagster.deciding.history import past_scores
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
 from shaberi_dagster.lake.connections import frame_of
 from shaberi_dagster.lake.statements import statement
 from shaberi_dagster.reports.named_queries import find_query
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from tests.exchange.legacy.trees import LegacyTree, questions_of, rows_of
+from tests.exchange.trees.trees import LegacyTree, questions_of, rows_of
 from tests.views import Views
 
 pytestmark = pytest.mark.integration

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.settings import Settings
 from tests.browser import running_browser
 from tests.inspected import made

@@ -12,7 +12,7 @@ from scipy import stats
 from shaberi_dagster.cli.view_scores import show_scores
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.requests import POLICIES as POLICY_MEANINGS
@@ -26,7 +26,7 @@ from shaberi_dagster.show.scores import ScoreDocument
 from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval
 from shaberi_dagster.statistics.ties import compare_pairs
 from tests.commands import lake_of
-from tests.exchange.legacy.trees import LegacyTree, rows_of
+from tests.exchange.trees.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
 

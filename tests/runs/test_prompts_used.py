@@ -181,7 +181,7 @@ def test_a_variant_is_recorded_as_its_own_and_what_it_leaves_alone_is_not(
 
 def test_an_ensembles_strategies_and_its_grading_are_recorded(workspace: Workspace, mock: MockEndpoint) -> None:
     request = ask_ensemble(
-        mock, benchmarks=["simpleqa"], samples=2, sample=1, grader_model=GRADER, strategies=["elo", "majority"]
+        mock, benchmarks=["simpleqa"], samples=4, sample=1, grader_model=GRADER, strategies=["elo", "majority"]
     )
     spec = stored_run(workspace, request)
     ensemble_stages(spec, workspace, "answers", "consensus", "judgements")

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import uvicorn
 
-from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.util.guard import TOKEN_VARIABLE, Access
 from shaberi_dagster.viewer.web.server import Pages, build_app
-from tests.exchange.legacy.trees import LegacyTree, rows_of
+from tests.exchange.trees.trees import LegacyTree, rows_of
 from tests.sizes import size
 
 LONG = size(500_000, 5_000_000)

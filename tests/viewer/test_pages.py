@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.question_grid import GridRequest, read_question_grid
@@ -23,7 +23,7 @@ from shaberi_dagster.viewer.web import pages
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import PAGES, Source
 from shaberi_dagster.viewer.web.templates import render
-from tests.exchange.legacy.trees import LegacyTree, questions_of, rows_of
+from tests.exchange.trees.trees import LegacyTree, questions_of, rows_of
 from tests.viewer.site import LONG, Reply, make_lake, served
 
 pytestmark = pytest.mark.integration

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.legacy.placing import tag_of_tree
 from shaberi_dagster.exchange.publishing import published_at_the_end
+from shaberi_dagster.exchange.trees.runs import tag_of_tree
 from shaberi_dagster.lake.repair import Repair, repair
 from shaberi_dagster.lake.schemas import LEGACY_FILES
 from shaberi_dagster.lake.store import Lake

@@ -25,11 +25,11 @@ from shaberi_dagster.util.identity import check_model_name, safe_name
 from shaberi_dagster.lake.catalog import check_there, connect
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.exchange.legacy.assemble import Batch
-from shaberi_dagster.exchange.legacy.lines import CONTENT, SAMPLE
-from shaberi_dagster.exchange.legacy.questions import DATASETS
-from shaberi_dagster.exchange.legacy.stored import stored_lines
-from shaberi_dagster.exchange.legacy.tree import display_name
+from shaberi_dagster.exchange.importing import SAMPLE, ImportedRows
+from shaberi_dagster.exchange.trees.files import CONTENT
+from shaberi_dagster.exchange.trees.files import DATASETS
+from shaberi_dagster.exchange.trees.rows import stored_lines
+from shaberi_dagster.exchange.trees.files import display_name
 from shaberi_dagster.util.progress import StageProgress
 from shaberi_dagster.reports.reading import fetch, fetch_frame
 
@@ -267,7 +267,7 @@ class _Source:
         files = every.pop("files")
         for (tag,), of_import in files.group_by("import_tag", maintain_order=True):
             own = runs.filter(import_tag=tag)
-            rows = Batch(*(frame.join(own, on="run_id", how="semi", maintain_order="left") for frame in every.values()))
+            rows = ImportedRows(*(frame.join(own, on="run_id", how="semi", maintain_order="left") for frame in every.values()))
             read = stored_lines(rows, of_import)
             # An import is under way, or was killed.
             for what, alone in _without_answers(rows):
@@ -397,7 +397,7 @@ class _Questions:
         )
 
 
-def _without_answers(rows: Batch) -> Iterator[tuple[str, pl.DataFrame]]:
+def _without_answers(rows: ImportedRows) -> Iterator[tuple[str, pl.DataFrame]]:
     """Rows whose answer, or whatever they repeat, is not there."""
     sample = ["run_id", *SAMPLE]
     yield "a judgement without its answer", rows.judgements.join(rows.answers, on=sample, how="anti")
@@ -413,7 +413,7 @@ def _without_answers(rows: Batch) -> Iterator[tuple[str, pl.DataFrame]]:
     )
 
 
-def _standing(rows: Batch, runs: pl.DataFrame, tag: str) -> pl.DataFrame:
+def _standing(rows: ImportedRows, runs: pl.DataFrame, tag: str) -> pl.DataFrame:
     """source, content, and for each file's rows: the tags of their runs, the best place among runs and rounds."""
     columns = ("run_id", "source_sha256", "judge", "judge_round")
     nobody = {"judge": pl.lit(None, pl.String), "judge_round": pl.lit(0, pl.Int64)}

@@ -1,0 +1,299 @@
+"""Imports into the lake: sources are listed, read, placed in runs and committed, whatever format they have.
+
+An import can be stopped at any moment and goes on with what is not in the lake yet: `legacy_files` is written last.
+Rows are written only where they differ from those of the lake, and never those that an import did not make.
+"""
+
+import gc
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar
+
+import orjson
+import polars as pl
+
+from shaberi_dagster.benchmarks.questions import QuestionSet
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.journal.locks import alone
+from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_REPEATS, RUNS, TABLES
+from shaberi_dagster.lake.store import Lake, conform
+from shaberi_dagster.runs.planning import code_version
+from shaberi_dagster.runs.spec import BenchmarkSpec, ImportedSpec, RunSpec
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import VERSION
+from shaberi_dagster.stages.imported import STAGES as REMADE
+from shaberi_dagster.stages.imported import reprocess_imported
+from shaberi_dagster.util.progress import StageProgress
+
+SAMPLE = ("benchmark", "question_id", "sample_index")
+"""The columns that tell the answers of a run apart."""
+STAGE = "import"
+BlockT = TypeVar("BlockT")
+StepT = TypeVar("StepT")
+ReportT = TypeVar("ReportT")
+
+_ROW = ["run_id", "source_sha256", "source_line"]
+_TELLING = {
+    *(*SAMPLE, *_ROW, "judge", "question_set", "generation", "answer_hash", "answer_form", "answer_origin"),
+    *("answer_link", "judge_round", "superseded"),
+}
+
+
+@dataclass(frozen=True)
+class ImportedRows:
+    """Rows that imports make of some runs.
+
+    Attributes:
+        answers: Rows of `ANSWERS`.
+        judgements: Rows of `JUDGEMENTS`.
+        repeats: Rows of `LEGACY_REPEATS`.
+    """
+
+    answers: pl.DataFrame
+    judgements: pl.DataFrame
+    repeats: pl.DataFrame
+
+    @property
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The frames by the names of their tables."""
+        return {"answers": self.answers, "judgements": self.judgements, "legacy_repeats": self.repeats}
+
+    @classmethod
+    def stored(cls, lake: Lake, run_ids: Sequence[str]) -> Self:
+        """Read the rows of runs that an import made; those that others have added are not among them."""
+        if not run_ids:
+            return cls(ANSWERS.schema.to_frame(), JUDGEMENTS.schema.to_frame(), LEGACY_REPEATS.schema.to_frame())
+        own = pl.col("source_sha256").is_not_null()
+        bounds = pl.col("run_id").is_between(pl.lit(min(run_ids)), pl.lit(max(run_ids)))  # files have statistics of it
+        keys = {"run_id": list(run_ids)}
+        tables = ("answers", "judgements", "legacy_repeats")
+        return cls(*(lake.scan(table, keys).filter(bounds, own).collect() for table in tables))
+
+
+class Import(ABC, Generic[BlockT, StepT, ReportT]):
+    """One import at work: it lists sources, reads them in blocks, places their rows in runs, and commits these.
+
+    Args:
+        tag: `import_tag` of its files in `legacy_files`.
+        workspace: Where to write, and whom to tell.
+        now: `created_at` of new rows.
+    """
+
+    def __init__(self, tag: str, workspace: Workspace, now: datetime | None = None) -> None:
+        self.tag, self.workspace, self.lake = tag, workspace, workspace.lake
+        self.now = now or datetime.now(UTC)
+        self.files = self.lake.read("legacy_files", {"import_tag": tag})
+        self.progress = StageProgress(STAGE, tag)
+
+    @abstractmethod
+    def find(self) -> None:
+        """Find the sources, and which of them must be read.
+
+        Raises:
+            ConfigurationError: There is nothing to import.
+        """
+
+    @abstractmethod
+    def read(self) -> Iterator[BlockT]:
+        """Read what is not in the lake yet, as much at once as fits into memory."""
+
+    @abstractmethod
+    def place(self, block: BlockT) -> StepT:
+        """Find out of which runs the rows are, with what the lake has of these runs."""
+
+    @abstractmethod
+    def commit(self, step: StepT) -> pl.DataFrame:
+        """Write the runs, then their rows, then the quarantine and the files; return the rows of `runs`."""
+
+    @abstractmethod
+    def report(self, made: Sequence[pl.DataFrame]) -> ReportT:
+        """Tell what became of every source, given the rows of `runs` that were written."""
+
+    def run(self) -> ReportT:
+        """Import what is not there yet."""
+        self.find()
+        return self.report(list(self._committed(map(self.place, self.read()))))
+
+    def advance(self, sources: int, rejected: int) -> None:
+        """Tell of progress: more sources have been read, and some of their parts can become no rows."""
+        self.progress.done += sources
+        self.progress.failed += rejected
+        self.workspace.reporter.changed(self.progress)
+
+    def _committed(self, steps: Iterable[StepT]) -> Iterator[pl.DataFrame]:
+        """Commit each step while the next one is read and placed."""
+        with ThreadPoolExecutor(1) as writer:
+            at_work: Future[pl.DataFrame] | None = None
+            for step in steps:
+                if at_work:
+                    yield at_work.result()
+                at_work = writer.submit(copy_context().run, self.commit, step)  # it reports to whom we do
+                del step  # a hundred megabytes
+            if at_work:
+                yield at_work.result()
+
+    def run_row(
+        self, spec: RunSpec, states: Mapping[str, str], earlier: Mapping[str, Any] | None, before: RunSpec | None
+    ) -> dict[str, Any]:
+        """Return the row of `runs` of an imported run.
+
+        Args:
+            spec: What is known of it now.
+            states: The state of each benchmark.
+            earlier: Its row in the lake.
+            before: What that row says of it.
+        """
+        kept = earlier or {"created_at": self.now, "created_by": self.workspace.settings.user}
+        same = earlier if spec == before else None
+        return {
+            "run_id": spec.run_id,
+            "model": spec.model,
+            "run_tag": spec.run_tag,
+            "base_tag": spec.base_tag,
+            "spec": same["spec"] if same else spec.model_dump_json(),
+            "spec_hash": same["spec_hash"] if same else spec.spec_hash,
+            "status": "complete" if set(states.values()) == {"complete"} else "partial",
+            "status_by_benchmark": orjson.dumps(states).decode(),
+            "created_at": kept["created_at"],
+            "created_by": kept["created_by"],
+            "updated_at": self.now,
+            "package_version": VERSION,
+            **code_version(),
+        }
+
+    def write(
+        self,
+        runs: pl.DataFrame,
+        rows: ImportedRows,
+        earlier: ImportedRows,
+        *,
+        derived: Mapping[str, pl.DataFrame] | None = None,
+        again: Iterable[str] = (),
+        emptied: Sequence[str] = (),
+    ) -> None:
+        """Bring the lake's rows to these, and derive from them what takes no call.
+
+        Args:
+            runs: Rows of `runs` that are new or differ.
+            rows: All rows that an import makes of these runs.
+            earlier: Those that the lake has.
+            derived: New scores and metrics, by table.
+            again: Runs whose scores and metrics are derived from what is in the lake.
+            emptied: Runs whose rows are others' now.
+        """
+        if touched := [*runs["run_id"], *emptied]:
+            self.lake.replace("runs", runs, {"run_id": touched})
+        replaced = pl.col("run_id").is_in([*rows.answers["run_id"].unique(), *emptied])
+        for table, fresh in rows.tables.items():
+            self._write_changes(table, earlier.tables[table].filter(replaced), fresh)
+        for table, frame in (derived or {}).items():
+            if frame.height:
+                self.lake.append(table, frame)
+        if emptied:
+            for table in ("scores", "metrics", "pass_outputs"):
+                self.lake.replace(table, TABLES[table].schema.to_frame(), {"run_id": emptied})
+        if run_ids := sorted(again):
+            for table in ("scores", "metrics"):
+                self._drop_unjudged(table, run_ids)
+            for stage in REMADE:
+                reprocess_imported(stage, run_ids, list(ALL_BENCHMARKS), self.workspace)
+
+    def write_facts(self, table: str, rows: pl.DataFrame, keys: Mapping[str, str | Sequence[str]]) -> None:
+        """Let `legacy_files` or `legacy_quarantine` have these rows under some keys, unless it has."""
+        stored = self.lake.read(table, keys)
+        fresh = conform(TABLES[table], rows)
+        if not fresh.hash_rows().sort().equals(stored.hash_rows().sort()):
+            self.lake.replace(table, fresh, keys)
+
+    def below_others(self, imported: pl.DataFrame) -> pl.DataFrame:
+        """Supersede imported judgements where the same judge has judged the sample here since."""
+        keys = ["run_id", "judge", *SAMPLE]
+        run_ids = imported["run_id"].unique().to_list()
+        stored = self.lake.read("judgements", {"run_id": run_ids}, [*keys, "strategy", "source_sha256", "superseded"])
+        others = stored.filter(pl.col("source_sha256").is_null(), pl.col("strategy").is_null(), ~pl.col("superseded"))
+        below = pl.struct(keys).is_in(others.select(pl.struct(keys)).to_series().implode())
+        when = pl.when(below).then(pl.coalesce("superseded_at", pl.lit(self.now))).otherwise("superseded_at")
+        return imported.with_columns(superseded=pl.col("superseded") | below, superseded_at=when)
+
+    def _write_changes(self, table: str, before: pl.DataFrame, now: pl.DataFrame) -> None:
+        """Replace the files' rows that differ, by the run and the file; add those that are new."""
+        by = [name for name in now.columns if name in _TELLING]
+        gone = before.join(now, on=by, how="anti", nulls_equal=True)
+        new = now.join(before, on=by, how="anti", nulls_equal=True)
+        if gone.height:
+            keys = {name: gone[name].unique().sort().to_list() for name in _ROW[:2]}
+            hit = pl.all_horizontal(pl.col(name).is_in(values) for name, values in keys.items())
+            stays = before.join(gone, on=by, how="anti", nulls_equal=True)
+            self.lake.replace(table, pl.concat([stays.filter(hit), new.filter(hit)]), keys)
+            new = new.filter(~hit)
+        if new.height:
+            self.lake.append(table, new)
+
+    def _drop_unjudged(self, table: str, run_ids: Sequence[str]) -> None:
+        """Let no scores or metrics be there whose judgements are in another run now."""
+        keys = ["run_id", "benchmark", "judge"]
+        judged = self.lake.read("judgements", {"run_id": run_ids}, keys).unique()
+        stored = self.lake.read(table, {"run_id": run_ids})
+        if (gone := stored.join(judged, on=keys, how="anti")).height:
+            runs = pl.col("run_id").is_in(gone["run_id"].implode())
+            stays = stored.filter(runs).join(judged, on=keys, how="semi")
+            self.lake.replace(table, stays, {"run_id": gone["run_id"].unique().to_list()})
+
+
+def run_rows(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Return rows of `runs` as a frame with all its columns."""
+    if not rows:
+        return RUNS.schema.to_frame()
+    return conform(RUNS, pl.DataFrame(rows, schema_overrides=RUNS.schema, infer_schema_length=None))
+
+
+def imported_run(
+    model: str, run_tag: str, benchmarks: Mapping[str, BenchmarkSpec], imported: ImportedSpec, before: RunSpec | None
+) -> RunSpec:
+    """Return what is known of an imported run, with the judges, strategies and passes that were added to it."""
+    added = {name: getattr(before, name) for name in ("judges", "passes", "consensus", "plugins")} if before else {}
+    known = {"model": model, "run_tag": run_tag, "endpoint": None, "benchmarks": benchmarks, "imported": imported}
+    return RunSpec(origin="imported", **{"judges": (), **added, **known})
+
+
+def imported_benchmark(questions: QuestionSet, before: BenchmarkSpec | None, **known: Any) -> BenchmarkSpec:
+    """Return what is known of a benchmark of an imported run, with the judges and strategies that were added to it.
+
+    Args:
+        questions: Its questions.
+        before: What was known of it.
+        known: Further fields.
+    """
+    added = {name: getattr(before, name) for name in ("single", "strategies", "judges")} if before else {}
+    unknown = dict.fromkeys(("prompt_hash", "temperature", "max_tokens", "frequency_penalty"))
+    facts = {
+        "question_set": questions.name,
+        "question_set_sha256": questions.sha256,
+        "n_questions": len(questions.questions),
+        "source": questions.source,
+        "source_revision": questions.source_revision,
+    }
+    return BenchmarkSpec(**{**facts, **unknown, **added, **known})
+
+
+@contextmanager
+def importing_alone(warehouse: Path) -> Iterator[None]:
+    """Within this context no other process imports.
+
+    Raises:
+        ConfigurationError: The lake can only be read.
+        PartitionBusyError: Another process imports.
+    """
+    Lake(warehouse).check_writable()
+    with alone(warehouse, "legacy_import", "another process is importing: wait for it, or stop it"):
+        gc.freeze()  # what is loaded by now stays, and is not looked through for garbage again and again
+        try:
+            yield
+        finally:
+            gc.unfreeze()

@@ -1,0 +1,44 @@
+"""Parts of sources that cannot become rows; light, since processes that only read need no more."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+MOST_RAW_BYTES = 1 << 20
+"""How much is kept of a part that cannot become a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A part of a source that cannot become a row.
+
+    Attributes:
+        line: The line or entry that it is or is in, from 1; None for the whole source.
+        reason: What is wrong with it.
+        raw: Its beginning (at most `MOST_RAW_BYTES`).
+        size: In bytes.
+        sha256: Of all its bytes.
+        raw_encoding: `utf-8`, or `base64` where the bytes are not UTF-8.
+        what: Of what kind it is.
+        pointer: Its place in a document, as a JSON pointer.
+    """
+
+    line: int | None
+    reason: str
+    raw: str
+    size: int
+    sha256: str
+    raw_encoding: Literal["utf-8", "base64"] = "utf-8"
+    what: Literal["file", "entry", "response", "verdict"] = "entry"
+    pointer: str = ""
+
+    @classmethod
+    def of(cls, line: int | None, reason: str, content: bytes, **place: Any) -> Self:
+        """Reject these bytes; `place` is `what` and `pointer`."""
+        raw = content[:MOST_RAW_BYTES].decode(errors="replace")
+        return cls(line, reason, raw, len(content), hashlib.sha256(content).hexdigest(), **place)
+
+    @property
+    def sentence(self) -> str:
+        """The reason, with its place in a document."""
+        return f"{self.pointer}: {self.reason}" if self.pointer else self.reason

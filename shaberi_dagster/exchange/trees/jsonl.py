@@ -1,0 +1,212 @@
+r"""Rows of a legacy file: JSON Lines, read line by line so that one bad line costs only itself.
+
+Only `\n` ends a line: U+2028 and U+0085 stand raw inside strings. Every line of a file comes out as exactly one of
+`Row`, `Rejected` or `Blank`.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import orjson
+
+from shaberi_dagster.exchange.rejected import MOST_RAW_BYTES, Rejected
+from shaberi_dagster.exchange.trees.files import Kind
+
+MOST_LINE_BYTES = 16 << 20
+"""Longest line that is parsed; the longest one known has a thousandth of it."""
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_CHUNK = 1 << 20
+_BLANKS = b" \t\r\n"
+_TOO_DEEP = "is nested too deeply"
+_NESTED = frozenset({dict, list})
+_KEY_END = re.compile(rb'"[ \t\r]*:')
+
+
+@dataclass(slots=True)
+class Row:
+    """One answer or judgement as its line says it.
+
+    Attributes:
+        line: 1-based.
+        question: The exact question text.
+        answer: The answer; None when it is null.
+        score: As parsed: an int, a float, None or a dict; None for answers.
+        judge_output: The judge's text where the file kept it.
+        fields: All other columns.
+        columns: Names of all columns in their order.
+    """
+
+    line: int
+    question: str
+    answer: str | None
+    score: float | dict[str, Any] | None
+    judge_output: str | None
+    fields: dict[str, Any]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """A line of blanks only."""
+
+    line: int
+
+
+def read_rows(
+    stream: BinaryIO,
+    kind: Kind,
+    *,
+    objection: Callable[[Row], str | None] = lambda _: None,
+    most_line_bytes: int = MOST_LINE_BYTES,
+) -> Iterator[Row | Rejected | Blank]:
+    """The lines of a file, in order; memory is bounded by the longest line that is parsed.
+
+    Args:
+        stream: The file, opened for reading bytes.
+        kind: `answers` or `judgements`: a judgement must have a `score`.
+        objection: Why a row cannot be taken; None if it can.
+        most_line_bytes: A longer line is quarantined without being held.
+
+    Raises:
+        OSError: The file cannot be read any further.
+    """
+    number = 0
+    while content := stream.readline(most_line_bytes + 1):
+        number += 1
+        if len(content) > most_line_bytes and not content.endswith(b"\n"):
+            yield _overlong(stream, number, content, most_line_bytes)
+            continue
+        content = content.removesuffix(b"\n")
+        # A mark at the start of a file is an encoding's signature, not content.
+        text = (content.removeprefix(_BYTE_ORDER_MARK) if number == 1 else content).strip(_BLANKS)
+        if not text:
+            yield Blank(number)
+            continue
+        parsed = _parse(text, number, kind)
+        reason = objection(parsed) if isinstance(parsed, Row) else parsed
+        if isinstance(parsed, Row) and reason is None:
+            yield parsed
+        else:
+            kept, sha256 = content[:MOST_RAW_BYTES], hashlib.sha256(content).hexdigest()
+            yield _rejected(number, reason or "", kept, len(content), sha256)
+
+
+def _overlong(stream: BinaryIO, number: int, start: bytes, most: int) -> Rejected:
+    """Read on to the end of the line without holding it."""
+    kept, digest, size = start[:MOST_RAW_BYTES], hashlib.sha256(start), len(start)
+    while chunk := stream.readline(_CHUNK):
+        content = chunk.removesuffix(b"\n")
+        digest.update(content)
+        size += len(content)
+        if len(content) < len(chunk):
+            break
+    return _rejected(number, f"is longer than {most:,} bytes", kept, size, digest.hexdigest())
+
+
+def _rejected(line: int, reason: str, kept: bytes, size: int, sha256: str) -> Rejected:
+    try:
+        # A cut may have split a character.
+        text = kept.decode() if size == len(kept) else _decoded_start(kept)
+    except UnicodeDecodeError:
+        return Rejected(line, reason, base64.b64encode(kept).decode(), size, sha256, "base64")
+    return Rejected(line, reason, text, size, sha256)
+
+
+def _decoded_start(kept: bytes) -> str:
+    try:
+        return kept.decode()
+    except UnicodeDecodeError as error:
+        if error.end < len(kept) or error.reason != "unexpected end of data":
+            raise
+        return kept[: error.start].decode()
+
+
+def _parse(content: bytes, number: int, kind: Kind) -> Row | str:
+    """The line's row, or what is wrong with it."""
+    try:
+        values = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        return f"is not JSON: {error.msg} at character {error.pos + 1}"
+    if not isinstance(values, dict):
+        return f"is {_json_type(values)}, not an object"
+    judged = kind == "judgements"
+    if problem := _lossy(content, values) or _mistyped(values, _JUDGEMENT_TYPES if judged else _ANSWER_TYPES):
+        return problem
+    columns = tuple(values)
+    return Row(
+        number,
+        values.pop("Question"),
+        values.pop("ModelAnswer"),
+        values.pop("score") if judged else None,
+        values.pop("judge_output", None) if judged else None,
+        values,
+        columns,
+    )
+
+
+# As orjson makes them: a boolean is no number here.
+_ANSWER_TYPES: dict[str, tuple[type, ...]] = {"Question": (str,), "ModelAnswer": (str, type(None))}
+_JUDGEMENT_TYPES = _ANSWER_TYPES | {"score": (int, float, dict, type(None)), "judge_output": (str, type(None))}
+
+
+def _mistyped(values: dict[str, Any], types: dict[str, tuple[type, ...]]) -> str | None:
+    for name, allowed in types.items():
+        if name not in values:
+            if name != "judge_output":
+                return f"has no {name!r}"
+        elif type(values[name]) not in allowed:
+            return f"{name!r} is {_json_type(values[name])}"
+    return None
+
+
+def _lossy(content: bytes, values: dict[str, Any]) -> str | None:
+    """What of the line the values cannot give back."""
+    if not _NESTED.isdisjoint(map(type, values.values())) and not _can_be_written(values):
+        return _TOO_DEEP
+    # Strings and inner objects can have what looks like the end of a key: then it needs a closer look.
+    return _repeated_key(content) if len(_KEY_END.findall(content)) != len(values) else None
+
+
+def _can_be_written(values: dict[str, Any]) -> bool:
+    """Whether the values can become JSON again: writing goes less deep than reading."""
+    try:
+        orjson.dumps(values)
+    except orjson.JSONEncodeError:
+        return False
+    return True
+
+
+class _RepeatedKeyError(ValueError):
+    """An object has two values under one key."""
+
+
+def _repeated_key(content: bytes) -> str | None:
+    """What is wrong when an object of the line repeats a key: all its values but one would be lost."""
+    try:
+        json.loads(content, object_pairs_hook=_unique)
+    except _RepeatedKeyError as error:
+        return f"repeats the key {str(error)!r}"
+    except RecursionError:
+        return _TOO_DEEP
+    except ValueError as error:  # the stricter of two readers that disagree: digits of a huge number
+        return f"is not readable JSON: {error}"
+    return None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> None:
+    seen = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise _RepeatedKeyError(key)
+        seen.add(key)
+
+
+def _json_type(value: object) -> str:
+    names = {list: "an array", str: "a string", bool: "a boolean", type(None): "null", dict: "an object"}
+    return names.get(type(value), "a number")

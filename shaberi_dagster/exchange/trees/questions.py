@@ -1,0 +1,176 @@
+"""The question sets of a legacy tree, found in its own rows and named by their content.
+
+A row repeats its question's reference, criteria and category, so a complete file holds a whole set. A file that lacks
+some questions is taken for a part of the smallest registered set that has all of its questions.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from shaberi_dagster.benchmarks.questions import Question, QuestionSet, content_sha256, known_sets, set_name_of
+from shaberi_dagster.benchmarks.registry import BENCHMARKS, Benchmark, Field
+from shaberi_dagster.exchange.trees.files import DATASETS, UNREADABLE, LegacyFile, opened
+from shaberi_dagster.exchange.trees.jsonl import Row, read_rows
+from shaberi_dagster.util.identity import sha256_text
+
+_FIELDS: tuple[Field, ...] = ("reference", "criteria", "category", "upstream_id")
+
+
+class QuestionIndex:
+    """The questions and question sets met so far.
+
+    Args:
+        sets: Sets that are known beforehand, e.g. those of a question folder.
+    """
+
+    def __init__(self, sets: Iterable[QuestionSet] = ()) -> None:
+        self.sets: dict[str, QuestionSet] = {}
+        self._questions: dict[str, tuple[str, Question]] = {}
+        self._members: dict[str, dict[str, Question]] = {}
+        self._named: dict[tuple[str, tuple[str, ...]], QuestionSet] = {}
+        for each in sets:
+            self.add(each)
+
+    def add(self, questions: QuestionSet) -> None:
+        """Make a set known."""
+        self.sets[questions.name] = questions
+        self._members[questions.name] = {each.question_id: each for each in questions.questions}
+        for each in questions.questions:
+            self._questions.setdefault(each.question, (questions.benchmark, each))
+
+    def question_of(self, row: Row, dataset: str | None) -> tuple[str, Question] | None:
+        """Benchmark and question of a row: by the text if it is known, else by the dataset folder; None for neither."""
+        known = self._questions.get(row.question)
+        if known is None and (meant := DATASETS.get(dataset or "")):
+            benchmark = meant.benchmark
+            return benchmark, question_from(row, BENCHMARKS[benchmark], position=row.line)
+        return known
+
+    def members_of(self, question_set: str) -> Mapping[str, Question]:
+        """The questions of a known set by their ids."""
+        return self._members[question_set]
+
+    def set_of(self, benchmark: str, questions: Sequence[Question]) -> QuestionSet:
+        """The set that a file's questions are, or are a part of; a set that is not known yet becomes known.
+
+        Args:
+            benchmark: Their benchmark.
+            questions: Each question of the file once, in the file's order.
+        """
+        key = benchmark, tuple(each.question_id for each in questions)
+        if key not in self._named:
+            self._named[key] = self._set_of(benchmark, questions)
+        return self._named[key]
+
+    def _set_of(self, benchmark: str, questions: Sequence[Question]) -> QuestionSet:
+        # Ids from elsewhere are no part of a set's identity: the same set may be in the lake without them. They stay
+        # with the rows.
+        own = question_set_of(
+            benchmark,
+            [replace(each, position=place, upstream_id=None) for place, each in enumerate(questions, start=1)],
+        )
+        if own.name not in known_sets() and (whole := self._whole(benchmark, questions)):
+            return whole
+        if own.name not in self.sets:
+            self.add(own)
+        return self.sets[own.name]
+
+    def _whole(self, benchmark: str, questions: Sequence[Question]) -> QuestionSet | None:
+        ids = {each.question_id for each in questions}
+        candidates = [
+            each
+            for each in self.sets.values()
+            if each.benchmark == benchmark
+            and (known := known_sets().get(each.name))
+            and known.subset_of is None
+            and ids <= self._members[each.name].keys()
+        ]
+        return min(candidates, key=lambda each: len(each.questions), default=None)
+
+
+def question_set_of(benchmark: str, questions: Sequence[Question]) -> QuestionSet:
+    """These questions as a set of their own."""
+    sha256 = content_sha256(questions)
+    return QuestionSet(
+        benchmark, set_name_of(benchmark, len(questions), sha256), sha256, tuple(questions), source="legacy tree"
+    )
+
+
+def question_from(row: Row, benchmark: Benchmark, position: int) -> Question:
+    """The question that a row repeats; blank texts are no texts, as in question files."""
+    found = {field: _text(value) for field in _FIELDS if (value := _value(row, benchmark, field)) is not None}
+    return Question(
+        sha256_text(row.question),
+        position,
+        found.get("upstream_id"),
+        found.get("category"),
+        row.question,
+        found.get("reference"),
+        found.get("criteria"),
+    )
+
+
+def other_fields(row: Row, benchmark: str, question: Question) -> dict[str, Any]:
+    """The columns of a row that its question does not already say."""
+    said = _said(benchmark, question)
+    return {name: value for name, value in row.fields.items() if name not in said or not _agrees(value, said[name])}
+
+
+@cache
+def _said(benchmark: str, question: Question) -> Mapping[str, str | None]:
+    """What a question says, by the columns that may repeat it."""
+    return {name: getattr(question, field) for field in _FIELDS for name in _names(BENCHMARKS[benchmark], field)}
+
+
+def question_sets_in(files: Iterable[LegacyFile], given: Iterable[QuestionSet] = ()) -> QuestionIndex:
+    """Find the registered sets of a tree, so that incomplete files can be placed.
+
+    Files are read until each dataset folder has shown the set that it is meant to hold.
+
+    Args:
+        files: The files that are to be imported.
+        given: Sets that are known beforehand.
+    """
+    index = QuestionIndex(given)
+    for file in sorted(files, key=lambda file: (file.kind, file.path)):
+        dataset = DATASETS.get(file.dataset or "")
+        if dataset is None or dataset.question_set in index.sets:
+            continue
+        own = _set_in(file, BENCHMARKS[dataset.benchmark])
+        if own and own.name in known_sets() and own.name not in index.sets:
+            index.add(own)
+    return index
+
+
+def _set_in(file: LegacyFile, benchmark: Benchmark) -> QuestionSet | None:
+    questions: dict[str, Question] = {}
+    try:
+        with opened(file) as stream:
+            for row in read_rows(stream, file.kind):
+                if isinstance(row, Row) and row.question not in questions:
+                    questions[row.question] = question_from(row, benchmark, position=len(questions) + 1)
+    except UNREADABLE:
+        return None  # said when its rows are read
+    return question_set_of(benchmark.name, list(questions.values())) if questions else None
+
+
+def _names(benchmark: Benchmark, field: Field) -> tuple[str, ...]:
+    return (field, *benchmark.columns.get(field, ()))
+
+
+def _value(row: Row, benchmark: Benchmark, field: Field) -> Any:
+    return next((row.fields[name] for name in _names(benchmark, field) if name in row.fields), None)
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None  # kept among the row's other fields
+    return str(value) if str(value).strip() else None
+
+
+def _agrees(value: Any, said: str | None) -> bool:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value) == said
+    return bool(value == said)

@@ -1,0 +1,411 @@
+"""Which answers of a model are one run, and the name of that run: those of one tree that were judged together.
+
+A judgement says which text it judged, and that text is not always the stored answer. A *group* is a set of answers
+that nothing in it contradicts: one answer for each sample. A judge's files in all benchmarks belong together, so that
+each of its averages is the average of one run; the group that they join is one that none of them contradicts.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple
+
+import polars as pl
+
+from shaberi_dagster.exchange.trees.files import CONTENT
+from shaberi_dagster.exchange.trees.reading import Lines
+from shaberi_dagster.llm.thinking import split_thinking
+from shaberi_dagster.util.identity import run_id_of, sha256_text
+
+# What the legacy suite removed before judging since 2025-06-19: complete blocks only.
+_OPENING = re.compile(r"<(?:think|thinking|reason)>", re.IGNORECASE)
+_CLOSING = re.compile(r"</(?:think|thinking|reason)>", re.IGNORECASE)
+
+SampleKey = tuple[str, str, int]
+"""Benchmark, question id, and which of a file's rows of this question (0 is the first)."""
+
+
+class Missing:
+    """In the place of a hash: there is no such text, where None is the hash of an answer that is null."""
+
+
+MISSING = Missing()
+TextHash = str | None | Missing
+
+
+class Sample(NamedTuple):
+    """One answer of a group.
+
+    Attributes:
+        stored: Hash of the text in an answer file.
+        judged: Hash of the text that was judged.
+    """
+
+    stored: TextHash = MISSING
+    judged: TextHash = MISSING
+
+    def with_(self, other: "Sample", forms: "JudgedForms") -> "Sample | None":
+        """Both as one answer; None if they contradict each other."""
+        if any(one is not MISSING and two is not MISSING and one != two for one, two in zip(self, other, strict=True)):
+            return None
+        merged = Sample(*(two if one is MISSING else one for one, two in zip(self, other, strict=True)))
+        # Most were judged as they are, and need no look at the text.
+        agree = MISSING in merged or merged.judged == merged.stored or merged.judged in forms.of(merged.stored)
+        return merged if agree else None
+
+
+class JudgedForms:
+    """What can have been judged of stored texts, by their hashes.
+
+    Args:
+        text_of: The text of a hash.
+    """
+
+    def __init__(self, text_of: Callable[[str], str]) -> None:
+        self._text_of = text_of
+        self._known: dict[TextHash, frozenset[TextHash]] = {None: frozenset({None, sha256_text("")})}
+
+    def of(self, stored: TextHash) -> frozenset[TextHash]:
+        """The hashes of the texts that a judge can have got."""
+        if stored not in self._known and isinstance(stored, str):
+            text = self._text_of(stored)
+            others = judged_texts(text) - {text}
+            self._known[stored] = frozenset({stored, *map(sha256_text, others)})
+        return self._known[stored]
+
+
+@dataclass
+class Group:
+    """Answers that belong together.
+
+    Attributes:
+        samples: The answers.
+        question_sets: For each benchmark the set that they answer, perhaps in part.
+        members: The files' parts in it, in the order in which they were added: content and benchmark of each.
+    """
+
+    samples: dict[SampleKey, Sample]
+    question_sets: dict[str, str]
+    members: list[tuple[Hashable, str]] = field(default_factory=list)
+
+    def take(self, new: "Group", samples: Mapping[SampleKey, Sample], question_sets: Mapping[str, str]) -> None:
+        """Become both groups, with these samples and question sets of the other one."""
+        self.samples.update(samples)
+        self.question_sets.update(question_sets)
+        self.members += new.members
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """A file's rows of one benchmark.
+
+    Attributes:
+        content: Which file.
+        judge: Whose judgements; None for answers.
+        benchmark: The benchmark.
+        group: The answers in it.
+    """
+
+    content: Hashable
+    judge: str | None
+    benchmark: str
+    group: Group
+
+
+def part_of(
+    content: Hashable, judge: str | None, benchmark: str, question_set: str, texts: Mapping[tuple[str, int], str | None]
+) -> FilePart:
+    """A part by the hashes of its texts, which are by question and occurrence."""
+    samples = {
+        (benchmark, *key): Sample(stored=text) if judge is None else Sample(judged=text) for key, text in texts.items()
+    }
+    return FilePart(content, judge, benchmark, Group(samples, {benchmark: question_set}, [(content, benchmark)]))
+
+
+class Grouping:
+    """Puts parts together.
+
+    Args:
+        questions: The ids of a set's questions by its name.
+        forms: What can have been judged.
+    """
+
+    def __init__(self, questions: Mapping[str, frozenset[str]], forms: JudgedForms) -> None:
+        self._questions, self._forms = questions, forms
+
+    def groups(self, parts: Sequence[FilePart]) -> list[Group]:
+        """The runs that one tree's files of one model are.
+
+        Args:
+            parts: In the order of precedence; answers first.
+        """
+        by_judge: dict[str | None, list[Group]] = {}
+        for part in parts:
+            self._place(part.group, by_judge.setdefault(part.judge, []))
+        groups: list[Group] = []
+        for of_judge in by_judge.values():
+            for group in of_judge:
+                self._place(group, groups)
+        self._share([part for part in parts if part.judge is None], groups)
+        return groups
+
+    def _share(self, stored: Sequence[FilePart], groups: Sequence[Group]) -> None:
+        """Let stored answers be of all the groups in which they were judged."""
+        for group in groups:
+            for part in stored:
+                if (
+                    part.benchmark in group.question_sets
+                    and (part.content, part.benchmark) not in group.members
+                    and (merged := self._merged(group, part.group))
+                ):
+                    group.take(part.group, *merged[1:])
+
+    def _place(self, new: Group, groups: list[Group]) -> None:
+        """Add it to the group that it has most in common with, of those that it does not contradict."""
+        fitting = [merged for merged in (self._merged(group, new) for group in groups) if merged]
+        if not fitting:
+            groups.append(Group(dict(new.samples), dict(new.question_sets), list(new.members)))
+            return
+        group, samples, sets = max(fitting, key=lambda merged: len(merged[0].samples.keys() & new.samples.keys()))
+        group.take(new, samples, sets)
+
+    def _merged(self, group: Group, new: Group) -> tuple[Group, dict[SampleKey, Sample], dict[str, str]] | None:
+        """The group, and what it would have to take over; None if there is a contradiction."""
+        samples = {}
+        for key, sample in new.samples.items():
+            own = group.samples.get(key)
+            if own is not None and own.judged == sample.judged and sample.stored is MISSING:
+                continue  # most of them
+            merged = own.with_(sample, self._forms) if own else sample
+            if merged is None:
+                return None
+            samples[key] = merged
+        sets = {}
+        for benchmark, name in new.question_sets.items():
+            chosen = self._set_of(benchmark, name, group, new)
+            if chosen is None:
+                return None
+            sets[benchmark] = chosen
+        return group, samples, sets
+
+    def _set_of(self, benchmark: str, name: str, group: Group, new: Group) -> str | None:
+        """The question set of both; None if neither set has the questions of the other."""
+        own = group.question_sets.get(benchmark)
+        if own is None or own == name:
+            return name
+        if _asked(new, benchmark) <= self._questions[own]:
+            return own
+        return name if _asked(group, benchmark) <= self._questions[name] else None
+
+
+def _asked(group: Group, benchmark: str) -> set[str]:
+    return {question_id for of_benchmark, question_id, _ in group.samples if of_benchmark == benchmark}
+
+
+def judged_texts(raw: str) -> set[str]:
+    """What a judge can have got of a stored text: the text itself, or without thinking.
+
+    >>> sorted(judged_texts("<think>hm</think>yes"))
+    ['<think>hm</think>yes', 'yes']
+    """
+    found = {raw, split_thinking(raw).answer}
+    if "<" in raw:
+        legacy = _without_blocks(raw)
+        found |= {legacy, legacy.strip()}
+    return found
+
+
+def _without_blocks(text: str) -> str:
+    kept, position = [], 0
+    while (opening := _OPENING.search(text, position)) and (closing := _CLOSING.search(text, opening.end())):
+        kept.append(text[position : opening.start()])
+        position = closing.end()
+    return "".join(kept) + text[position:]
+
+
+_Content = tuple[str | None, ...]
+
+PLACED = pl.Schema(
+    dict.fromkeys((*CONTENT, "source", "run_id", "run_tag", "benchmark", "question_set"), pl.String())
+    | dict.fromkeys(("generation", "rank"), pl.Int64())
+)
+"""Of which run a file's rows of a benchmark are: content, source, run_id, run_tag, benchmark, question_set (the run's),
+generation (which of the source's runs of the model), rank (order of the files, the first one stands)."""
+
+
+@dataclass(frozen=True, eq=False)
+class EarlierRun:
+    """A run of a model that the lake has already.
+
+    Attributes:
+        run_tag: Its tag.
+        source: Its tree; None in lakes in which a run could be of several.
+        answers: Hashes of its answers: the judged text, and the stored one if an answer file had it.
+    """
+
+    run_tag: str
+    source: str | None
+    answers: Mapping[SampleKey, Sample]
+
+
+@dataclass
+class Placing:
+    """Of which runs the files of some models are.
+
+    Attributes:
+        tag: Tag of the import.
+        rows: A row for each part of a file (`PLACED`).
+        unmatched: The earlier runs whose answers are those of no files any more.
+    """
+
+    tag: str
+    rows: list[dict[str, object]] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
+
+    @property
+    def placed(self) -> pl.DataFrame:
+        """The rows as a frame."""
+        return pl.DataFrame(self.rows, schema=PLACED)
+
+    def place(
+        self, model: str, groups: Sequence[tuple[str, Group]], earlier: Sequence[EarlierRun], forms: JudgedForms
+    ) -> None:
+        """Name the groups of one model.
+
+        Args:
+            model: The model.
+            groups: With their sources, in the order in which they get names.
+            earlier: Its runs in the lake; a group that goes on with one of them keeps its name.
+            forms: What can have been judged.
+        """
+        kept = _matches(groups, earlier, forms)
+        self.unmatched += [run_id_of(model, run.run_tag) for run in earlier if run not in kept.values()]
+        owners = {run.run_tag: groups[place][0] for place, run in kept.items()}
+        # Of a killed import, or of before there was a run for each tree: they are put together anew.
+        owners |= {run.run_tag: run.source for run in earlier if run.source and run.answers}
+        names = _Names(self.tag, owners)
+        ranks: dict[str, Iterator[int]] = defaultdict(count)
+        for place, (source, group) in enumerate(groups):
+            run_tag = kept[place].run_tag if place in kept else names.new(source)
+            for content, benchmark in group.members:
+                self.rows.append(
+                    dict(zip(CONTENT, content, strict=True))  # type: ignore[call-overload]
+                    | {
+                        "source": source,
+                        "run_id": run_id_of(model, run_tag),
+                        "run_tag": run_tag,
+                        "benchmark": benchmark,
+                        "question_set": group.question_sets[benchmark],
+                        "generation": _generation(run_tag),
+                        "rank": next(ranks[source]),
+                    }
+                )
+
+
+class _Names:
+    """Tags for the runs of one model.
+
+    `{tag}-{tree}`, so that no name depends on what was imported before; `…-genN` is for further answers. Runs of lakes
+    of before, in which the first tree's had no name in it, keep theirs.
+
+    Args:
+        tag: Tag of the import.
+        owners: The sources of the runs that have their names already, by tag.
+    """
+
+    def __init__(self, tag: str, owners: Mapping[str, str]) -> None:
+        self._tag, self._owners = tag, dict(owners)
+
+    def new(self, source: str) -> str:
+        """The next name for a run of this tree."""
+        base = tag_of_tree(self._tag, source)
+        names = (base if number == 1 else f"{base}-gen{number}" for number in count(1))
+        name = next(name for name in names if name not in self._owners)
+        self._owners[name] = source
+        return name
+
+
+def tag_of_tree(tag: str, source: str) -> str:
+    """The tag of the runs that an import makes of a tree."""
+    return f"{tag}-{re.sub(r'[^A-Za-z0-9._+-]', '-', source)}"
+
+
+def groups_of(
+    read: Lines, files: pl.DataFrame, sources: Sequence[str], questions: Mapping[str, frozenset[str]]
+) -> Iterator[tuple[str, list[tuple[str, Group]], JudgedForms]]:
+    """The groups of each model, tree by tree.
+
+    Args:
+        read: What the files say.
+        files: Which tree has which content: source, model, kind, judge, sha256, in the order of precedence.
+        sources: The trees in the order in which their runs get names.
+        questions: The ids of the questions of each set.
+    """
+    parts = _parts(read.lines)
+    text_of = dict(read.texts.iter_rows())
+    forms = JudgedForms(text_of.__getitem__)
+    grouping = Grouping(questions, forms)
+    by_model: dict[str, dict[str, list[FilePart]]] = defaultdict(lambda: defaultdict(list))
+    for source, *content in files.select("source", *CONTENT).iter_rows():
+        by_model[content[0]][source] += parts.get(tuple(content), [])
+    for model, by_source in by_model.items():
+        groups = [
+            (source, group)
+            for source in sources
+            # A stable sort: answers first.
+            for group in grouping.groups(sorted(by_source.get(source, []), key=lambda part: part.judge is not None))
+        ]
+        yield model, groups, forms
+
+
+def _parts(lines: pl.DataFrame) -> dict[_Content, list[FilePart]]:
+    """The parts of each content."""
+    parts: dict[_Content, list[FilePart]] = defaultdict(list)
+    wanted = ["question_id", "sample_index", "text_hash"]
+    columns = [*CONTENT, "benchmark", "question_set"]
+    grouped = lines.group_by(columns, maintain_order=True).agg(wanted)
+    for *content, benchmark, question_set, questions, occurrences, hashes in grouped.iter_rows():
+        texts = dict(zip(zip(questions, occurrences, strict=True), hashes, strict=True))
+        own = tuple(content)
+        parts[own].append(part_of(own, own[2], benchmark, question_set, texts))
+    return parts
+
+
+def _matches(
+    groups: Sequence[tuple[str, Group]], earlier: Iterable[EarlierRun], forms: JudgedForms
+) -> dict[int, EarlierRun]:
+    """By the place of a group: the earlier run that it goes on with, the most alike first."""
+    pairs = [
+        (-alike, place, number, run)
+        for number, run in enumerate(earlier)
+        for place, (source, group) in enumerate(groups)
+        if run.source in {None, source} and (alike := _likeness(run, group, forms))
+    ]
+    matches: dict[int, EarlierRun] = {}
+    for _, place, _, run in sorted(pairs, key=lambda pair: pair[:3]):
+        if place not in matches and run not in matches.values():
+            matches[place] = run
+    return matches
+
+
+def _likeness(run: EarlierRun, group: Group, forms: JudgedForms) -> int:
+    """How many answers they share, those that were judged twice; 0 if some contradict each other."""
+    total = 0
+    for key in run.answers.keys() & group.samples.keys():
+        earlier, now = run.answers[key], group.samples[key]
+        if now.judged == earlier.judged:
+            total += 2
+        elif now.stored is not MISSING and (
+            now.stored == earlier.stored or (now.judged is MISSING and earlier.judged in forms.of(now.stored))
+        ):
+            total += 1
+        else:
+            return 0
+    return total
+
+
+def _generation(run_tag: str) -> int:
+    found = re.search(r"-gen(\d+)$", run_tag)
+    return int(found[1]) if found else 1

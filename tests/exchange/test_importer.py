@@ -1,0 +1,112 @@
+"""An importer of another tool's logs is one class; listing, quarantine, runs, sums and the report are the base's."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.exchange.importer import Entry, Importer, RunPart, Sample, Source, Verdict, import_logs
+from shaberi_dagster.exchange.rejected import Rejected
+from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.reports.requests import ScoreSelection
+from shaberi_dagster.reports.score_reading import read_scores
+from tests.exchange.trees.trees import questions_of
+
+pytestmark = pytest.mark.integration
+
+
+class ArenaLog(Importer):
+    """Logs of a tool that there is not: a line has the model, the question, its answer and a judge's points."""
+
+    name = "arena"
+    title = "arena log"
+    what, plural = "arena log", "arena logs"
+    suffix = ".arena"
+
+    def entries(self, source: Source, content: bytes) -> Iterator[Entry | Rejected]:  # noqa: ARG002
+        for number, line in enumerate(content.splitlines(), start=1):
+            try:
+                model, question, answer, points = line.decode().split(" | ")
+                verdict = Verdict("gpt-judge", float(points))
+            except ValueError as error:
+                yield Rejected.of(number, f"is no line of an arena: {error}", line)
+            else:
+                part = RunPart(model, "arena", "tengu")
+                sample = Sample(0, answer, verdicts=[verdict])
+                yield Entry(number, part, question, [sample], question=question, value=line.decode())
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    first, second = (question.question.replace("\n", " ") for question in questions_of("tengu")[:2])
+    path = tmp_path / "logs" / "july.arena"
+    path.parent.mkdir()
+    lines = [
+        f"alpha | {first} | one | 8",
+        f"alpha | {second} | two | 6",
+        f"beta | {first} | three | 3",
+        f"beta | {second} | four | many",
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def test_two_runs_come_in_and_a_bad_line_is_set_aside_with_its_reason(workspace, log):
+    done = import_logs(ArenaLog(), [log.parent], workspace)
+
+    assert done.runs == ["alpha@@arena", "beta@@arena"]
+    assert done.discrepancies() == []
+    (counts,) = done.files
+    assert (counts.entries, counts.entries_imported, counts.entries_quarantined) == (4, 3, 1)
+    ((path, line, reason),) = done.quarantine.select("path", "source_line", "reason").iter_rows()
+    assert (path, line) == ("july.arena", 4)
+    assert reason == "is no line of an arena: could not convert string to float: 'many'"
+    assert workspace.lake.read("legacy_quarantine")["raw"][0].endswith("| four | many")
+
+
+def test_a_second_import_reads_nothing_and_changes_nothing(workspace, log, monkeypatch):
+    first = import_logs(ArenaLog(), [log.parent], workspace)
+    before = workspace.lake.versions()
+    monkeypatch.setattr(ArenaLog, "read", lambda _, source: pytest.fail(f"{source.path} is read again"))
+
+    again = import_logs(ArenaLog(), [log.parent], workspace)
+
+    assert (first.changed, again.changed) == (True, False)
+    assert workspace.lake.versions() == before
+    assert (again.runs, again.discrepancies()) == (first.runs, [])
+    assert (again.questions_with_text, again.questions_without_text) == (2, 0)
+    assert again.quarantine.equals(first.quarantine)
+    (counts,) = again.files
+    assert (counts.status, counts.entries, counts.entries_repeated) == ("imported", 4, 3)
+
+
+def test_a_log_that_has_grown_adds_what_is_new(workspace, log):
+    import_logs(ArenaLog(), [log], workspace)
+    log.write_text(log.read_text(encoding="utf-8").replace("many", "5"), encoding="utf-8")
+
+    done = import_logs(ArenaLog(), [log], workspace)
+
+    (counts,) = done.files
+    assert (counts.entries_imported, counts.entries_repeated, counts.entries_quarantined) == (1, 3, 0)
+    assert done.quarantine.is_empty()
+    assert workspace.lake.read("answers", {"model": "beta"})["answer"].sort().to_list() == ["four", "three"]
+
+
+def test_imported_runs_are_among_the_scores(workspace, log):
+    import_logs(ArenaLog(), [log], workspace)
+
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        rows = read_scores(catalog, ScoreSelection()).rows
+    scores = {(row.model, row.run_tag, row.benchmark, row.judge): (row.score, row.n_scored) for row in rows}
+    assert scores == {
+        ("alpha", "arena", "tengu", "gpt-judge"): (7.0, 2),
+        ("beta", "arena", "tengu", "gpt-judge"): (3.0, 1),
+    }
+
+
+def test_a_folder_without_a_log_is_refused(workspace, tmp_path):
+    (tmp_path / "notes.txt").write_text("nothing", encoding="utf-8")
+
+    with pytest.raises(ConfigurationError, match="no arena log in"):
+        import_logs(ArenaLog(), [tmp_path], workspace)
