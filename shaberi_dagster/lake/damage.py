@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.lake.schemas import TABLES
 
 LOG = "_delta_log"
 CATALOG_NAME = "catalog.duckdb"
@@ -106,8 +107,6 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def _table_folders(folder: Path) -> list[Path]:
-    from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
-
     return [folder / name for name in TABLES if (folder / name).is_dir()]
 
 
