@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-import numpy as np
-
 from shaberi_dagster.statistics.power import detectable_fisher_drop, detectable_paired_drop
 from shaberi_dagster.statistics.significance import fisher_lower_tail, holm, mcnemar_exact
 
@@ -153,9 +151,7 @@ def paired_gate(tallies: Sequence[Tally], significance: float = SIGNIFICANCE) ->
     in_family = {*testable, *_testable(pooled, share)}
     p = {one: mcnemar_exact(one.gains or 0, one.losses or 0, "less") for one in order}
     family = [one for one in order if one in in_family]
-    adjusted = dict(
-        zip(family, weighted_holm([p[one] for one in family], [levels[one] for one in family]), strict=True)
-    )
+    adjusted = dict(zip(family, holm([p[one] for one in family], [levels[one] for one in family]), strict=True))
     return tuple(
         GateTest(one, p[one], adjusted.get(one), levels[one], adjusted.get(one, 1.0) <= significance) for one in order
     )
@@ -196,24 +192,6 @@ def could_fail(
         significance: Its level.
     """
     return any(test.regressed for test in gate([one.worst for one in tallies], significance))
-
-
-def weighted_holm(p_values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """P-values adjusted by Holm's method with weights (Holm 1979, Scandinavian Journal of Statistics 6:65, section 4).
-
-    The tests are taken in the order of p / weight; each is multiplied by the weights of those left / its own, cut off
-    at 1, and is at least the one before it. With equal weights it is `holm`.
-
-    Args:
-        p_values: In any order.
-        weights: Positive; how the level is shared in the beginning.
-    """
-    p, weight = np.asarray(p_values, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    order = np.argsort(p / weight, kind="stable")
-    left = np.cumsum(weight[order][::-1])[::-1]
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.maximum.accumulate(np.minimum(p[order] * left / weight[order], 1.0))
-    return [float(one) for one in adjusted]
 
 
 def pool(tallies: Sequence[Tally]) -> list[Tally]:

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from scipy import special
 
 from shaberi_dagster.statistics.intervals import Interval
+from shaberi_dagster.statistics.power import ALPHA
 from shaberi_dagster.statistics.significance import holm
 
-ALPHA = 0.05
 _ROUNDING = 1e-9  # of sums of squares
 
 _Floats = npt.NDArray[np.float64]
