@@ -175,21 +175,18 @@ def _rows(found: Calibration, pool: Pool, digest: str) -> pl.DataFrame:
         "created_at": datetime.now(UTC),
         **{name: getattr(found, name) for name in _OF_CALIBRATION},
     }
-    rows = [
-        about
-        | {
-            "class": one.name,
-            "n_pairs": one.n_pairs,
-            "class_mean_questions": one.mean_questions,
-            "class_median_questions": one.median_questions,
-            "share_wrong": one.share_wrong,
-            "share_equal": one.share_equal,
-        }
-        for one in found.classes
-    ]
+    rows = [about | {column: getattr(result, name) for name, column in _OF_CLASS.items()} for result in found.classes]
     return pl.DataFrame(rows, schema={name: DECISION_CALIBRATIONS.schema[name] for name in rows[0]})
 
 
+_OF_CLASS = {
+    "name": "class",
+    "n_pairs": "n_pairs",
+    "mean_questions": "class_mean_questions",
+    "median_questions": "class_median_questions",
+    "share_wrong": "share_wrong",
+    "share_equal": "share_equal",
+}
 _OF_CALIBRATION = ("constant", "error", "margin", "n_models", "n_families", "mean_questions")
 
 
@@ -197,14 +194,6 @@ def _stored(rows: pl.DataFrame) -> Calibration:
     rows = rows.sort("created_at").unique("class", keep="last")
     rows = rows.sort(pl.col("class").replace_strict({name: place for place, name in enumerate(CLASSES)}))
     classes = tuple(
-        ClassResult(
-            row["class"],
-            row["n_pairs"],
-            row["class_mean_questions"],
-            row["class_median_questions"],
-            row["share_wrong"],
-            row["share_equal"],
-        )
-        for row in rows.iter_rows(named=True)
+        ClassResult(**{name: row[column] for name, column in _OF_CLASS.items()}) for row in rows.iter_rows(named=True)
     )
     return Calibration(classes=classes, **{name: rows[name][0] for name in _OF_CALIBRATION})

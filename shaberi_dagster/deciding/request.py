@@ -2,16 +2,15 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import JudgeBaseUrl, JudgeKeyVariable, Limit, Questions, RunRequest
+from shaberi_dagster.util.models import Frozen
 
 
-class DecisionRequest(BaseModel):
+class DecisionRequest(Frozen):
     """What to decide, as a user asks for it in the command line or the launchpad."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     candidates: Annotated[
         list[str],

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.embedded import check_embedded_model
@@ -31,7 +31,7 @@ _OWN = (_EMBEDDED, "openai", "gemini", CUSTOM)
 _SHOWN_OF_SHA256 = 12
 
 
-class _Rule(BaseModel):
+class _Rule(Frozen):
     """What calls of some models are sent; every rule that matches applies, later ones win.
 
     Attributes:
@@ -42,8 +42,6 @@ class _Rule(BaseModel):
         json_schema: Whether `response_format` may hold a JSON Schema of the output.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     models: tuple[str, ...]
     max_tokens: str | None = None
     drop: frozenset[str] = frozenset()
@@ -51,7 +49,7 @@ class _Rule(BaseModel):
     json_schema: bool = False
 
 
-class _Entry(BaseModel):
+class _Entry(Frozen):
     """One endpoint.
 
     Attributes:
@@ -65,8 +63,6 @@ class _Entry(BaseModel):
         rules: Parameters by model.
         prices: What its models cost, where the user's price file does not say otherwise.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     base_url: str | None = None
     api_key: str | None = None

@@ -5,13 +5,15 @@ from datetime import date, timedelta
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from shaberi_dagster.util.models import Frozen
 
 _WILD = frozenset("*?[")
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class OwnPrice(BaseModel):
+class OwnPrice(Frozen, strict=True):
     """One entry of the user's price file, or of an endpoint's `prices`.
 
     Attributes:
@@ -25,8 +27,6 @@ class OwnPrice(BaseModel):
         per: For what the prices are.
         currency: In what.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     model: Annotated[str, Field(min_length=1)]
     base_url: str | None = None

@@ -6,23 +6,43 @@ an answer, stored in `pass_outputs`, and reused by every pipeline and judge. The
 """
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator
 
 from shaberi_dagster.util.identity import sha256_json
+from shaberi_dagster.util.models import Frozen
 
 APPLY_KEYS = ("run_id", "benchmark", "question_id", "sample_index", "strategy")
 """What joins findings and judgements; `strategy` is null for a plain sample."""
 
 
-class PassConfig(BaseModel):
-    """Settings of a pass; all that changes what it finds is here: its hash says which findings they are."""
+def _check_curve(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+    shares = [share for share, _ in points]
+    if not points or shares != sorted(set(shares)) or not all(0 <= value <= 1 for point in points for value in point):
+        raise ValueError("needs pairs of numbers from 0 to 1 whose shares rise")
+    return points
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+
+Curve = Annotated[tuple[tuple[float, float], ...], AfterValidator(_check_curve)]
+"""Severity by the share of a text that is at fault: points `(share, severity)`, linear between, constant outside."""
+
+
+def severity_at(share: float, curve: Curve) -> float:
+    """Read the severity of a share off a curve."""
+    after = bisect_right(curve, (share, 1.0))
+    if after in {0, len(curve)}:
+        return curve[min(after, len(curve) - 1)][1]
+    (left, low), (right, high) = curve[after - 1], curve[after]
+    return low + (high - low) * (share - left) / (right - left)
+
+
+class PassConfig(Frozen):
+    """Settings of a pass; all that changes what it finds is here: its hash says which findings they are."""
 
 
 @dataclass(frozen=True)

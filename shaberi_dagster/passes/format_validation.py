@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints, ValidationError, model_validator
+from pydantic import Field, RootModel, StringConstraints, ValidationError, model_validator
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.passes.base import Answer, Finding, Pass, PassConfig
 from shaberi_dagster.passes.unfinished import HEADING, breaks_off
 from shaberi_dagster.util.identity import sha256_json
+from shaberi_dagster.util.models import Frozen
 
 RULES_FILE = Path(__file__).with_name("format_rules.yaml")
 
@@ -66,10 +67,8 @@ _LAST_TOKEN = re.compile(rf"(?:{_TOKENS.pattern})\Z", re.MULTILINE)
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Rule(BaseModel):
+class _Rule(Frozen):
     """A demand that a text meets or not."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     def __call__(self, text: str, question: str, /) -> bool:
         """Whether the text is as demanded, as far as that shows."""

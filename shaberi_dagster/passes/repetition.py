@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from itertools import chain, groupby, pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from shaberi_dagster.passes.base import Answer, Finding, Pass, PassConfig
+from shaberi_dagster.passes.base import Answer, Curve, Finding, Pass, PassConfig, severity_at
 
 Kind = Literal["tail_loop", "loop", "repeat", "numbered", "filler"]
 Span = tuple[int, int, Kind]
@@ -84,15 +84,6 @@ _Hashes = npt.NDArray[np.uint64]
 _Mask = npt.NDArray[np.bool_]
 
 
-def _is_curve(curve: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
-    shares = [share for share, _ in curve]
-    if not curve or shares != sorted(set(shares)):
-        raise ValueError("must have points with rising shares")
-    if not all(0 <= value <= 1 for point in curve for value in point):
-        raise ValueError("must have shares and severities from 0 to 1")
-    return curve
-
-
 class RepetitionConfig(PassConfig):
     """Settings of the pass.
 
@@ -100,19 +91,13 @@ class RepetitionConfig(PassConfig):
         least_letters: How many wide letters in sentences that stood there before make a finding, however long the
             answer (a narrow letter is 0.3 of one).
         least_share: The share of the letters that does so too, for shorter answers.
-        curve: Severity by the repeated share of the text: points `(share, severity)`, straight lines between
-            them, flat outside. By default a text that is all loop loses a quarter of the scale, a passing stutter 2 %.
+        curve: Severity by the repeated share of the text. By default a text that is all loop loses a quarter of the
+            scale, a passing stutter 2 %.
     """
 
     least_letters: float = Field(default=50.0, gt=0)
     least_share: float = Field(default=0.08, gt=0, le=1)
-    curve: Annotated[tuple[tuple[float, float], ...], AfterValidator(_is_curve)] = (
-        (0.0, 0.0),
-        (0.05, 0.02),
-        (0.2, 0.12),
-        (0.5, 0.16),
-        (1.0, 0.25),
-    )
+    curve: Curve = ((0.0, 0.0), (0.05, 0.02), (0.2, 0.12), (0.5, 0.16), (1.0, 0.25))
 
 
 class Repetition(Pass[RepetitionConfig]):
@@ -161,10 +146,9 @@ class Repetition(Pass[RepetitionConfig]):
         }
         if not spans or _ASKED.search(answer.question):
             return Finding(details=details)
-        shares, severities = zip(*self.config.curve, strict=True)
-        severity = float(np.interp(share, shares, severities))
+        severity = round(severity_at(share, self.config.curve), 4)
         kinds = ", ".join(sorted({kind for _, _, kind in spans}))
-        return Finding(round(severity, 4), f"{share:.0%} of the text is repetition ({kinds})", details)
+        return Finding(severity, f"{share:.0%} of the text is repetition ({kinds})", details)
 
 
 class _Letters:
