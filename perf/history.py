@@ -25,6 +25,7 @@ import numpy as np
 import polars as pl
 
 from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
+from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.views import view_files
@@ -99,7 +100,7 @@ def write_history(folder: Path, size: Size) -> None:
         lake.append("scores", scores)
         metrics.append(_metrics(scores, benchmark))
     lake.append("metrics", pl.concat(metrics))
-    lake.compact()
+    compact_lake(lake)
     write_catalog(lake)
 
 

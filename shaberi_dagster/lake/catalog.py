@@ -23,16 +23,16 @@ import duckdb
 
 from shaberi_dagster.errors import ConfigurationError, SqlError
 from shaberi_dagster.lake.connections import attached, connected
-from shaberi_dagster.lake.damage import CATALOG_NAME, DamagedLakeError, damage_behind, lost_commit
+from shaberi_dagster.lake.damage import CATALOG_NAME, DamagedLakeError, damage_behind, log_damage
+from shaberi_dagster.lake.formats import check_format
+from shaberi_dagster.lake.log import LOG, Log
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, Table
-from shaberi_dagster.lake.upgrades import check_format
 from shaberi_dagster.lake.views import define_added_views, public_views, view_files
 
 if TYPE_CHECKING:
     from shaberi_dagster.lake.store import Lake
 
-_LOG_NAME = re.compile(r"(\d{20})\.(?:json|checkpoint)")
 # EXPLAIN ANALYZE runs what it explains, which may be a COPY; what comes after this must itself be a SELECT.
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
 # The parts of a SELECT that only read: `with x as (copy … to …) from x` is a SELECT for DuckDB, too.
@@ -95,7 +95,7 @@ def open_catalog(folder: Path, former: duckdb.DuckDBPyConnection | None = None) 
 
 
 def _spill_folder(folder: Path) -> Path:
-    """Where large results go, made by DuckDB when it is needed: in the warehouse, if that can be written."""
+    """Return the folder that large results spill to, which DuckDB makes: in the warehouse, if that can be written."""
     # Not as who started the process, but as who it is now, where the system knows the difference.
     writable = os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
     return folder / "_spill" if writable else Path(tempfile.gettempdir()) / f"shaberi-{uuid.uuid4()}"
@@ -245,7 +245,7 @@ def _bring_up_to_date(file: Path, former: bytes, lake: "Lake") -> None:
         if described is None or described["definitions"] != _definitions():
             raise _OtherViewsError
         logged, before = logged_versions(lake.folder), described["versions"]
-        if lost := [one for name in before if (one := lost_commit(lake.folder, name, before[name]))]:
+        if lost := [damage for name in before if (damage := log_damage(lake.folder / name, before[name]))]:
             raise DamagedLakeError(lost)
         now = lake.versions()
         changed = [table for table in TABLES if before.get(table) != now.get(table)]
@@ -414,19 +414,15 @@ def check_there(folder: Path) -> None:
 
 def logged_versions(folder: Path) -> dict[str, int]:
     """The last version in each table's transaction log, read from file names alone (a few ms)."""
-    versions = {}
-    for log in sorted(folder.glob("*/_delta_log")):
-        numbers = [int(match[1]) for path in log.iterdir() if (match := _LOG_NAME.match(path.name))]
-        if numbers:
-            versions[log.parent.name] = max(numbers)
-    return versions
+    logs = {log.parent.name: Log(log.parent) for log in sorted(folder.glob(f"*/{LOG}"))}
+    return {table: log.newest for table, log in logs.items() if log.newest >= 0}
 
 
 def _only_reads(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> bool:
     query = statement.query
     if statement.type == duckdb.StatementType.EXPLAIN:
         query = _EXPLAIN.sub("", query, count=1)
-    if [one.type for one in connection.extract_statements(query)] != [duckdb.StatementType.SELECT]:
+    if [explained.type for explained in connection.extract_statements(query)] != [duckdb.StatementType.SELECT]:
         return False
     # Not on the connection itself, whose last result may still be in use.
     row = connection.cursor().execute("select json_serialize_sql($1)", [query]).fetchone()
@@ -475,12 +471,12 @@ def _described(connection: duckdb.DuckDBPyConnection) -> dict[str, Any] | None:
 
 
 def _description(folder: Path, versions: dict[str, int]) -> dict[str, Any]:
-    """Where the files lie, and which versions of tables and of what defines views the catalog stands for."""
+    """Describe a catalog: where its files lie, and the versions of tables and of definitions that it stands for."""
     return {"folder": str(folder), "versions": versions, "definitions": _definitions()}
 
 
 def _definitions() -> str:
-    """The files that say which views a catalog has, and with which columns, as they are now."""
+    """Describe the files that define the views and their columns, as they are now."""
     modules = [Path(__file__).with_name(name) for name in ("catalog.py", "schemas.py", "views.py")]
     return repr([(path.name, path.stat().st_mtime_ns) for path in [*view_files().values(), *modules]])
 

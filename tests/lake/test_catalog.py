@@ -20,10 +20,11 @@ from shaberi_dagster.lake.catalog import (
     run_query,
     write_catalog,
 )
+from shaberi_dagster.lake.compaction import compact_lake
+from shaberi_dagster.lake.formats import FORMAT_NAME
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.statements import default_parameters, describe_sql, parameter_kinds
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import FORMAT_NAME
 from shaberi_dagster.lake.views import View, public_views, view_files
 
 pytestmark = pytest.mark.integration
@@ -375,7 +376,7 @@ def test_the_catalog_is_written_anew_after_compaction(lake: Lake) -> None:
     for run in ("a", "b", "c"):
         lake.append("answers", _answers(run))
     open_catalog(lake.folder).close()
-    lake.compact(retention_hours=0)
+    compact_lake(lake, retention_hours=0)
     with open_catalog(lake.folder) as connection:
         assert _count(connection) == 6
 
@@ -455,7 +456,7 @@ def test_versions_are_read_from_the_names_of_the_logs(lake: Lake) -> None:
     lake.append("answers", _answers("b"))
     lake.delta("runs")
     assert logged_versions(lake.folder) == {"answers": 2, "runs": 0} == lake.versions()
-    lake.compact(retention_hours=0)
+    compact_lake(lake, retention_hours=0)
     assert logged_versions(lake.folder) == lake.versions()
 
 

@@ -19,8 +19,8 @@ from shaberi_dagster.journal.backends import journals_of
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.damage import DamagedLakeError, damage_behind, find_damage
+from shaberi_dagster.lake.formats import FORMAT, stored_format
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import FORMAT, stored_format
 from shaberi_dagster.lake.views import VIEWS
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_file
 from shaberi_dagster.llm.endpoints import ENDPOINTS, key_bindings

@@ -38,9 +38,9 @@ from shaberi_dagster.exchange.legacy.stored import earlier_runs, stored_lines, s
 from shaberi_dagster.exchange.legacy.tree import display_name
 from shaberi_dagster.journal.locks import alone
 from shaberi_dagster.lake.connections import connected
+from shaberi_dagster.lake.formats import FORMAT, stored_format
 from shaberi_dagster.lake.schemas import CONSENSUS, METRICS, RUNS, SCORES, TABLES
 from shaberi_dagster.lake.store import Lake, conform
-from shaberi_dagster.lake.upgrades import FORMAT, stored_format
 from shaberi_dagster.runs.planning import code_version, store_question_set, stored_question_set
 from shaberi_dagster.runs.spec import BenchmarkSpec, ImportedJudge, ImportedSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
