@@ -275,11 +275,11 @@ class _Row:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it has our columns (or names for them), not those of a dataset that has a reader of its own."""
+        """Return whether it has our columns (or names for them), not those of a dataset with a reader of its own."""
         return self.benchmark.read_row is None or "reference" in self.values
 
     def asked(self) -> Asked | None:
-        """What the row asks; None when its dataset's reader leaves it out."""
+        """Read what the row asks; None when its dataset's reader leaves it out."""
         try:
             read = self.benchmark.read_row
             if read is not None and not self.is_ours:

@@ -1,4 +1,4 @@
-"""What is decided between: models and strategies, the questions they share, and what is known of their scores."""
+"""Candidates of a decision: models and strategies, the questions they share, and their scores so far."""
 
 import shlex
 from collections import defaultdict
@@ -25,7 +25,7 @@ from shaberi_dagster.statistics.sequential import Floats, question_weights
 from shaberi_dagster.util.identity import check_model_name, check_run_tag, run_id_of
 
 PARTIAL_TAG = "decide-"
-"""How the tags of runs begin that have only what decisions asked."""
+"""Beginning of the tags of runs that have only what decisions asked."""
 _MARGIN = 0.02  # of the highest score, as `compare` has it
 _FEWEST = 2
 
@@ -44,7 +44,7 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """What it is called: its run, and the strategy if there is one."""
+        """The run, and the strategy if there is one."""
         run = f"{self.spec.model}@@{self.spec.run_tag}"
         return f"{run} {self.strategy}" if self.strategy else run
 
@@ -55,7 +55,7 @@ class Contender:
 
     @property
     def can_be_asked(self) -> bool:
-        """Whether its model can still be asked."""
+        """Return whether its model can still be asked."""
         return self.spec.origin == "own"
 
 
@@ -103,7 +103,7 @@ class Pool:
 
     @cached_property
     def weights(self) -> Floats:
-        """What each question counts."""
+        """The weight of each question."""
         return question_weights(self.benchmarks)
 
     @property
@@ -123,7 +123,7 @@ class Pool:
 
     @property
     def is_ruled(self) -> bool:
-        """Whether rules say right or wrong."""
+        """Return whether rules say right or wrong."""
         return any(get_benchmark(name).has_rule for name in self.names)
 
     def matrix(self, rows: pl.DataFrame, models: Sequence[str]) -> Floats:
@@ -167,7 +167,7 @@ class Pool:
 
 
 def find_candidates(request: DecisionRequest, workspace: Workspace) -> list[Contender]:
-    """Those that a request is about.
+    """Find the candidates of a request.
 
     Raises:
         ConfigurationError: Fewer than two are named, or one of them cannot be evaluated so.
@@ -204,7 +204,7 @@ def _named(request: DecisionRequest) -> list[str]:
 
 
 def _judges_of_imported(stored: RunSpec, benchmark: str, request: DecisionRequest) -> tuple[str, ...]:
-    """Who judges a benchmark of an imported run: those that are asked for, else all that did.
+    """Find the judges of a benchmark of an imported run: those that are asked for, else all that did.
 
     Raises:
         ConfigurationError: One of them never judged it.
@@ -265,7 +265,7 @@ def find_pool(candidates: Sequence[Contender], request: DecisionRequest, workspa
 
 
 def _judges(benchmark: str, candidates: Sequence[Contender]) -> tuple[str, ...]:
-    """Who judges a benchmark: the same for all; of rules the one that leaves least untold."""
+    """Find the judges of a benchmark: the same for all; of rules the one that leaves least untold."""
     found = {one.spec.benchmarks[benchmark].judges for one in candidates}
     if get_benchmark(benchmark).has_rule:
         found = {judges[-1:] for judges in found}
@@ -279,7 +279,7 @@ def _judges(benchmark: str, candidates: Sequence[Contender]) -> tuple[str, ...]:
 
 
 class Scores:
-    """What is known of the candidates, and how more of it is asked for.
+    """Scores of the candidates, of which more can be asked for.
 
     Args:
         candidates: Those that are decided between.
@@ -294,12 +294,12 @@ class Scores:
         self._evaluated = self._of_evaluations()
 
     def known(self) -> Floats:
-        """What there is: candidates × questions; NaN is no score. Scores of evaluations count before those of parts."""
+        """Read candidates × questions; NaN is no score. Scores of evaluations count before those of parts."""
         partial = self._pool.matrix(self._of_parts(), self._names)
         return np.where(np.isnan(self._evaluated), partial, self._evaluated)
 
     def unasked(self, questions: Iterable[int]) -> dict[str, list[tuple[str, str]]]:
-        """Which of these questions, without a score, each partial run would have to be asked, by run id."""
+        """Map each partial run to those of these questions, without a score, that it would have to be asked."""
         missing: dict[str, dict[tuple[str, str], None]] = {}
         wanted, known = list(questions), self.known()
         for row, one in enumerate(self._candidates):
@@ -309,7 +309,7 @@ class Scores:
         return {run_id: list(own) for run_id, own in missing.items() if own}
 
     def unevaluated(self) -> list[Contender]:
-        """Those that can be asked, and that no evaluation has scored on all of the questions."""
+        """List the candidates that can be asked, and that no evaluation has scored on all of the questions."""
         scored = zip(self._candidates, self._evaluated, strict=True)
         return [one for one, scores in scored if one.can_be_asked and np.isnan(scores).any()]
 

@@ -35,14 +35,14 @@ from shaberi_dagster.util.identity import sha256_json
 Verdict = Literal["A", "B", "equal", "open"]
 State = Literal["running", "decided", "undecided"]
 _MOST_MISSING = 0.1
-"""Of the questions, without a score of both in the end: their scores could decide otherwise."""
+"""Share of the questions without a score of both in the end: their scores could decide otherwise."""
 _MOST_FAILING = 0.5
-"""Of the questions that were asked: then something else is wrong than a question."""
+"""Share of the questions that were asked: then something else is wrong than a question."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """What is known of a pair after some questions.
+    """Estimate and interval of a pair after some questions.
 
     Attributes:
         a: One candidate, by its place.
@@ -67,7 +67,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Boundary:
-    """What tells when a pair is decided: a judge's calibrated history, or bets that need none.
+    """Rule that tells when a pair is decided: a judge's calibrated history, or bets that need none.
 
     Attributes:
         weights: What each question counts.
@@ -87,7 +87,7 @@ class Boundary:
 
     @property
     def name(self) -> Literal["history", "anytime"]:
-        """Which of the two."""
+        """The kind of rule."""
         return "history" if self.history else "anytime"
 
     def look(
@@ -133,7 +133,7 @@ def _verdict(sign: int, *, is_equal: bool) -> Verdict:
 
 @dataclass(frozen=True)
 class Decision:
-    """What is decided, and how; `decide` brings it to its end.
+    """A decision to be made; `decide` brings it to its end.
 
     Attributes:
         request: What was asked for.
@@ -273,7 +273,7 @@ class Contest:
 
     @property
     def is_decided(self) -> bool:
-        """Whether all that are left are equal, or one is left."""
+        """Return whether all that are left are equal, or one is left."""
         return all(pair in self.verdicts for pair in combinations(self.alive, 2))
 
     def look(self, known: Floats, n_asked: int) -> list[Look]:
@@ -328,7 +328,7 @@ def _rounds(decision: Decision, scores: Scores) -> Iterator[int]:
 
 
 def _hindrance(decision: Decision, workspace: Workspace, found: Sequence[Look], n_asked: int) -> str | None:
-    """Why nothing more can be known; None if more can."""
+    """Say why nothing more can be known; None if more can."""
     if objection := workspace.budget.objection():
         return objection
     failing = [one for one in found if 1 - one.n_scored / n_asked > _MOST_FAILING]
@@ -340,7 +340,7 @@ def _hindrance(decision: Decision, workspace: Workspace, found: Sequence[Look], 
 
 
 class _Record:
-    """What of a decision is written down while it is made."""
+    """Record of a decision while it is made."""
 
     def __init__(self, decision: Decision, contest: Contest, workspace: Workspace) -> None:
         self._decision, self._contest, self._workspace = decision, contest, workspace

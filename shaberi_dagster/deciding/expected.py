@@ -1,4 +1,4 @@
-"""What a decision may take, before anything is asked: questions from replays of past pairs, calls from the plan."""
+"""Forecast of a decision, before anything is asked: questions from replays of past pairs, calls from the plan."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _IN_WORDS: dict[PairClass, str] = {
 
 @dataclass(frozen=True)
 class Expectation:
-    """What one kind of pair takes.
+    """Forecast for one kind of pair.
 
     Attributes:
         pair: How close it is.
@@ -40,7 +40,7 @@ class Expectation:
 
 
 def expected(decision: Decision, workspace: Workspace, now: datetime) -> list[Expectation]:
-    """What each kind of pair would take; nothing is changed and nobody is asked.
+    """Forecast what each kind of pair would take; nothing is changed and nobody is asked.
 
     Args:
         decision: From `prepare`.

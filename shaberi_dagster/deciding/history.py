@@ -1,4 +1,4 @@
-"""What the past tells of a pool of questions: scores of other models by the same judges, and how sure they make one."""
+"""History of a pool of questions: scores of other models by the same judges, and how sure they make one."""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -28,12 +28,12 @@ from shaberi_dagster.statistics.calibration import (
 from shaberi_dagster.statistics.sequential import Floats
 
 _MOST_MISSING = 0.125
-"""Of the questions, in the scores of a past model."""
+"""Share of the questions that the scores of a past model may lack."""
 _LEAST_MEAN = 0.4
-"""Of the highest score: models below it fail in ways of their own. Where rules say right or wrong, none is left out."""
+"""Share of the highest score: models below it fail in ways of their own. Where rules judge, none is left out."""
 _SEED = 20_261_122
 _BEYOND = 0.25
-"""How much further than the most extreme past model a candidate lies that is outside of the history."""
+"""Distance beyond the most extreme past model from which a candidate is outside of the history."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def past_scores(pool: Pool, lake: Lake) -> Past:
 
 
 def calibrated(pool: Pool, past: Past, margin: float, error: float, workspace: Workspace) -> Calibration | None:
-    """How sure the pool's judges have to be: as it was found before for the same scores, else by a new replay.
+    """Find how sure the pool's judges have to be: as it was found before for the same scores, else by a new replay.
 
     Args:
         pool: The questions and their judges.

@@ -1,4 +1,4 @@
-"""What to decide, as people ask for it; light, so that help and usage errors are quick."""
+"""The request of a decision; light, so that help and usage errors are quick."""
 
 from typing import Annotated
 
@@ -70,4 +70,4 @@ class DecisionRequest(Frozen):
 
 
 _OF_RUNS = sorted(DecisionRequest.model_fields.keys() & RunRequest.model_fields.keys() - {"tag"})
-"""What a request says of the runs, in the words of theirs."""
+"""Settings that a request shares with the runs."""

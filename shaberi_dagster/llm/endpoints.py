@@ -1,4 +1,4 @@
-"""What is known about endpoints: where a model's name leads and what it is sent.
+"""Endpoints by name: where a model's name leads and what it is sent.
 
 Each is a YAML file: ours are in `known_endpoints/`, others in plugin folders, which are asked first. A base URL given
 by the user wins: it is the entry with that address, else `custom`.
@@ -32,7 +32,7 @@ _SHOWN_OF_SHA256 = 12
 
 
 class _Rule(Frozen):
-    """What calls of some models are sent; every rule that matches applies, later ones win.
+    """Parameters that calls of some models are sent; every rule that matches applies, later ones win.
 
     Attributes:
         models: Patterns of models' names.
@@ -101,7 +101,7 @@ ENDPOINTS = Kind(
 
 
 def _in_order() -> Iterator[tuple[str, _Entry]]:
-    """Those of plugin folders before ours, which so can have models whose names match patterns of ours."""
+    """List the entries of plugin folders before ours, which so can have models whose names match patterns of ours."""
     added = dict.fromkeys(file.name for file in ENDPOINTS.added)
     return ((name, ENDPOINTS[name]) for name in dict.fromkeys([*added, *ENDPOINTS]) if name in ENDPOINTS)
 
@@ -351,7 +351,7 @@ def key_bindings(environment: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def endpoint_prices() -> list[tuple[OwnPrice, str]]:
-    """What the entries of endpoints say that their models cost, and how a price names its source."""
+    """List the prices in entries of endpoints, each with the name of its source."""
     return [
         (
             price.model_copy(update={"base_url": price.base_url or entry.base_url}),
@@ -364,7 +364,7 @@ def endpoint_prices() -> list[tuple[OwnPrice, str]]:
 
 
 class EndpointSpec(Frozen):
-    """Where a model is served; the key itself is never part of it."""
+    """Address at which a model is served; the key itself is never part of it."""
 
     name: str
     base_url: str
@@ -374,7 +374,7 @@ class EndpointSpec(Frozen):
     """Other addresses that it had: what was made there is still the run's."""
 
     def to_endpoint(self) -> Endpoint:
-        """As the call engine knows it."""
+        """Return the endpoint as the call engine knows it."""
         return Endpoint(self.name, self.base_url, self.api_key_variable, self.earlier)
 
     def moved_from(self, before: "EndpointSpec") -> "EndpointSpec":

@@ -45,7 +45,7 @@ class OwnPrice(Frozen, strict=True):
         return self
 
     def matches(self, model: str, base_url: str) -> bool:
-        """Whether it is for this model at this address."""
+        """Return whether it is for this model at this address."""
         if self.model != model and not fnmatchcase(model, self.model):
             return False
         if self.base_url is None:
@@ -54,7 +54,7 @@ class OwnPrice(Frozen, strict=True):
         return address == beginning or address.startswith((f"{beginning}/", f"{beginning}:"))
 
     def holds_on(self, day: date) -> bool:
-        """Whether it is for calls of this day."""
+        """Return whether it is for calls of this day."""
         return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
 
     @property

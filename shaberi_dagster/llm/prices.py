@@ -1,4 +1,4 @@
-"""What a call cost: the user's own price, else the list price at the call's date from genai-prices (offline data).
+"""Prices of calls: the user's own price, else the list price at the call's date from genai-prices (offline data).
 
 Whatever the source, a price is a list of `Price`: what one model costs at one address, for disjoint ranges of time and
 of prompt length. The same rows are the table `prices`, from which SQL prices calls anew by the same formula.
@@ -33,7 +33,7 @@ _Listed = Decimal | TieredPrices | None
 
 @dataclass(frozen=True)
 class Price:
-    """What one model costs at one address for the calls in its ranges; a row of the table `prices`.
+    """Price of one model at one address for the calls in its ranges; a row of the table `prices`.
 
     Each range has its lower bound in it and its upper bound not; None is no bound.
 
@@ -68,7 +68,7 @@ class Price:
     source: str
 
     def holds(self, moment: datetime, prompt_tokens: int) -> bool:
-        """Whether a call at that moment with so long a prompt is in the ranges."""
+        """Return whether a call at that moment with so long a prompt is in the ranges."""
         midnight = datetime.combine(moment.date(), time(), UTC)
         return (
             (self.valid_from is None or self.valid_from <= moment)
@@ -81,7 +81,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a call cost.
+    """The cost of a call.
 
     Attributes:
         usd: US dollars.
@@ -142,7 +142,7 @@ class PriceList:
         return cls(own, f"{path.name} {hashlib.sha256(content).hexdigest()[:_SHOWN_OF_SHA256]}", of_endpoints)
 
     def cost(self, call: Mapping[str, Any]) -> Cost | None:
-        """What one call cost, with its tokens from a cache at their own price.
+        """Price one call, with its tokens from a cache at their own price.
 
         Args:
             call: A row of the table `calls`, or what will be one: model, base_url, tokens, created_at (or as ISO text).
@@ -169,7 +169,7 @@ class PriceList:
         return Cost(tokens / _PER_MILLION + price.usd_per_call, price.source)
 
     def is_price_known(self, model: str, base_url: str) -> bool:
-        """Whether `cost` can tell what a call of the model costs today."""
+        """Return whether `cost` can tell what a call of the model costs today."""
         tokens = {"prompt_tokens": 1, "completion_tokens": 1, "cached_tokens": None}
         return self.cost({"model": model, "base_url": base_url, "created_at": datetime.now(UTC)} | tokens) is not None
 

@@ -97,7 +97,7 @@ class LangMixingConfig(PassConfig):
 
 @dataclass(frozen=True)
 class _Expected:
-    """What an answer may contain, because its question asks for it or contains it."""
+    """Content that an answer may have, because its question asks for it or contains it."""
 
     kinds: frozenset[str]
     characters: frozenset[str]
@@ -126,7 +126,7 @@ class LangMixing(Pass[LangMixingConfig]):
     config_class: ClassVar[type[PassConfig]] = LangMixingConfig
 
     def examine(self, answer: Answer) -> Finding:
-        """What the characters tell."""
+        """Examine the characters."""
         text = answer.text
         expected = _expected(answer.question, answer.reference, answer.criteria)
         spans = self._spans(text, expected)
@@ -143,7 +143,7 @@ class LangMixing(Pass[LangMixingConfig]):
         return (_DETECTION,)
 
     def ask(self, answer: Answer, finding: Finding) -> ModelQuestion | None:
-        """Whether the doubtful spans are leaks, if there is a model to ask."""
+        """Return whether the doubtful spans are leaks, if there is a model to ask."""
         doubtful = finding.details.get("doubtful", ())[:_MOST_ASKED]
         if self.config.confirm_with is None or not doubtful:
             return None
@@ -219,7 +219,7 @@ class LangMixing(Pass[LangMixingConfig]):
         return found + short if found or (not has_kana and phrases >= self.config.latin_words) else []
 
     def _many(self, text: str, words: Sequence[Span]) -> bool:
-        """Whether single words are too many to be terms."""
+        """Return whether single words are too many to be terms."""
         different = {text[start:end] for start, end, _ in words}
         written = sum(end - start for start, end, _ in words)
         return len(different) >= self.config.scattered_words and written >= _SCATTERED_SHARE * len(text)

@@ -104,7 +104,7 @@ def _applied(one: Pass[Any], scored: pl.DataFrame, findings: pl.DataFrame, scale
 
 
 def _findings_of(one: Pass[Any], findings: pl.DataFrame) -> pl.DataFrame:
-    """What a pass found with these settings: one row an answer, of the latest version that looked at it."""
+    """Select what a pass found with these settings: one row an answer, of the latest version that looked at it."""
     latest_first = {name: rank for rank, name in enumerate((one.config_hash, *one.older_config_hashes))}
     own = findings.filter(pl.col("pass_config_hash").is_in(list(latest_first)))
     rank = pl.col("pass_config_hash").replace_strict(latest_first, return_dtype=pl.Int64())

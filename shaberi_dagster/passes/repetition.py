@@ -118,7 +118,7 @@ class Repetition(Pass[RepetitionConfig]):
     config_class: ClassVar[type[PassConfig]] = RepetitionConfig
 
     def examine(self, answer: Answer) -> Finding:
-        """How much of the answer was there before.
+        """Measure how much of the answer was there before.
 
         Returns:
             Details: `zlib_ratio` (bytes by compressed bytes), `letters` (wide letters, a narrow one is 0.3),
@@ -185,7 +185,7 @@ class _Letters:
         return round(float(self.weights[-1]), 1)
 
     def quoted(self) -> _Mask:
-        """Whether each is in quotation marks or code."""
+        """Return whether each is in quotation marks or code."""
         quoted = np.zeros(len(self.text), np.bool_)
         for quote in _QUOTED.finditer(self.text):
             quoted[quote.start() : quote.end()] = True
@@ -202,12 +202,12 @@ class _Letters:
         return np.where(only_digits & (ends - begins < _DIGITS_LEAST), 0.0, weights)
 
     def follows_itself(self, begin: int, end: int, distance: int) -> bool:
-        """Whether a stretch is written like what stands that distance before, at its beginning or its end."""
+        """Return whether a stretch is written like what stands that distance before, at its beginning or its end."""
         shared = min(distance, end - begin)
         return any(self._is_alike(stop, distance, shared) for stop in {begin + shared, end})
 
     def _is_alike(self, end: int, distance: int, shared: int) -> bool:
-        """Whether so many letters are written like those that distance before, the same label or none between."""
+        """Return whether letters are written like those that distance before, the same label or none between."""
         first, start = self.at[end - distance - shared], self.at[end - shared]
         middle, stop = self.at[end - distance - 1] + 1, self.at[end - 1] + 1
         if self._written(first, middle) != self._written(start, stop):
@@ -292,7 +292,7 @@ def _runs(values: npt.NDArray[Any], lengths: _Ints) -> tuple[_Ints, _Ints]:
 
 
 def _loops(letters: _Letters, distance: _Ints, lengths: _Ints) -> list[Span]:
-    """What follows itself: shingles in a row that stand equally far before, for as long as that is."""
+    """Find what follows itself: shingles in a row that stand equally far before, for as long as that is."""
     begins, ends = _runs(distance, lengths)
     distances = distance[begins]
     near = ends - begins >= _WHOLE * distances
@@ -373,7 +373,7 @@ def _gaps(letters: _Letters) -> list[Span]:
 
 
 def _counts(text: str) -> bool:
-    """Whether its numbers go up by one for long."""
+    """Return whether its numbers go up by one for long."""
     numbers = [int(number) for number in _NUMBER.findall(text)]
     steps = groupby(after - before for before, after in pairwise(numbers))
     return any(step == 1 and len(list(run)) >= _NUMBERED_LEAST for step, run in steps)
@@ -409,6 +409,6 @@ def _largest(spans: list[Span]) -> list[Span]:
 
 
 def _zlib_ratio(text: str) -> float:
-    """How well it compresses; Japanese prose of ordinary length reaches 1.5 to 3."""
+    """Return how well it compresses; Japanese prose of ordinary length reaches 1.5 to 3."""
     data = text.encode("utf-8", "surrogatepass")
     return len(data) / len(zlib.compress(data, 1))

@@ -18,7 +18,7 @@ OVERALL = "overall"
 
 @dataclass(frozen=True)
 class Difference:
-    """How A differs from B on one benchmark, or overall.
+    """Difference of A and B on one benchmark, or overall.
 
     Attributes:
         benchmark: Its name; `overall` for the unweighted mean of the benchmarks.

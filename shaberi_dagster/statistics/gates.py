@@ -13,12 +13,12 @@ from shaberi_dagster.statistics.significance import fisher_lower_tail, holm, mcn
 
 Gate = Literal["paired", "fisher"]
 SIGNIFICANCE = 0.10
-"""Of the original gate: at most one false alarm in ten checks."""
+"""Level of the original gate: at most one false alarm in ten checks."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How many questions of a dataset the baseline and the run got right by one strategy.
+    """Counts of the questions of a dataset that the baseline and the run got right by one strategy.
 
     A question without a verdict (a failure, or nobody can tell) is not right.
 
@@ -184,7 +184,7 @@ def could_fail(
     tallies: Sequence[Tally],
     significance: float = SIGNIFICANCE,
 ) -> bool:
-    """Whether there are enough questions for a gate to fail at all: had the run lost all of them, it would.
+    """Return whether there are enough questions for a gate to fail at all: had the run lost all of them, it would.
 
     Args:
         gate: `paired_gate` or `fisher_gate`.

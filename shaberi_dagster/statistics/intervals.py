@@ -51,7 +51,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class ClusterSums:
-    """What an interval needs of values in clusters.
+    """Sums over values in clusters, as an interval needs them.
 
     Attributes:
         mean: Of all values.

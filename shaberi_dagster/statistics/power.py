@@ -59,7 +59,7 @@ def questions_needed(difference: float, sd: float, alpha: float = ALPHA) -> int 
 
 
 def mcnemar_power(drop: float, n: int, churn: float, alpha: float = ALPHA) -> float:
-    """How often McNemar's exact test, one-sided, sees a drop of the share of right answers.
+    """Probability with which McNemar's exact test, one-sided, sees a drop of the share of right answers.
 
     Of all questions `churn` change for no reason, as many for the better as for the worse, and `drop` more for the
     worse. The number of discordant questions is binomial, and so are the losses among them.
@@ -91,7 +91,7 @@ def detectable_paired_drop(n: int, churn: float, alpha: float = ALPHA) -> float 
 
 
 def fisher_power(baseline: float, drop: float, n_baseline: int, n_current: int, alpha: float = ALPHA) -> float:
-    """How often Fisher's lower tail sees a drop between two sets of questions.
+    """Probability with which Fisher's lower tail sees a drop between two sets of questions.
 
     Args:
         baseline: True share of right answers of the baseline.
@@ -129,7 +129,7 @@ def _critical_counts(baseline_correct: _Integers, n_baseline: int, n_current: in
 
 
 def _smallest(power_of: Callable[[float], float], most: float) -> float | None:
-    """Where a growing power reaches `POWER`, by bisection."""
+    """Find where a growing power reaches `POWER`, by bisection."""
     if power_of(most) < POWER:
         return None
     low, high = 0.0, most

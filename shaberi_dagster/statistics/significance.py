@@ -11,7 +11,7 @@ import numpy.typing as npt
 from shaberi_dagster.statistics.intervals import Interval
 
 Alternative = Literal["two-sided", "less"]
-"""What a small p speaks for: any difference, or the first is lower."""
+"""Hypothesis that a small p speaks for: any difference, or the first is lower."""
 
 _Floats = npt.NDArray[np.float64]
 _Integers = npt.NDArray[np.int64]

@@ -91,7 +91,7 @@ def compare_pairs(scores: npt.ArrayLike, benchmarks: Sequence[str]) -> PairwiseD
 
 
 def _sums(part: _Floats) -> tuple[npt.NDArray[np.int64], _Floats, _Floats]:
-    """Of each pair: number of common questions, sum of the differences, and sum of their squares."""
+    """Sum up each pair: number of common questions, sum of the differences, and sum of their squares."""
     there = ~np.isnan(part)
     count = there.sum(axis=2)
     everybody = there.any(axis=0).sum(axis=1)
