@@ -89,7 +89,7 @@ class Pool:
         """
         if not questions:
             raise ConfigurationError("the candidates have no question in common")
-        scales = {one.scale_maximum * one.reported_multiplier for one in map(get_benchmark, judges)}
+        scales = {benchmark.scale_maximum * benchmark.reported_multiplier for benchmark in map(get_benchmark, judges)}
         if len(scales) != 1:
             raise ConfigurationError(
                 "scores on unlike scales have no mean: name benchmarks of one kind with --benchmarks"
@@ -144,9 +144,9 @@ class Pool:
         )
         factors = pl.DataFrame(
             [
-                (n, judge, ALL_BENCHMARKS[n].reported_multiplier, len(own))
-                for n, own in self.judges.items()
-                for judge in own
+                (n, judge, ALL_BENCHMARKS[n].reported_multiplier, len(judges))
+                for n, judges in self.judges.items()
+                for judge in judges
             ],
             schema={"benchmark": pl.String, "judge": pl.String, "factor": pl.Float64, "n_judges": pl.Int64},
             orient="row",
@@ -189,11 +189,11 @@ def _full_spec(name: str, request: DecisionRequest, workspace: Workspace) -> Run
     if stored is None or stored.origin == "own":
         return plan_run(request.run_request(model, tag), workspace)
     names = _named(request) or list(stored.benchmarks)
-    if lacking := [one for one in names if one not in stored.benchmarks]:
+    if lacking := [name for name in names if name not in stored.benchmarks]:
         raise ConfigurationError(f"run {stored.run_id} was imported without {lacking[0]}")
     benchmarks = {
-        one: stored.benchmarks[one].model_copy(update={"judges": _judges_of_imported(stored, one, request)})
-        for one in names
+        name: stored.benchmarks[name].model_copy(update={"judges": _judges_of_imported(stored, name, request)})
+        for name in names
     }
     return stored.model_copy(update={"benchmarks": benchmarks})
 
@@ -247,10 +247,12 @@ def find_pool(candidates: Sequence[Contender], request: DecisionRequest, workspa
     first = candidates[0].spec
     wanted = _named(request) or list(first.benchmarks)  # a run that is there may have more
     names = [
-        name for name in first.benchmarks if name in wanted and all(name in one.spec.benchmarks for one in candidates)
+        name
+        for name in first.benchmarks
+        if name in wanted and all(name in candidate.spec.benchmarks for candidate in candidates)
     ]
     judges = {name: _judges(name, candidates) for name in names}
-    plans = [RunPlan(one.spec, names, workspace).benchmarks for one in candidates]
+    plans = [RunPlan(candidate.spec, names, workspace).benchmarks for candidate in candidates]
     shared = {
         name: set.intersection(*({question.question_id for question in plan[name].asked} for plan in plans))
         for name in names
@@ -266,12 +268,13 @@ def find_pool(candidates: Sequence[Contender], request: DecisionRequest, workspa
 
 def _judges(benchmark: str, candidates: Sequence[Contender]) -> tuple[str, ...]:
     """Find the judges of a benchmark: the same for all; of rules the one that leaves least untold."""
-    found = {one.spec.benchmarks[benchmark].judges for one in candidates}
+    found = {candidate.spec.benchmarks[benchmark].judges for candidate in candidates}
     if get_benchmark(benchmark).has_rule:
         found = {judges[-1:] for judges in found}
     if len(found) > 1 or not min(found):
         named = "; ".join(
-            f"{one.name}: {', '.join(one.spec.benchmarks[benchmark].judges) or 'nobody'}" for one in candidates
+            f"{candidate.name}: {', '.join(candidate.spec.benchmarks[benchmark].judges) or 'nobody'}"
+            for candidate in candidates
         )
         raise ConfigurationError(f"{benchmark} is not judged by the same for all ({named}): name who with --judge")
     (judges,) = found
@@ -290,7 +293,7 @@ class Scores:
     def __init__(self, candidates: Sequence[Contender], pool: Pool, workspace: Workspace) -> None:
         self._candidates, self._pool, self._workspace = candidates, pool, workspace
         self._tried: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-        self._names = [one.name for one in candidates]
+        self._names = [candidate.name for candidate in candidates]
         self._evaluated = self._of_evaluations()
 
     def known(self) -> Floats:
@@ -302,16 +305,16 @@ class Scores:
         """Map each partial run to those of these questions, without a score, that it would have to be asked."""
         missing: dict[str, dict[tuple[str, str], None]] = {}
         wanted, known = list(questions), self.known()
-        for row, one in enumerate(self._candidates):
-            if one.can_be_asked:
-                own = missing.setdefault(one.partial_run_id, {})
-                own |= dict.fromkeys(self._pool.questions[i] for i in wanted if np.isnan(known[row, i]))
-        return {run_id: list(own) for run_id, own in missing.items() if own}
+        for row, candidate in enumerate(self._candidates):
+            if candidate.can_be_asked:
+                asked = missing.setdefault(candidate.partial_run_id, {})
+                asked |= dict.fromkeys(self._pool.questions[i] for i in wanted if np.isnan(known[row, i]))
+        return {run_id: list(asked) for run_id, asked in missing.items() if asked}
 
     def unevaluated(self) -> list[Contender]:
         """List the candidates that can be asked, and that no evaluation has scored on all of the questions."""
         scored = zip(self._candidates, self._evaluated, strict=True)
-        return [one for one, scores in scored if one.can_be_asked and np.isnan(scores).any()]
+        return [candidate for candidate, scores in scored if candidate.can_be_asked and np.isnan(scores).any()]
 
     def check_keys(self) -> None:
         """Refuse to ask anything where a key would go to an address that it does not belong to.
@@ -320,7 +323,7 @@ class Scores:
             ConfigurationError: One would.
         """
         missing = self.unasked(range(len(self._pool.questions)))
-        for spec in (one.spec for one in self._candidates if one.partial_run_id in missing):
+        for spec in (candidate.spec for candidate in self._candidates if candidate.partial_run_id in missing):
             check_keys(spec, self._workspace)
 
     def ask(self, questions: Iterable[int], rows: Iterable[int]) -> None:
@@ -335,13 +338,13 @@ class Scores:
         """
         specs = {self._candidates[row].partial_run_id: self._candidates[row].spec for row in rows}
         missing = self.unasked(questions)
-        for run_id, own in missing.items():
-            if run_id not in specs or self._tried[run_id] >= set(own):
+        for run_id, asked in missing.items():
+            if run_id not in specs or self._tried[run_id] >= set(asked):
                 continue
             if not self._tried[run_id]:
                 self._check(specs[run_id])
-            self._tried[run_id] |= set(own)
-            self._ask(partial_spec(specs[run_id], own, self._workspace.lake))
+            self._tried[run_id] |= set(asked)
+            self._ask(partial_spec(specs[run_id], asked, self._workspace.lake))
 
     def _ask(self, spec: RunSpec) -> None:
         workspace, names = self._workspace, list(spec.benchmarks)
@@ -360,23 +363,23 @@ class Scores:
     def _of_evaluations(self) -> Floats:
         """From the scores of whole runs."""
         columns = ["run_id", "benchmark", "question_id", "strategy", "judge", "pipeline", "score"]
-        keys = {"run_id": [one.spec.run_id for one in self._candidates], "benchmark": self._pool.names}
+        keys = {"run_id": [candidate.spec.run_id for candidate in self._candidates], "benchmark": self._pool.names}
         rows = self._workspace.lake.read("scores", keys, columns).filter(pipeline=BASELINE)
         return self._pool.matrix(
-            self._named(rows, {one.name: one.spec.run_id for one in self._candidates}), self._names
+            self._named(rows, {candidate.name: candidate.spec.run_id for candidate in self._candidates}), self._names
         )
 
     def _of_parts(self) -> pl.DataFrame:
         """From the judgements of partial runs."""
         columns = ["run_id", "benchmark", "question_id", "strategy", "judge", "status", "superseded", "score"]
-        keys = {"run_id": [one.partial_run_id for one in self._candidates], "benchmark": self._pool.names}
+        keys = {"run_id": [candidate.partial_run_id for candidate in self._candidates], "benchmark": self._pool.names}
         rows = self._workspace.lake.read("judgements", keys, columns)
         rows = rows.filter(~pl.col("superseded"), pl.col("status") == "ok")
-        return self._named(rows, {one.name: one.partial_run_id for one in self._candidates})
+        return self._named(rows, {candidate.name: candidate.partial_run_id for candidate in self._candidates})
 
     def _named(self, rows: pl.DataFrame, runs: Mapping[str, str]) -> pl.DataFrame:
         """The rows of each candidate, by its name."""
-        strategies = {one.name: one.strategy for one in self._candidates}
+        strategies = {candidate.name: candidate.strategy for candidate in self._candidates}
         parts = [
             rows.filter(pl.col("run_id") == run_id, pl.col("strategy").eq_missing(pl.lit(strategies[name])))
             .with_columns(model=pl.lit(name))
@@ -403,13 +406,14 @@ def partial_spec(spec: RunSpec, questions: Iterable[tuple[str, str]], lake: Lake
     before = load_run(lake, run_id)
     if before and not before.is_partial:
         raise ConfigurationError(f"run {run_id} is no decision's: give another --tag")
-    asked = {name: dict.fromkeys(own.asked or ()) for name, own in before.benchmarks.items()} if before else {}
+    present = before.benchmarks if before else {}
+    asked = {name: dict.fromkeys(benchmark.asked or ()) for name, benchmark in present.items()}
     for name, question in questions:
         asked.setdefault(name, {})[question] = None
     judges = {judge.name: judge for judge in (*(before.judges if before else ()), *spec.judges)}
     benchmarks = {
-        name: own.model_copy(update={"asked": tuple(sorted(asked[name]))})
-        for name, own in ((before.benchmarks if before else {}) | spec.benchmarks).items()
+        name: benchmark.model_copy(update={"asked": tuple(sorted(asked[name]))})
+        for name, benchmark in (present | spec.benchmarks).items()
         if name in asked
     }
     update = {"run_tag": PARTIAL_TAG + spec.run_tag, "benchmarks": benchmarks, "judges": tuple(judges.values())}

@@ -130,7 +130,7 @@ def outside(past: Floats, scores: Floats) -> list[str]:
         "a wider spread": np.nanstd(residuals, axis=1),
         "a less usual order of difficulty": -agreement,
     }
-    return [name for name, (own, *others) in facts.items() if own > _limit(others)]
+    return [name for name, (candidate, *others) in facts.items() if candidate > _limit(others)]
 
 
 def _limit(values: Sequence[float]) -> float:

@@ -20,7 +20,7 @@ def full_evaluations(
         benchmarks: What is decided about.
         request: What was asked for.
     """
-    specs = {one.spec.run_id: one.spec for one in lacking}
+    specs = {candidate.spec.run_id: candidate.spec for candidate in lacking}
     same = [(f"--{name.replace('_', '-')}", getattr(request, name)) for name in _SAME_OPTIONS]
     options = [
         *(("--judge-model", judge) for judge in request.judge_models or []),

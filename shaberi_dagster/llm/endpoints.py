@@ -380,10 +380,10 @@ class EndpointSpec(Frozen):
     def moved_from(self, before: "EndpointSpec") -> "EndpointSpec":
         """This one in the place of another, whose addresses it remembers."""
         addresses = dict.fromkeys((*before.earlier, before.base_url))
-        return self.model_copy(update={"earlier": tuple(one for one in addresses if one != self.base_url)})
+        return self.model_copy(update={"earlier": tuple(address for address in addresses if address != self.base_url)})
 
     @property
     def places(self) -> list[dict[str, str]]:
         """Name and address, as identities had them once: of the present address, then of each earlier one."""
         present = {"name": self.name, "base_url": self.base_url}
-        return [present, *({"name": endpoint_name(one), "base_url": one} for one in self.earlier)]
+        return [present, *({"name": endpoint_name(address), "base_url": address} for address in self.earlier)]

@@ -38,14 +38,14 @@ def make_pass(name: str, settings: Mapping[str, Any], version: str | None = None
     Raises:
         ConfigurationError: There is no such pass, or it cannot have these settings.
     """
-    one = pass_class(name)
+    chosen = pass_class(name)
     try:
-        config = one.config_class.model_validate(settings)
-        return one(config if version is None else one.restored(config, version))
+        config = chosen.config_class.model_validate(settings)
+        return chosen(config if version is None else chosen.restored(config, version))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "settings"
-        known = ", ".join(one.config_class.model_fields)
+        known = ", ".join(chosen.config_class.model_fields)
         raise ConfigurationError(f"pass {name}: {place}: {first['msg']}; its settings: {known}") from error
 
 

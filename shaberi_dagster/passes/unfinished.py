@@ -116,11 +116,11 @@ def _lacks_the_mark_of_others(line: str, text: str) -> bool:
     kind = _entry_kind(line)
     if not kind and (_LABELLED.match(line) or line.startswith(">")):
         return False
-    others = [one for one in text.split("\n")[:-1] if one.strip(_MARKUP) and not HEADING.match(one)]
-    alike = [one for one in others if _entry_kind(one) == kind]
+    others = [other for other in text.split("\n")[:-1] if other.strip(_MARKUP) and not HEADING.match(other)]
+    alike = [other for other in others if _entry_kind(other) == kind]
     if not (kind and alike):  # short lines may be labels
-        alike = [one for one in (others if kind else alike) if len(one) >= _LINE_LEAST]
-    marked = [not _WORD_END.search(one.rstrip(_MARKUP)) for one in alike]
+        alike = [other for other in (others if kind else alike) if len(other) >= _LINE_LEAST]
+    marked = [not _WORD_END.search(other.rstrip(_MARKUP)) for other in alike]
     return 2 * sum(marked) > len(marked) and marked[-1]
 
 

@@ -272,13 +272,13 @@ def class_in(base: Callable[..., T]) -> Callable[[PluginFile], type[T]]:
 
     def read(file: PluginFile) -> type[T]:
         module = load_module(file)
-        for one in vars(module).values():
-            if inspect.isclass(one) and issubclass(one, parent) and getattr(one, "name", None) == file.name:
-                if lacking := ", ".join(sorted(getattr(one, "__abstractmethods__", ()))):
-                    raise PluginError(file.path, inspect.getsourcelines(one)[1], f"{one.__name__} lacks {lacking}")
+        for value in vars(module).values():
+            if inspect.isclass(value) and issubclass(value, parent) and getattr(value, "name", None) == file.name:
+                if lacking := ", ".join(sorted(getattr(value, "__abstractmethods__", ()))):
+                    raise PluginError(file.path, inspect.getsourcelines(value)[1], f"{value.__name__} lacks {lacking}")
                 if not file.is_own:
-                    one.file_sha256 = file.sha256  # type: ignore[attr-defined]
-                return one
+                    value.file_sha256 = file.sha256  # type: ignore[attr-defined]
+                return value
         raise PluginError(file.path, None, f'has no subclass of {parent.__name__} with name = "{file.name}"')
 
     return read

@@ -314,7 +314,8 @@ def fallback_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:
 def judges_alike(library: PromptLibrary, other: PromptLibrary, benchmark: Benchmark) -> bool:
     """Return whether a judge of the benchmark is told the same by both libraries."""
     first, second = (
-        [judge_prompt_hash(one, benchmark), fallback_prompt_hash(one, benchmark)] for one in (library, other)
+        [judge_prompt_hash(templates, benchmark), fallback_prompt_hash(templates, benchmark)]
+        for templates in (library, other)
     )
     return first == second
 

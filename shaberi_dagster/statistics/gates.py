@@ -113,13 +113,13 @@ class GateTest:
 
         Paired questions are taken to change as often as they did here, as many for the better as for the worse.
         """
-        one = self.tally
-        accuracy = one.baseline_accuracy
-        if not accuracy or not one.n_current:
+        tally = self.tally
+        accuracy = tally.baseline_accuracy
+        if not accuracy or not tally.n_current:
             return None
-        if one.losses is None:
-            return detectable_fisher_drop(accuracy, one.n_baseline, one.n_current, self.level)
-        drop = detectable_paired_drop(one.n_current, one.discordant / one.n_current, self.level)
+        if tally.losses is None:
+            return detectable_fisher_drop(accuracy, tally.n_baseline, tally.n_current, self.level)
+        drop = detectable_paired_drop(tally.n_current, tally.discordant / tally.n_current, self.level)
         return drop if drop is not None and drop <= accuracy else None
 
 
@@ -143,17 +143,19 @@ def paired_gate(tallies: Sequence[Tally], significance: float = SIGNIFICANCE) ->
         Of each strategy the pooled test, then the datasets.
     """
     pooled = pool(tallies)
-    single = tallies if len({one.benchmark for one in tallies}) > 1 else ()
+    single = tallies if len({tally.benchmark for tally in tallies}) > 1 else ()
     testable = _testable(single, significance / 2)
     share = significance / 2 if testable else significance
     levels = _levels(pooled, share) | _levels(single, significance / 2)
-    order = [one for head in pooled for one in (head, *(own for own in single if own.strategy == head.strategy))]
+    of_strategy = {head: [tally for tally in single if tally.strategy == head.strategy] for head in pooled}
+    order = [tally for head, datasets in of_strategy.items() for tally in (head, *datasets)]
     in_family = {*testable, *_testable(pooled, share)}
-    p = {one: mcnemar_exact(one.gains or 0, one.losses or 0, "less") for one in order}
-    family = [one for one in order if one in in_family]
-    adjusted = dict(zip(family, holm([p[one] for one in family], [levels[one] for one in family]), strict=True))
+    p = {tally: mcnemar_exact(tally.gains or 0, tally.losses or 0, "less") for tally in order}
+    family = [tally for tally in order if tally in in_family]
+    adjusted = dict(zip(family, holm([p[tally] for tally in family], [levels[tally] for tally in family]), strict=True))
     return tuple(
-        GateTest(one, p[one], adjusted.get(one), levels[one], adjusted.get(one, 1.0) <= significance) for one in order
+        GateTest(tally, p[tally], adjusted.get(tally), levels[tally], adjusted.get(tally, 1.0) <= significance)
+        for tally in order
     )
 
 
@@ -166,16 +168,16 @@ def fisher_gate(tallies: Sequence[Tally], significance: float = SIGNIFICANCE) ->
     """
     p = [
         fisher_lower_tail(
-            one.baseline_correct,
-            one.n_baseline - one.baseline_correct,
-            one.current_correct,
-            one.n_current - one.current_correct,
+            tally.baseline_correct,
+            tally.n_baseline - tally.baseline_correct,
+            tally.current_correct,
+            tally.n_current - tally.current_correct,
         )
-        for one in tallies
+        for tally in tallies
     ]
     return tuple(
-        GateTest(one, raw, adjusted, significance / len(p), adjusted <= significance and (one.delta or 0) < 0)
-        for one, raw, adjusted in zip(tallies, p, holm(p), strict=True)
+        GateTest(tally, raw, adjusted, significance / len(p), adjusted <= significance and (tally.delta or 0) < 0)
+        for tally, raw, adjusted in zip(tallies, p, holm(p), strict=True)
     )
 
 
@@ -191,17 +193,17 @@ def could_fail(
         tallies: What it tests.
         significance: Its level.
     """
-    return any(test.regressed for test in gate([one.worst for one in tallies], significance))
+    return any(test.regressed for test in gate([tally.worst for tally in tallies], significance))
 
 
 def pool(tallies: Sequence[Tally]) -> list[Tally]:
     """The sums over datasets of each strategy, in the order of the strategies."""
     sums = []
-    for strategy in dict.fromkeys(one.strategy for one in tallies):
-        own = [vars(one) for one in tallies if one.strategy == strategy]
+    for strategy in dict.fromkeys(tally.strategy for tally in tallies):
+        counts = [vars(tally) for tally in tallies if tally.strategy == strategy]
         total: dict[str, Any] = {
-            name: None if own[0][name] is None else sum(one[name] for one in own)
-            for name in own[0].keys() - {"strategy", "benchmark"}
+            name: None if counts[0][name] is None else sum(tally[name] for tally in counts)
+            for name in counts[0].keys() - {"strategy", "benchmark"}
         }
         sums.append(Tally(strategy, None, **total))
     return sums
@@ -212,8 +214,8 @@ def _testable(tallies: Sequence[Tally], level: float) -> list[Tally]:
 
     It depends on the numbers of discordant questions only.
     """
-    by_power = sorted(tallies, key=lambda one: -one.discordant)
-    counts = [k for k, one in enumerate(by_power, 1) if 0.5**one.discordant <= level / k]
+    by_power = sorted(tallies, key=lambda tally: -tally.discordant)
+    counts = [k for k, tally in enumerate(by_power, 1) if 0.5**tally.discordant <= level / k]
     return by_power[: max(counts, default=0)]
 
 
