@@ -18,12 +18,8 @@ def pipeline_name(passes: Passes) -> str:
     return ",".join(modifier.name for modifier in passes) or BASELINE
 
 
-def pipeline_hash(passes: Passes) -> str:
-    """Identity of the passes, their versions and settings, in order."""
-    return _hash_of([modifier.config_hash for modifier in passes])
-
-
-def _hash_of(config_hashes: Sequence[str]) -> str:
+def pipeline_hash(config_hashes: Sequence[str]) -> str:
+    """Identify passes, their versions and settings, in order: by the `config_hash` of each."""
     return sha256_json(list(config_hashes))
 
 
@@ -64,7 +60,7 @@ def _hashes(looked: pl.Series) -> pl.Series:
     """`pipeline_hash` for the `config_hash` of each pass, in order."""
     joined = looked.list.join(",")
     return joined.replace_strict(
-        {hashes: _hash_of(hashes.split(",")) for hashes in joined.unique()}, return_dtype=pl.String()
+        {hashes: pipeline_hash(hashes.split(",")) for hashes in joined.unique()}, return_dtype=pl.String()
     )
 
 

@@ -18,15 +18,6 @@ PASSES: Kind[type[Pass[Any]]] = Kind(
 """The class of each pass, loaded only when the pass is used."""
 
 
-def pass_class(name: str) -> type[Pass[Any]]:
-    """The class of a pass.
-
-    Raises:
-        ConfigurationError: There is no such pass, or it is broken.
-    """
-    return PASSES.use(name)
-
-
 def make_pass(name: str, settings: Mapping[str, Any], version: str | None = None) -> Pass[Any]:
     """A pass with these settings; what they leave out is as the pass has it.
 
@@ -38,7 +29,7 @@ def make_pass(name: str, settings: Mapping[str, Any], version: str | None = None
     Raises:
         ConfigurationError: There is no such pass, or it cannot have these settings.
     """
-    chosen = pass_class(name)
+    chosen = PASSES.use(name)
     try:
         config = chosen.config_class.model_validate(settings)
         return chosen(config if version is None else chosen.restored(config, version))
