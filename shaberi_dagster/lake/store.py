@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote
@@ -32,6 +32,7 @@ from shaberi_dagster.util.permissions import make_folder
 WRITER = WriterProperties(compression="ZSTD", compression_level=3)
 FILE_BYTES = 16 << 20
 """About the size of a file: whoever replaces a run writes the rest of its files anew."""
+write_rows = partial(write_deltalake, target_file_size=FILE_BYTES, writer_properties=WRITER)
 # Writers of other runs commit to the same tables; delta-rs says so when both touched the same files.
 retry_conflicts = retry(
     retry=retry_if_exception_type(CommitFailedError),
@@ -364,14 +365,8 @@ class Lake:
             keys: Column to value or values that name the replaced rows; every row of `frame` must match.
         """
         with self.writing(table) as delta:
-            write_deltalake(
-                delta,
-                conform(TABLES[table], frame).to_arrow(),
-                mode="overwrite",
-                predicate=predicate_of(keys),
-                target_file_size=FILE_BYTES,
-                writer_properties=WRITER,
-            )
+            rows = conform(TABLES[table], frame).to_arrow()
+            write_rows(delta, rows, mode="overwrite", predicate=predicate_of(keys))
 
     def update(self, table: str, frame: pl.DataFrame, keys: Keys) -> bool:
         """`replace`, unless only `created_at` differs from the rows that are there: a new version costs every reader.
@@ -394,20 +389,18 @@ class Lake:
             frame: Rows; columns that are missing become null.
             transaction: An id that is committed with the rows; `committed` tells whether that happened.
         """
-        properties = CommitProperties(app_transactions=[Transaction(transaction, 1)]) if transaction else None
         with self.writing(table) as delta:
-            write_deltalake(
-                delta,
-                conform(TABLES[table], frame).to_arrow(),
-                mode="append",
-                target_file_size=FILE_BYTES,
-                writer_properties=WRITER,
-                commit_properties=properties,
-            )
+            rows = conform(TABLES[table], frame).to_arrow()
+            write_rows(delta, rows, mode="append", commit_properties=transaction_properties(transaction))
 
     def committed(self, table: str, transaction: str) -> bool:
         """Return whether an `append` with this transaction id took place."""
         return self.exists(table) and self.delta(table).transaction_version(transaction) is not None
+
+
+def transaction_properties(transaction: str | None) -> CommitProperties | None:
+    """Let a commit carry the id of a transaction, for `Lake.committed`; None needs nothing."""
+    return CommitProperties(app_transactions=[Transaction(transaction, 1)]) if transaction else None
 
 
 def blocks_of(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:

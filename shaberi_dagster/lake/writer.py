@@ -15,13 +15,11 @@ from urllib.parse import quote
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.store import (
-    FILE_BYTES,
-    WRITER,
     Lake,
     arrow_schema,
     blocks_of,
@@ -29,6 +27,8 @@ from shaberi_dagster.lake.store import (
     predicate_of,
     retry_conflicts,
     says_disk_trouble,
+    transaction_properties,
+    write_rows,
 )
 
 _BUFFERED = 1 << 20  # characters of text that wait in memory for their row group
@@ -261,7 +261,7 @@ def commit_files(
         "append",
         arrow_schema(TABLES[table]),
         list(TABLES[table].partition_by),
-        commit_properties=CommitProperties(app_transactions=[Transaction(transaction, 1)]) if transaction else None,
+        commit_properties=transaction_properties(transaction),
     )
 
 
@@ -308,14 +308,8 @@ def replace_rows(
         for frame in chain(rows(), fresh())
     )
     with lake.writing(table) as delta:
-        write_deltalake(
-            delta,
-            pa.RecordBatchReader.from_batches(schema, batches),
-            mode="overwrite",
-            predicate=predicate_of(covered),
-            target_file_size=FILE_BYTES,
-            writer_properties=WRITER,
-        )
+        reader = pa.RecordBatchReader.from_batches(schema, batches)
+        write_rows(delta, reader, mode="overwrite", predicate=predicate_of(covered))
 
 
 def _without(block: pl.DataFrame, replaced: pl.DataFrame, by: Sequence[str]) -> Iterator[pl.DataFrame]:
