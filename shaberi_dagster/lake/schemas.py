@@ -102,21 +102,25 @@ _RUN = (
 )
 _BENCHMARK = Column("benchmark", _TEXT, "The benchmark's name", source="RunSpec", required=True)
 _QUESTION_SET = Column("question_set", _TEXT, "The version of the benchmark's questions", source="RunSpec")
+_QUESTION_ID = Column("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True)
 _SAMPLE = (
     _BENCHMARK,
     _QUESTION_SET,
-    Column("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True),
+    _QUESTION_ID,
     Column("sample_index", _INT, "Which of the run's samples of this question", "0 to N-1", "RunSpec", required=True),
 )
 _CREATED = Column("created_at", _TIME, "When the row was made", "UTC", "clock", required=True)
+_ANSWER_STATE = Column("answer_state", _TEXT, "What the answer is", "text, empty or whitespace", "answer")
 _ANSWER_HASH = Column("answer_hash", _TEXT, "sha256 of the answer text that is judged", source="answers")
 _STATUS_COLUMNS = (
     Column("status", _TEXT, "Outcome of the row", _STATUS, "stage", required=True),
     Column("error_class", _TEXT, "Class of the failure or reason of the exclusion; null when ok", source="stage"),
     Column("error_message", _TEXT, "One line about the failure, without secrets", source="endpoint or stage"),
 )
+_STRATEGY = Column("strategy", _TEXT, "Consensus strategy; null for a plain sample", source="RunSpec")
+_JUDGE_PROMPT_HASH = Column("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="judgements")
 _JUDGE = (
-    Column("strategy", _TEXT, "Consensus strategy; null for a plain sample", source="RunSpec"),
+    _STRATEGY,
     Column("judge", _TEXT, "The judge model or rule", source="RunSpec", required=True),
     Column("judge_config_hash", _TEXT, "sha256 of the judge's settings and prompt", source="RunSpec"),
 )
@@ -239,7 +243,7 @@ ANSWERS = Table(
         *_SAMPLE,
         Column("answer", _TEXT, "The text that is judged: thinking split off", source="model"),
         _ANSWER_HASH,
-        Column("answer_state", _TEXT, "What the answer is", "text, empty or whitespace", "answer"),
+        _ANSWER_STATE,
         Column("truncated", _BOOL, "Whether the token limit cut the answer", source="finish_reason"),
         Column("thinking", _TEXT, "Thinking split off from the answer or sent beside it", source="model"),
         *_STATUS_COLUMNS,
@@ -285,7 +289,7 @@ CONSENSUS = Table(
         *_RUN,
         _BENCHMARK,
         _QUESTION_SET,
-        Column("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True),
+        _QUESTION_ID,
         Column("strategy", _TEXT, "Consensus strategy; single is one answer as it is", source="RunSpec", required=True),
         Column("strategy_version", _INT, "Version of its code", "from 1", "strategy"),
         Column("strategy_file_hash", _TEXT, "sha256 of its file (or its rule's); null: the project's", source="plugin"),
@@ -295,7 +299,7 @@ CONSENSUS = Table(
         Column("n_candidates", _INT, "Samples with a text", "samples", "answers"),
         Column("answer", _TEXT, "The consensus, as it is graded", source="strategy"),
         _ANSWER_HASH,
-        Column("answer_state", _TEXT, "What the answer is", "text, empty or whitespace", "answer"),
+        _ANSWER_STATE,
         Column("winner", _INT, "Sample that came first; null where none did, or not alone", "sample_index", "strategy"),
         Column("details", _TEXT, "Ratings, votes, debate; the texts are in calls", "JSON", "strategy"),
         *_STATUS_COLUMNS,
@@ -367,7 +371,7 @@ PASS_OUTPUTS = Table(
     (
         *_RUN,
         *_SAMPLE,
-        Column("strategy", _TEXT, "Consensus strategy; null for a plain sample", source="RunSpec"),
+        _STRATEGY,
         _ANSWER_HASH,
         Column("pass", _TEXT, "The pass", source="registry", required=True),
         Column("pass_version", _TEXT, "Version of its code", source="pass", required=True),
@@ -411,7 +415,7 @@ SCORES = Table(
         ),
         Column("score", _FLOAT, "baseline_score plus the deltas", "the benchmark's scale", "passes"),
         _CREATED,
-        Column("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="judgements"),
+        _JUDGE_PROMPT_HASH,
         _PIPELINE_HASH,
         Column("call_hash", _TEXT, "The call it rests on: the judge's, or for a rule the answer's", source="calls"),
         Column("judged_at", _TIME, "When the judgement was made, read again or imported", "UTC", "judgements"),
@@ -442,7 +446,7 @@ METRICS = Table(
         Column("reported_multiplier", _FLOAT, "Reported scale / judge's scale", source="benchmark"),
         _CREATED,
         Column("scale_minimum", _FLOAT, "Lowest score of the judge's scale", "the benchmark's scale", "benchmark"),
-        Column("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="judgements"),
+        _JUDGE_PROMPT_HASH,
         _PIPELINE_HASH,
     ),
     partition_by=("benchmark",),
@@ -631,7 +635,7 @@ BASELINES = Table(
         _BENCHMARK,
         _QUESTION_SET,
         Column("question_set_sha256", _TEXT, "sha256 of the version's content", source="RunSpec", required=True),
-        Column("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True),
+        _QUESTION_ID,
         Column("strategy", _TEXT, "Consensus strategy; single is one answer as it is", source="scores", required=True),
         Column("judge", _TEXT, "The rule, or the rule with its grading model", source="scores", required=True),
         Column("judge_config_hash", _TEXT, "sha256 of the judge's settings and prompt", source="scores"),
@@ -698,6 +702,11 @@ _DECISION = Column(
     required=True,
 )
 
+_LIMITS = (
+    Column("margin", _FLOAT, "Differences up to it are practically equal", "reported scale", "request"),
+    Column("error", _FLOAT, "Wrong decisions that are allowed", "share", "request", required=True),
+)
+
 DECISIONS = Table(
     "decisions",
     "Which of some models is better on some questions, decided with as few of them as it takes",
@@ -710,8 +719,7 @@ DECISIONS = Table(
         Column(
             "n_questions", _INT, "Questions that all candidates can be asked", "questions", "RunSpec", required=True
         ),
-        Column("margin", _FLOAT, "Differences up to it are practically equal", "reported scale", "request"),
-        Column("error", _FLOAT, "Wrong decisions that are allowed", "share", "request", required=True),
+        *_LIMITS,
         Column("seed", _INT, "Of the order and the audit draws", "a whole number", "request", required=True),
         Column("boundary", _TEXT, "What tells when it is sure", "history or anytime", "calibration", required=True),
         Column("constant", _FLOAT, "How far the truth may be away; null where bets decide", "spreads", "calibration"),
@@ -756,8 +764,7 @@ DECISION_CALIBRATIONS = Table(
         ),
         Column("n_models", _INT, "Past models", "models", "scores", required=True),
         Column("n_families", _INT, "Their families, by the first word of their names", "families", "scores"),
-        Column("margin", _FLOAT, "Differences up to it are practically equal", "reported scale", "request"),
-        Column("error", _FLOAT, "Wrong decisions that are allowed", "share", "request", required=True),
+        *_LIMITS,
         Column("constant", _FLOAT, "How far the truth may be away; null: none keeps the limits", "spreads", "replay"),
         Column("mean_questions", _FLOAT, "Questions on average over all pairs", "questions", "replay"),
         Column("class", _TEXT, "What the paired test over all questions says of the pair", "p<0.001, …", "replay"),
