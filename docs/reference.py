@@ -19,8 +19,9 @@ from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INCONCLUSIVE, INTERRUPTED, UNFORESEEN, USAGE
 from shaberi_dagster.cli.options import OptionsCommand
 from shaberi_dagster.definitions import defs
-from shaberi_dagster.lake.catalog import describe_sql, view_files, view_name
 from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.lake.statements import describe_sql
+from shaberi_dagster.lake.views import public_views
 from shaberi_dagster.llm.endpoints import ENDPOINTS
 from shaberi_dagster.runs.request_file import request_schema
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
@@ -252,7 +253,7 @@ def _column_type(name: str) -> str:
 
 def views() -> dict[str, str]:
     """Every public view and macro with its description."""
-    return {view_name(path): describe_sql(path) for path in view_files()}
+    return {view.name: view.description for view in public_views()}
 
 
 def queries() -> dict[str, str]:

@@ -41,6 +41,7 @@ from shaberi_dagster.defs.cluster.processes import ClusterProcess
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
+from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.planning import plan_run, store_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
@@ -343,7 +344,7 @@ def many_rows(judgements: int) -> dict[str, float]:
         for number in range(1, copies):
             for name, rows in first.items():
                 lake.append(name, _under_other_names(rows, number))
-        lake.compact()
+        compact_lake(lake)
         write_catalog(lake)
         one = first["runs"]["run_id"][0]
         own = {name: _under_other_names(rows.filter(run_id=one), copies) for name, rows in first.items()}

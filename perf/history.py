@@ -24,9 +24,11 @@ import duckdb
 import numpy as np
 import polars as pl
 
-from shaberi_dagster.lake.catalog import open_catalog, run_query, view_files, view_name, write_catalog
+from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
+from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.views import view_files
 from shaberi_dagster.reports.named_queries import QUERIES
 
 _CREATED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -98,7 +100,7 @@ def write_history(folder: Path, size: Size) -> None:
         lake.append("scores", scores)
         metrics.append(_metrics(scores, benchmark))
     lake.append("metrics", pl.concat(metrics))
-    lake.compact()
+    compact_lake(lake)
     write_catalog(lake)
 
 
@@ -239,8 +241,7 @@ def statements(folder: Path) -> Iterator[tuple[str, str, dict[str, object]]]:
         "imported_runs": "imported_runs(null, null)",
         "multi_judge_leaderboard_of": f"multi_judge_leaderboard_of(['{model}'])",
     }
-    for path in view_files():
-        name = view_name(path)
+    for name in view_files():
         if name not in TABLES:
             yield f"view `{name}`", f"from {macros.get(name, name)}", {}
     values = {"model": model, "models": model, "judge": judge, "benchmark": benchmark, "question": "1"}

@@ -23,6 +23,7 @@ from rich.table import Table
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees, named_trees
 from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
+from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.settings import Settings
 
 QUESTIONS = {
@@ -72,7 +73,7 @@ def main() -> None:
         workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": f"{folder}/warehouse"}))
         result = import_trees(ImportRequest(trees), workspace)
         megabytes = result.bytes_read / 1e6
-        workspace.lake.compact(retention_hours=0)
+        compact_lake(workspace.lake, retention_hours=0)
         write_catalog(workspace.lake)
         warehouse = workspace.settings.warehouse
         size = sum(path.stat().st_size for path in warehouse.rglob("*.parquet")) / 1e6

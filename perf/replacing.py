@@ -11,6 +11,7 @@ from pathlib import Path
 
 from history import Size, write_history
 
+from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.lake.store import WRITER, Lake
 
 _TABLES = ("answers", "judgements", "scores")
@@ -82,7 +83,7 @@ def main() -> None:
         for table in _TABLES:
             merge(lake, table)
         started = time.perf_counter()
-        lake.compact()
+        compact_lake(lake)
         print(f"compacted in {time.perf_counter() - started:.1f} s\n")  # noqa: T201
         lines += measure(lake, options.runs, large=False)
         print("| files of | table | files | MB written for a run | seconds |\n|---|---|---|--:|--:|")  # noqa: T201

@@ -8,9 +8,9 @@ from deltalake import write_deltalake
 
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.journal.locks import LOCKS_FOLDER
+from shaberi_dagster.lake.formats import FORMAT_NAME
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import FORMAT_NAME
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.settings import Settings

@@ -41,7 +41,7 @@ class Choices:
         return tuple(sorted(indexes, key=lambda index: sha256_text(f"{seed}:{index}")))
 
     def text(self, order: tuple[int, ...]) -> str:
-        """What a model is asked, with the options in this order."""
+        """Write what a model is asked, with the options in this order."""
         shown = (self.options[index] for index in order)
         return self.stem + "".join(map("".join, zip(self.around, shown, strict=False))) + self.around[-1]
 
@@ -50,7 +50,7 @@ class Choices:
         return LETTERS[order.index(self.right)]
 
     def _refers_to_others(self, option: str) -> bool:
-        """Whether it is one like `None of the above` or `Both A and C`."""
+        """Return whether it is one like `None of the above` or `Both A and C`."""
         letter = f"[A-{LETTERS[len(self.options) - 1]}]"
         by_letter = rf"\b{letter}(?:,|\s?&|\s(?:and|or|nor)) {letter}\b"
         return bool(_REFERS_BY_PLACE.search(option) or re.search(by_letter, option))

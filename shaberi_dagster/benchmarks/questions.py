@@ -108,8 +108,8 @@ def content_sha256(questions: Iterable[Question]) -> str:
     # Options are in the text, and so in its id. Sets without aliases have the hash from before there were any.
     return sha256_json(
         [
-            [each.question_id, each.reference, each.criteria, each.category, *([each.aliases] if each.aliases else [])]
-            for each in questions
+            [row.question_id, row.reference, row.criteria, row.category, *([row.aliases] if row.aliases else [])]
+            for row in questions
         ]
     )
 
@@ -206,7 +206,7 @@ def _choose(loaded: Mapping[str, QuestionSet], set_name: str | None, where: str)
     for candidate in loaded.values():
         if known is not None and candidate.name == known.subset_of:
             return _cut(candidate, set_name, known)
-    available = ", ".join(each.name + (f" ({file})" if file else "") for file, each in loaded.items())
+    available = ", ".join(question_set.name + (f" ({file})" if file else "") for file, question_set in loaded.items())
     raise ConfigurationError(f"{where} has no question set {set_name}; it has {available}")
 
 
@@ -216,7 +216,7 @@ def parts_of(whole: QuestionSet) -> list[QuestionSet]:
 
 
 def _cut(whole: QuestionSet, name: str, known: KnownSet) -> QuestionSet:
-    kept = tuple(each for each in whole.questions if each.position not in known.without_positions)
+    kept = tuple(question for question in whole.questions if question.position not in known.without_positions)
     sha256 = content_sha256(kept)
     if sha256 != known.sha256:
         raise ConfigurationError(f"{name} cut from {whole.name} of {whole.source} differs from the registered one")
@@ -275,11 +275,11 @@ class _Row:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it has our columns (or names for them), not those of a dataset that has a reader of its own."""
+        """Return whether it has our columns (or names for them), not those of a dataset with a reader of its own."""
         return self.benchmark.read_row is None or "reference" in self.values
 
     def asked(self) -> Asked | None:
-        """What the row asks; None when its dataset's reader leaves it out."""
+        """Read what the row asks; None when its dataset's reader leaves it out."""
         try:
             read = self.benchmark.read_row
             if read is not None and not self.is_ours:

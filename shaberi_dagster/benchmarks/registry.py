@@ -15,15 +15,15 @@ Field = Literal["question", "reference", "criteria", "category", "upstream_id"]
 LegacyScoreForm = Literal["tengu_points", "elyza_number", "double_brackets", "rakuda_brackets", "rakuda_mean_of_tenths"]
 
 RULE = "rule:"
-"""How the names of graders begin that are rules."""
+"""Beginning of the names of graders that are rules."""
 
 DEFAULT_SEED = 42
-"""Of samples of question sets."""
+"""Seed of samples of question sets."""
 
 _GENERATION_SAMPLING = Sampling(temperature=0.2, max_tokens=6000)
 _JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=4096)
 SUFFIXES = (".jsonl", ".parquet", ".csv", ".json")
-"""Of question files."""
+"""Suffixes of question files."""
 
 _STRICT = {"extra": "forbid"}
 """For pydantic, which reads files that are not ours."""
@@ -31,7 +31,7 @@ _STRICT = {"extra": "forbid"}
 
 @dataclass(frozen=True)
 class HubSource:
-    """Where a benchmark's real question set lives on the Hugging Face hub.
+    """Place of a benchmark's real question set on the Hugging Face hub.
 
     Attributes:
         repository: Dataset repository, `owner/name`.
@@ -52,7 +52,7 @@ class HubSource:
 
 @dataclass(frozen=True)
 class GenerationDefaults:
-    """How answers are asked for, unless a run says otherwise.
+    """Settings of calls for answers, unless a run says otherwise.
 
     The user message is the template `generation/{benchmark}/user` where there is one, else `generation/user`.
 
@@ -69,7 +69,7 @@ class GenerationDefaults:
 
 @dataclass(frozen=True)
 class JudgingDefaults:
-    """How an LLM judge is asked.
+    """Settings of calls of an LLM judge.
 
     The second call, which reads the score out of the judge's own text, is the template `judging/{benchmark}/fallback`
     where there is one, else `judging/fallback`.
@@ -147,12 +147,12 @@ class Benchmark:
 
     @property
     def has_rule(self) -> bool:
-        """Whether a rule grades its answers, right or wrong; else LLMs judge them on the scale."""
+        """Return whether a rule grades its answers, right or wrong; else LLMs judge them on the scale."""
         return self.grader.startswith(RULE)
 
     @property
     def read_row(self) -> RowReader | None:
-        """What `reader` names, loaded when rows are read.
+        """The function that `reader` names, loaded when rows are read.
 
         Raises:
             PluginError: There is no such file or function.
@@ -165,7 +165,7 @@ _NESTED = {"hub": HubSource, "generation": GenerationDefaults, "judging": Judgin
 
 @cache
 def checked_benchmark() -> Callable[[Any], Benchmark]:
-    """What makes a benchmark of a file's values, or says what is wrong with them."""
+    """Return a function that makes a benchmark of a file's values, or says what is wrong with them."""
     from pydantic import TypeAdapter  # noqa: PLC0415  (a tenth of a second that only plugins cost)
 
     return TypeAdapter(Benchmark).validate_python

@@ -36,7 +36,7 @@ def sample_questions(
     if n >= len(question_set.questions):
         return question_set
     ordered = ordered_questions(question_set, seed, order)[:n]
-    questions = tuple(replace(each, position=position) for position, each in enumerate(ordered, start=1))
+    questions = tuple(replace(question, position=position) for position, question in enumerate(ordered, start=1))
     sha256 = content_sha256(questions)
     name = set_name_of(question_set.benchmark, n, sha256)
     if question_set.name.endswith(UNSHUFFLED):
@@ -47,9 +47,9 @@ def sample_questions(
 def ordered_questions(question_set: QuestionSet, seed: int = DEFAULT_SEED, order: Order = "pinned") -> list[Question]:
     """All questions in the seed's order; see `sample_questions`."""
     if order == "pinned":
-        return sorted(question_set.questions, key=lambda each: sha256_text(f"{seed}:{each.question_id}"))
+        return sorted(question_set.questions, key=lambda question: sha256_text(f"{seed}:{question.question_id}"))
     # Positions without a question are those of repeats, which the original did ask.
-    by_position = {each.position: each for each in question_set.questions}
+    by_position = {question.position: question for question in question_set.questions}
     shuffled = shuffled_indexes(max(by_position), seed)
     return [by_position[index + 1] for index in shuffled if index + 1 in by_position]
 

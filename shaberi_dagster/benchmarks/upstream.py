@@ -24,7 +24,7 @@ class UpstreamRowError(ValueError):
 
 @dataclass(frozen=True)
 class Asked:
-    """What a row asks.
+    """The content of a row.
 
     Attributes:
         question: The whole text, or a question with options.
@@ -141,7 +141,7 @@ def arc(row: Row) -> Asked:
 
 
 def hellaswag(row: Row) -> Asked:
-    """Which of four endings continues a context; the label is the right one's index, as text."""
+    """Four endings, of which one continues a context; the label is the right one's index, as text."""
     endings = texts(row, "endings")
     label = row.get("label")
     if str(label) not in map(str, range(len(endings))):
@@ -151,7 +151,7 @@ def hellaswag(row: Row) -> Asked:
 
 
 def hallumix(row: Row) -> Asked:
-    """Whether an answer says what its documents do not: label 1 is a hallucination."""
+    """Return whether an answer says what its documents do not: label 1 is a hallucination."""
     documents = row.get("documents")
     if isinstance(documents, str):
         documents = [documents]

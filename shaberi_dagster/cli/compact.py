@@ -2,6 +2,7 @@
 
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.lake.compaction import compact_lake
 
 
 class Compact(CommandOptions):
@@ -22,6 +23,6 @@ def compact(how: Compact) -> int:
     settings = Settings.from_environment()
     check_there(settings.warehouse)
     lake = Installation(settings).lake
-    say(CompactionDocument(lake.compact()), as_json=how.as_json)
+    say(CompactionDocument(compact_lake(lake)), as_json=how.as_json)
     write_catalog(lake)
     return FINE

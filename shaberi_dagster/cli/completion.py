@@ -34,7 +34,7 @@ def known(kind: Known) -> list[str]:
 
         return list(PASSES)
     if kind == "queries":
-        from shaberi_dagster.lake.catalog import VIEWS  # noqa: PLC0415
+        from shaberi_dagster.lake.views import VIEWS  # noqa: PLC0415
         from shaberi_dagster.reports.named_queries import QUERIES  # noqa: PLC0415
 
         return sorted([*VIEWS, *QUERIES])

@@ -1,4 +1,4 @@
-"""What is decided between: models and strategies, the questions they share, and what is known of their scores."""
+"""Candidates of a decision: models and strategies, the questions they share, and their scores so far."""
 
 import shlex
 from collections import defaultdict
@@ -25,7 +25,7 @@ from shaberi_dagster.statistics.sequential import Floats, question_weights
 from shaberi_dagster.util.identity import check_model_name, check_run_tag, run_id_of
 
 PARTIAL_TAG = "decide-"
-"""How the tags of runs begin that have only what decisions asked."""
+"""Beginning of the tags of runs that have only what decisions asked."""
 _MARGIN = 0.02  # of the highest score, as `compare` has it
 _FEWEST = 2
 
@@ -44,7 +44,7 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """What it is called: its run, and the strategy if there is one."""
+        """The run, and the strategy if there is one."""
         run = f"{self.spec.model}@@{self.spec.run_tag}"
         return f"{run} {self.strategy}" if self.strategy else run
 
@@ -55,7 +55,7 @@ class Contender:
 
     @property
     def can_be_asked(self) -> bool:
-        """Whether its model can still be asked."""
+        """Return whether its model can still be asked."""
         return self.spec.origin == "own"
 
 
@@ -89,7 +89,7 @@ class Pool:
         """
         if not questions:
             raise ConfigurationError("the candidates have no question in common")
-        scales = {one.scale_maximum * one.reported_multiplier for one in map(get_benchmark, judges)}
+        scales = {benchmark.scale_maximum * benchmark.reported_multiplier for benchmark in map(get_benchmark, judges)}
         if len(scales) != 1:
             raise ConfigurationError(
                 "scores on unlike scales have no mean: name benchmarks of one kind with --benchmarks"
@@ -103,7 +103,7 @@ class Pool:
 
     @cached_property
     def weights(self) -> Floats:
-        """What each question counts."""
+        """The weight of each question."""
         return question_weights(self.benchmarks)
 
     @property
@@ -123,7 +123,7 @@ class Pool:
 
     @property
     def is_ruled(self) -> bool:
-        """Whether rules say right or wrong."""
+        """Return whether rules say right or wrong."""
         return any(get_benchmark(name).has_rule for name in self.names)
 
     def matrix(self, rows: pl.DataFrame, models: Sequence[str]) -> Floats:
@@ -144,9 +144,9 @@ class Pool:
         )
         factors = pl.DataFrame(
             [
-                (n, judge, ALL_BENCHMARKS[n].reported_multiplier, len(own))
-                for n, own in self.judges.items()
-                for judge in own
+                (n, judge, ALL_BENCHMARKS[n].reported_multiplier, len(judges))
+                for n, judges in self.judges.items()
+                for judge in judges
             ],
             schema={"benchmark": pl.String, "judge": pl.String, "factor": pl.Float64, "n_judges": pl.Int64},
             orient="row",
@@ -167,7 +167,7 @@ class Pool:
 
 
 def find_candidates(request: DecisionRequest, workspace: Workspace) -> list[Contender]:
-    """Those that a request is about.
+    """Find the candidates of a request.
 
     Raises:
         ConfigurationError: Fewer than two are named, or one of them cannot be evaluated so.
@@ -189,11 +189,11 @@ def _full_spec(name: str, request: DecisionRequest, workspace: Workspace) -> Run
     if stored is None or stored.origin == "own":
         return plan_run(request.run_request(model, tag), workspace)
     names = _named(request) or list(stored.benchmarks)
-    if lacking := [one for one in names if one not in stored.benchmarks]:
+    if lacking := [name for name in names if name not in stored.benchmarks]:
         raise ConfigurationError(f"run {stored.run_id} was imported without {lacking[0]}")
     benchmarks = {
-        one: stored.benchmarks[one].model_copy(update={"judges": _judges_of_imported(stored, one, request)})
-        for one in names
+        name: stored.benchmarks[name].model_copy(update={"judges": _judges_of_imported(stored, name, request)})
+        for name in names
     }
     return stored.model_copy(update={"benchmarks": benchmarks})
 
@@ -204,7 +204,7 @@ def _named(request: DecisionRequest) -> list[str]:
 
 
 def _judges_of_imported(stored: RunSpec, benchmark: str, request: DecisionRequest) -> tuple[str, ...]:
-    """Who judges a benchmark of an imported run: those that are asked for, else all that did.
+    """Find the judges of a benchmark of an imported run: those that are asked for, else all that did.
 
     Raises:
         ConfigurationError: One of them never judged it.
@@ -247,10 +247,12 @@ def find_pool(candidates: Sequence[Contender], request: DecisionRequest, workspa
     first = candidates[0].spec
     wanted = _named(request) or list(first.benchmarks)  # a run that is there may have more
     names = [
-        name for name in first.benchmarks if name in wanted and all(name in one.spec.benchmarks for one in candidates)
+        name
+        for name in first.benchmarks
+        if name in wanted and all(name in candidate.spec.benchmarks for candidate in candidates)
     ]
     judges = {name: _judges(name, candidates) for name in names}
-    plans = [RunPlan(one.spec, names, workspace).benchmarks for one in candidates]
+    plans = [RunPlan(candidate.spec, names, workspace).benchmarks for candidate in candidates]
     shared = {
         name: set.intersection(*({question.question_id for question in plan[name].asked} for plan in plans))
         for name in names
@@ -265,13 +267,14 @@ def find_pool(candidates: Sequence[Contender], request: DecisionRequest, workspa
 
 
 def _judges(benchmark: str, candidates: Sequence[Contender]) -> tuple[str, ...]:
-    """Who judges a benchmark: the same for all; of rules the one that leaves least untold."""
-    found = {one.spec.benchmarks[benchmark].judges for one in candidates}
+    """Find the judges of a benchmark: the same for all; of rules the one that leaves least untold."""
+    found = {candidate.spec.benchmarks[benchmark].judges for candidate in candidates}
     if get_benchmark(benchmark).has_rule:
         found = {judges[-1:] for judges in found}
     if len(found) > 1 or not min(found):
         named = "; ".join(
-            f"{one.name}: {', '.join(one.spec.benchmarks[benchmark].judges) or 'nobody'}" for one in candidates
+            f"{candidate.name}: {', '.join(candidate.spec.benchmarks[benchmark].judges) or 'nobody'}"
+            for candidate in candidates
         )
         raise ConfigurationError(f"{benchmark} is not judged by the same for all ({named}): name who with --judge")
     (judges,) = found
@@ -279,7 +282,7 @@ def _judges(benchmark: str, candidates: Sequence[Contender]) -> tuple[str, ...]:
 
 
 class Scores:
-    """What is known of the candidates, and how more of it is asked for.
+    """Scores of the candidates, of which more can be asked for.
 
     Args:
         candidates: Those that are decided between.
@@ -290,28 +293,28 @@ class Scores:
     def __init__(self, candidates: Sequence[Contender], pool: Pool, workspace: Workspace) -> None:
         self._candidates, self._pool, self._workspace = candidates, pool, workspace
         self._tried: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-        self._names = [one.name for one in candidates]
+        self._names = [candidate.name for candidate in candidates]
         self._evaluated = self._of_evaluations()
 
     def known(self) -> Floats:
-        """What there is: candidates × questions; NaN is no score. Scores of evaluations count before those of parts."""
+        """Read candidates × questions; NaN is no score. Scores of evaluations count before those of parts."""
         partial = self._pool.matrix(self._of_parts(), self._names)
         return np.where(np.isnan(self._evaluated), partial, self._evaluated)
 
     def unasked(self, questions: Iterable[int]) -> dict[str, list[tuple[str, str]]]:
-        """Which of these questions, without a score, each partial run would have to be asked, by run id."""
+        """Map each partial run to those of these questions, without a score, that it would have to be asked."""
         missing: dict[str, dict[tuple[str, str], None]] = {}
         wanted, known = list(questions), self.known()
-        for row, one in enumerate(self._candidates):
-            if one.can_be_asked:
-                own = missing.setdefault(one.partial_run_id, {})
-                own |= dict.fromkeys(self._pool.questions[i] for i in wanted if np.isnan(known[row, i]))
-        return {run_id: list(own) for run_id, own in missing.items() if own}
+        for row, candidate in enumerate(self._candidates):
+            if candidate.can_be_asked:
+                asked = missing.setdefault(candidate.partial_run_id, {})
+                asked |= dict.fromkeys(self._pool.questions[i] for i in wanted if np.isnan(known[row, i]))
+        return {run_id: list(asked) for run_id, asked in missing.items() if asked}
 
     def unevaluated(self) -> list[Contender]:
-        """Those that can be asked, and that no evaluation has scored on all of the questions."""
+        """List the candidates that can be asked, and that no evaluation has scored on all of the questions."""
         scored = zip(self._candidates, self._evaluated, strict=True)
-        return [one for one, scores in scored if one.can_be_asked and np.isnan(scores).any()]
+        return [candidate for candidate, scores in scored if candidate.can_be_asked and np.isnan(scores).any()]
 
     def check_keys(self) -> None:
         """Refuse to ask anything where a key would go to an address that it does not belong to.
@@ -320,7 +323,7 @@ class Scores:
             ConfigurationError: One would.
         """
         missing = self.unasked(range(len(self._pool.questions)))
-        for spec in (one.spec for one in self._candidates if one.partial_run_id in missing):
+        for spec in (candidate.spec for candidate in self._candidates if candidate.partial_run_id in missing):
             check_keys(spec, self._workspace)
 
     def ask(self, questions: Iterable[int], rows: Iterable[int]) -> None:
@@ -364,23 +367,23 @@ class Scores:
     def _of_evaluations(self) -> Floats:
         """From the scores of whole runs."""
         columns = ["run_id", "benchmark", "question_id", "strategy", "judge", "pipeline", "score"]
-        keys = {"run_id": [one.spec.run_id for one in self._candidates], "benchmark": self._pool.names}
+        keys = {"run_id": [candidate.spec.run_id for candidate in self._candidates], "benchmark": self._pool.names}
         rows = self._workspace.lake.read("scores", keys, columns).filter(pipeline=BASELINE)
         return self._pool.matrix(
-            self._named(rows, {one.name: one.spec.run_id for one in self._candidates}), self._names
+            self._named(rows, {candidate.name: candidate.spec.run_id for candidate in self._candidates}), self._names
         )
 
     def _of_parts(self) -> pl.DataFrame:
         """From the judgements of partial runs."""
         columns = ["run_id", "benchmark", "question_id", "strategy", "judge", "status", "superseded", "score"]
-        keys = {"run_id": [one.partial_run_id for one in self._candidates], "benchmark": self._pool.names}
+        keys = {"run_id": [candidate.partial_run_id for candidate in self._candidates], "benchmark": self._pool.names}
         rows = self._workspace.lake.read("judgements", keys, columns)
         rows = rows.filter(~pl.col("superseded"), pl.col("status") == "ok")
-        return self._named(rows, {one.name: one.partial_run_id for one in self._candidates})
+        return self._named(rows, {candidate.name: candidate.partial_run_id for candidate in self._candidates})
 
     def _named(self, rows: pl.DataFrame, runs: Mapping[str, str]) -> pl.DataFrame:
         """The rows of each candidate, by its name."""
-        strategies = {one.name: one.strategy for one in self._candidates}
+        strategies = {candidate.name: candidate.strategy for candidate in self._candidates}
         parts = [
             rows.filter(pl.col("run_id") == run_id, pl.col("strategy").eq_missing(pl.lit(strategies[name])))
             .with_columns(model=pl.lit(name))
@@ -407,13 +410,14 @@ def partial_spec(spec: RunSpec, questions: Iterable[tuple[str, str]], lake: Lake
     before = load_run(lake, run_id)
     if before and not before.is_partial:
         raise ConfigurationError(f"run {run_id} is no decision's: give another --tag")
-    asked = {name: dict.fromkeys(own.asked or ()) for name, own in before.benchmarks.items()} if before else {}
+    present = before.benchmarks if before else {}
+    asked = {name: dict.fromkeys(benchmark.asked or ()) for name, benchmark in present.items()}
     for name, question in questions:
         asked.setdefault(name, {})[question] = None
     judges = {judge.name: judge for judge in (*(before.judges if before else ()), *spec.judges)}
     benchmarks = {
-        name: own.model_copy(update={"asked": tuple(sorted(asked[name]))})
-        for name, own in ((before.benchmarks if before else {}) | spec.benchmarks).items()
+        name: benchmark.model_copy(update={"asked": tuple(sorted(asked[name]))})
+        for name, benchmark in (present | spec.benchmarks).items()
         if name in asked
     }
     update = {"run_tag": PARTIAL_TAG + spec.run_tag, "benchmarks": benchmarks, "judges": tuple(judges.values())}

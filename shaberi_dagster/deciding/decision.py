@@ -35,14 +35,14 @@ from shaberi_dagster.util.identity import sha256_json
 Verdict = Literal["A", "B", "equal", "open"]
 State = Literal["running", "decided", "undecided"]
 _MOST_MISSING = 0.1
-"""Of the questions, without a score of both in the end: their scores could decide otherwise."""
+"""Share of the questions without a score of both in the end: their scores could decide otherwise."""
 _MOST_FAILING = 0.5
-"""Of the questions that were asked: then something else is wrong than a question."""
+"""Share of the questions that were asked: then something else is wrong than a question."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """What is known of a pair after some questions.
+    """Estimate and interval of a pair after some questions.
 
     Attributes:
         a: One candidate, by its place.
@@ -67,7 +67,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Boundary:
-    """What tells when a pair is decided: a judge's calibrated history, or bets that need none.
+    """Rule that tells when a pair is decided: a judge's calibrated history, or bets that need none.
 
     Attributes:
         weights: What each question counts.
@@ -87,7 +87,7 @@ class Boundary:
 
     @property
     def name(self) -> Literal["history", "anytime"]:
-        """Which of the two."""
+        """The kind of rule."""
         return "history" if self.history else "anytime"
 
     def look(
@@ -133,7 +133,7 @@ def _verdict(sign: int, *, is_equal: bool) -> Verdict:
 
 @dataclass(frozen=True)
 class Decision:
-    """What is decided, and how; `decide` brings it to its end.
+    """A decision to be made; `decide` brings it to its end.
 
     Attributes:
         request: What was asked for.
@@ -170,7 +170,7 @@ def decision_id(request: DecisionRequest, candidates: Sequence[Contender], pool:
     """Identity of a decision: who is decided between, by whom, on which questions, how surely."""
     return sha256_json(
         {
-            "candidates": [one.name for one in candidates],
+            "candidates": [candidate.name for candidate in candidates],
             "judges": {name: list(judges) for name, judges in pool.judges.items()},
             "questions": sha256_json([list(question) for question in pool.questions]),
             "margin": margin,
@@ -193,11 +193,11 @@ def prepare(request: DecisionRequest, workspace: Workspace) -> Decision:
     stored = workspace.lake.read("decisions", {"decision_id": identity}, ["started_at"])
     seed = int(identity[:12], 16) if request.seed is None else request.seed
     # Replays are between answers of models: strategies on the same samples are alike in other ways.
-    plain = all(one.strategy is None for one in candidates)
+    plain = all(candidate.strategy is None for candidate in candidates)
     past = past_scores(pool, workspace.lake) if plain else Past.none(pool)
     error = error_of_pair(request.error, len(candidates))
     calibration = calibrated(pool, past, margin, error, workspace)
-    others = past.without({one.spec.model for one in candidates})
+    others = past.without({candidate.spec.model for candidate in candidates})
     rng = np.random.default_rng(seed)
     bets = Anytime(pool.weights, pool.highest, error)
     history = None
@@ -273,7 +273,7 @@ class Contest:
 
     @property
     def is_decided(self) -> bool:
-        """Whether all that are left are equal, or one is left."""
+        """Return whether all that are left are equal, or one is left."""
         return all(pair in self.verdicts for pair in combinations(self.alive, 2))
 
     def look(self, known: Floats, n_asked: int) -> list[Look]:
@@ -287,7 +287,7 @@ class Contest:
             self._find_outsiders(known, n_asked)
         open_pairs = [pair for pair in combinations(self.alive, 2) if pair not in self.verdicts]
         found = [self._look(known, pair, n_asked) for pair in open_pairs]
-        self.verdicts |= {(one.a, one.b): one.verdict for one in found if one.verdict != "open"}
+        self.verdicts |= {(look.a, look.b): look.verdict for look in found if look.verdict != "open"}
         beaten = {b if verdict == "A" else a for (a, b), verdict in self.verdicts.items() if verdict in {"A", "B"}}
         self.alive = [candidate for candidate in self.alive if candidate not in beaten]
         return found
@@ -328,40 +328,40 @@ def _rounds(decision: Decision, scores: Scores) -> Iterator[int]:
 
 
 def _hindrance(decision: Decision, workspace: Workspace, found: Sequence[Look], n_asked: int) -> str | None:
-    """Why nothing more can be known; None if more can."""
+    """Say why nothing more can be known; None if more can."""
     if objection := workspace.budget.objection():
         return objection
-    failing = [one for one in found if 1 - one.n_scored / n_asked > _MOST_FAILING]
+    failing = [look for look in found if 1 - look.n_scored / n_asked > _MOST_FAILING]
     if failing:
-        return f"of {n_asked} questions only {min(one.n_scored for one in failing)} have a score of both"
+        return f"of {n_asked} questions only {min(look.n_scored for look in failing)} have a score of both"
     if n_asked == len(decision.pool.questions):
         return "too many questions have no score of both"
     return None
 
 
 class _Record:
-    """What of a decision is written down while it is made."""
+    """Record of a decision while it is made."""
 
     def __init__(self, decision: Decision, contest: Contest, workspace: Workspace) -> None:
         self._decision, self._contest, self._workspace = decision, contest, workspace
         self._looks: list[dict[str, Any]] = []
 
     def add(self, found: Sequence[Look]) -> None:
-        names = [one.name for one in self._decision.candidates]
-        own = {"decision_id": self._decision.decision_id, "created_at": datetime.now(UTC)}
-        self._looks += [vars(one) | {"a": names[one.a], "b": names[one.b]} | own for one in found]
+        names = [candidate.name for candidate in self._decision.candidates]
+        shared = {"decision_id": self._decision.decision_id, "created_at": datetime.now(UTC)}
+        self._looks += [vars(look) | {"a": names[look.a], "b": names[look.b]} | shared for look in found]
         frame = pl.DataFrame(self._looks, schema=DECISION_LOOKS.schema)
         frame = frame.with_columns(pl.col("estimate", "lower", "upper").fill_nan(None))
         self._workspace.lake.replace("decision_looks", frame, {"decision_id": self._decision.decision_id})
 
     def state(self, state: State, n_asked: int, reason: str | None = None) -> None:
         decision, boundary = self._decision, self._decision.boundary
-        names = [one.name for one in decision.candidates]
+        names = [candidate.name for candidate in decision.candidates]
         calls, cost = self._spent()
         row = {
             "decision_id": decision.decision_id,
             "candidates": names,
-            "run_ids": [one.partial_run_id for one in decision.candidates],
+            "run_ids": [candidate.partial_run_id for candidate in decision.candidates],
             "judges": decision.pool.panel,
             "question_sets": list(decision.pool.question_sets),
             "n_questions": len(decision.pool.questions),
@@ -372,8 +372,8 @@ class _Record:
             "constant": boundary.calibration.constant if boundary.history and boundary.calibration else None,
             "n_history": decision.n_history,
             "state": state,
-            "outside": [f"{names[one]}: {', '.join(beyond)}" for one, beyond in self._contest.beyond.items()],
-            "best": [names[one] for one in self._contest.alive] if state == "decided" else None,
+            "outside": [f"{names[place]}: {', '.join(beyond)}" for place, beyond in self._contest.beyond.items()],
+            "best": [names[place] for place in self._contest.alive] if state == "decided" else None,
             "reason": reason,
             "n_asked": n_asked,
             "calls": calls,
@@ -386,8 +386,8 @@ class _Record:
 
     def _spent(self) -> tuple[int, float | None]:
         """Calls since the decision was first asked for, and what they cost if that is known."""
-        runs = sorted({one.partial_run_id for one in self._decision.candidates})
+        runs = sorted({candidate.partial_run_id for candidate in self._decision.candidates})
         rows = self._workspace.lake.read("calls", {"run_id": runs}, ["created_at", "cost_usd", "status"])
-        own = rows.filter(pl.col("created_at") >= self._decision.started_at)
-        costs = own.filter(status="ok")["cost_usd"]
-        return own.height, None if costs.has_nulls() else float(costs.sum())
+        made = rows.filter(pl.col("created_at") >= self._decision.started_at)
+        costs = made.filter(status="ok")["cost_usd"]
+        return made.height, None if costs.has_nulls() else float(costs.sum())

@@ -1,4 +1,4 @@
-"""What a decision may take, before anything is asked: questions from replays of past pairs, calls from the plan."""
+"""Forecast of a decision, before anything is asked: questions from replays of past pairs, calls from the plan."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _IN_WORDS: dict[PairClass, str] = {
 
 @dataclass(frozen=True)
 class Expectation:
-    """What one kind of pair takes.
+    """Forecast for one kind of pair.
 
     Attributes:
         pair: How close it is.
@@ -40,7 +40,7 @@ class Expectation:
 
 
 def expected(decision: Decision, workspace: Workspace, now: datetime) -> list[Expectation]:
-    """What each kind of pair would take; nothing is changed and nobody is asked.
+    """Forecast what each kind of pair would take; nothing is changed and nobody is asked.
 
     Args:
         decision: From `prepare`.
@@ -49,9 +49,9 @@ def expected(decision: Decision, workspace: Workspace, now: datetime) -> list[Ex
     """
     calibration = decision.boundary.calibration if decision.boundary.history else None
     kinds = [
-        (_IN_WORDS[one.name], int(np.ceil(one.mean_questions)))
-        for one in (calibration.classes if calibration else ())
-        if one.mean_questions is not None
+        (_IN_WORDS[result.name], int(np.ceil(result.mean_questions)))
+        for result in (calibration.classes if calibration else ())
+        if result.mean_questions is not None
     ]
     kinds.append(("at most", len(decision.pool.questions)))
     scores = Scores(decision.candidates, decision.pool, workspace)
@@ -65,13 +65,15 @@ def _calls(
     decision: Decision, scores: Scores, questions: Sequence[int], workspace: Workspace, now: datetime
 ) -> tuple[int, int, float | None]:
     """The fewest calls, the most, and what they cost."""
-    full = {one.partial_run_id: one.spec for one in decision.candidates}
-    specs = [partial_spec(full[run_id], own, workspace.lake) for run_id, own in scores.unasked(questions).items()]
-    estimates = [one for spec in specs for one in forecast([spec], list(spec.benchmarks), _STAGES, workspace, now=now)]
-    costs = [one.cost_usd for one in estimates if one.calls_most]
+    full = {candidate.partial_run_id: candidate.spec for candidate in decision.candidates}
+    specs = [partial_spec(full[run_id], asked, workspace.lake) for run_id, asked in scores.unasked(questions).items()]
+    estimates = [
+        estimate for spec in specs for estimate in forecast([spec], list(spec.benchmarks), _STAGES, workspace, now=now)
+    ]
+    costs = [estimate.cost_usd for estimate in estimates if estimate.calls_most]
     known = [cost for cost in costs if cost is not None]
     return (
-        sum(one.calls for one in estimates),
-        sum(one.calls_most for one in estimates),
+        sum(estimate.calls for estimate in estimates),
+        sum(estimate.calls_most for estimate in estimates),
         sum(known) if len(known) == len(costs) else None,
     )

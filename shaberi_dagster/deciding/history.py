@@ -1,4 +1,4 @@
-"""What the past tells of a pool of questions: scores of other models by the same judges, and how sure they make one."""
+"""History of a pool of questions: scores of other models by the same judges, and how sure they make one."""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -28,12 +28,12 @@ from shaberi_dagster.statistics.calibration import (
 from shaberi_dagster.statistics.sequential import Floats
 
 _MOST_MISSING = 0.125
-"""Of the questions, in the scores of a past model."""
+"""Share of the questions that the scores of a past model may lack."""
 _LEAST_MEAN = 0.4
-"""Of the highest score: models below it fail in ways of their own. Where rules say right or wrong, none is left out."""
+"""Share of the highest score: models below it fail in ways of their own. Where rules judge, none is left out."""
 _SEED = 20_261_122
 _BEYOND = 0.25
-"""How much further than the most extreme past model a candidate lies that is outside of the history."""
+"""Distance beyond the most extreme past model from which a candidate is outside of the history."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def past_scores(pool: Pool, lake: Lake) -> Past:
 
 
 def calibrated(pool: Pool, past: Past, margin: float, error: float, workspace: Workspace) -> Calibration | None:
-    """How sure the pool's judges have to be: as it was found before for the same scores, else by a new replay.
+    """Find how sure the pool's judges have to be: as it was found before for the same scores, else by a new replay.
 
     Args:
         pool: The questions and their judges.
@@ -130,7 +130,7 @@ def outside(past: Floats, scores: Floats) -> list[str]:
         "a wider spread": np.nanstd(residuals, axis=1),
         "a less usual order of difficulty": -agreement,
     }
-    return [name for name, (own, *others) in facts.items() if own > _limit(others)]
+    return [name for name, (candidate, *others) in facts.items() if candidate > _limit(others)]
 
 
 def _limit(values: Sequence[float]) -> float:
@@ -175,21 +175,18 @@ def _rows(found: Calibration, pool: Pool, digest: str) -> pl.DataFrame:
         "created_at": datetime.now(UTC),
         **{name: getattr(found, name) for name in _OF_CALIBRATION},
     }
-    rows = [
-        about
-        | {
-            "class": one.name,
-            "n_pairs": one.n_pairs,
-            "class_mean_questions": one.mean_questions,
-            "class_median_questions": one.median_questions,
-            "share_wrong": one.share_wrong,
-            "share_equal": one.share_equal,
-        }
-        for one in found.classes
-    ]
+    rows = [about | {column: getattr(result, name) for name, column in _OF_CLASS.items()} for result in found.classes]
     return pl.DataFrame(rows, schema={name: DECISION_CALIBRATIONS.schema[name] for name in rows[0]})
 
 
+_OF_CLASS = {
+    "name": "class",
+    "n_pairs": "n_pairs",
+    "mean_questions": "class_mean_questions",
+    "median_questions": "class_median_questions",
+    "share_wrong": "share_wrong",
+    "share_equal": "share_equal",
+}
 _OF_CALIBRATION = ("constant", "error", "margin", "n_models", "n_families", "mean_questions")
 
 
@@ -197,14 +194,6 @@ def _stored(rows: pl.DataFrame) -> Calibration:
     rows = rows.sort("created_at").unique("class", keep="last")
     rows = rows.sort(pl.col("class").replace_strict({name: place for place, name in enumerate(CLASSES)}))
     classes = tuple(
-        ClassResult(
-            row["class"],
-            row["n_pairs"],
-            row["class_mean_questions"],
-            row["class_median_questions"],
-            row["share_wrong"],
-            row["share_equal"],
-        )
-        for row in rows.iter_rows(named=True)
+        ClassResult(**{name: row[column] for name, column in _OF_CLASS.items()}) for row in rows.iter_rows(named=True)
     )
     return Calibration(classes=classes, **{name: rows[name][0] for name in _OF_CALIBRATION})

@@ -1,17 +1,16 @@
-"""What to decide, as people ask for it; light, so that help and usage errors are quick."""
+"""The request of a decision; light, so that help and usage errors are quick."""
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import JudgeBaseUrl, JudgeKeyVariable, Limit, Questions, RunRequest
+from shaberi_dagster.util.models import Frozen
 
 
-class DecisionRequest(BaseModel):
+class DecisionRequest(Frozen):
     """What to decide, as a user asks for it in the command line or the launchpad."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     candidates: Annotated[
         list[str],
@@ -71,4 +70,4 @@ class DecisionRequest(BaseModel):
 
 
 _OF_RUNS = sorted(DecisionRequest.model_fields.keys() & RunRequest.model_fields.keys() - {"tag"})
-"""What a request says of the runs, in the words of theirs."""
+"""Settings that a request shares with the runs."""

@@ -17,6 +17,7 @@ from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.run_records import STARTED_BY_TAG
 from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.runs.planning import plan_run, store_run
 from shaberi_dagster.runs.request_file import request_from
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
@@ -184,7 +185,7 @@ def new_run() -> None:
 def compact_tables(context: dg.OpExecutionContext, workspace: WorkspaceResource) -> None:
     """Merge small files and delete files that are no longer needed; the catalog then points to what is left."""
     lake = workspace.workspace(context.log).lake
-    for table, counts in lake.compact().items():
+    for table, counts in compact_lake(lake).items():
         context.log.info("%s: %s", table, counts)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from shaberi_dagster.deciding.candidates import Scores
 from shaberi_dagster.deciding.decision import prepare
+from shaberi_dagster.deciding.full_evaluations import full_evaluations
 from shaberi_dagster.deciding.request import DecisionRequest
-from shaberi_dagster.deciding.rest import full_evaluations
 from shaberi_dagster.defs.running import Evaluation
 from shaberi_dagster.exchange.caches import grading_of
 from shaberi_dagster.exchange.installation import Installation

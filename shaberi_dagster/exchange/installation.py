@@ -3,8 +3,8 @@
 from shaberi_dagster.exchange.publishing import begin, changed
 from shaberi_dagster.exchange.results.results_tree import is_exported
 from shaberi_dagster.exchange.trees.importing import regroup_imports
-from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import bring_up_to_date, to_format_2, to_format_3, to_format_4, to_format_5
+from shaberi_dagster.lake.store import Lake, Step
+from shaberi_dagster.lake.upgrades import bring_up_to_date
 from shaberi_dagster.runs.former import record_former_configs
 from shaberi_dagster.runs.prompts_used import record_known_prompts
 from shaberi_dagster.runs.workspace import Workspace
@@ -16,11 +16,11 @@ class Installation(Workspace):
 
     def upgrade(self, lake: Lake) -> None:
         """Bring a lake of an earlier format up to date."""
-        steps = {
-            1: to_format_2(lambda older: record_known_prompts(older, self.prompts)),
-            2: to_format_3(record_former_configs),
-            3: to_format_4(lambda older: regroup_imports(self.with_lake(older))),
-            4: to_format_5(lambda older: fill_scores(self.with_lake(older))),
+        steps: dict[int, Step] = {
+            1: lambda older: record_known_prompts(older, self.prompts),
+            2: record_former_configs,
+            3: lambda older: regroup_imports(self.with_lake(older)),
+            4: lambda older: fill_scores(self.with_lake(older)),
         }
         for number in bring_up_to_date(lake.folder, steps):
             self.reporter.note(f"the lake in {lake.folder} now has format {number}")

@@ -1,4 +1,4 @@
-"""Who makes a call: among all processes of a machine one at a time for each request."""
+"""Claims to requests among the processes of a machine: one at a time makes a call."""
 
 import asyncio
 import errno
@@ -8,16 +8,15 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.journal.base import pauses
 
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 0.5
 _FLOCK = "hhqqi0q"  # struct flock: type, whence, start, length, process, padding
 _OFFSET_DIGITS = 15  # of the request hash: 60 bits, since an offset in a file has 63
 AVAILABLE = hasattr(fcntl, "F_OFD_SETLK")
-"""Whether this system has locks that belong to an open file; macOS has none that Python knows."""
+"""True where the system has locks that belong to an open file; macOS has none that Python knows."""
 _TAKEN = {errno.EAGAIN, errno.EACCES}
 
 
@@ -44,10 +43,11 @@ class FileClaims:
     @asynccontextmanager
     async def of(self, request_hash: str) -> AsyncIterator[None]:
         """Within this context nobody else has the claim to the request; waits until it is free."""
-        offset, pause = int(request_hash[:_OFFSET_DIGITS], 16), _FIRST_PAUSE_SECONDS
-        while not self._locks(offset):
+        offset = int(request_hash[:_OFFSET_DIGITS], 16)
+        for pause in pauses():
+            if self._locks(offset):
+                break
             await asyncio.sleep(pause)  # a lock that is waited for in the kernel would take a thread
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         try:
             yield
         finally:
@@ -56,9 +56,7 @@ class FileClaims:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._descriptor)
 
     def _locks(self, offset: int) -> bool:

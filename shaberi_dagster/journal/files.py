@@ -12,15 +12,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
 
 import orjson
 
 from shaberi_dagster.errors import PartitionBusyError, ShaberiError
-from shaberi_dagster.journal.base import News, dated, record_of, record_of_change
+from shaberi_dagster.journal.base import Calls, Journal, Journals, Record, decoded
 from shaberi_dagster.journal.claims import AVAILABLE, FileClaims
 from shaberi_dagster.journal.locks import LOCKS_FOLDER
-from shaberi_dagster.journal.records import Call, LimitChange
+from shaberi_dagster.journal.records import Call
 from shaberi_dagster.util.identity import sha256_text
 
 JOURNAL_FOLDER = "_journal"
@@ -31,7 +30,7 @@ _ROOM_BYTES = 1 << 20  # for the replies that are under way when the disk is ful
 _CREATE_ATTEMPTS = 10
 
 
-class FileJournals:
+class FileJournals(Journals):
     """The journals of the lake in a folder, each a file, for processes of one machine.
 
     Args:
@@ -58,43 +57,27 @@ class FileJournals:
         """As in `Journals`; of a long `run` a part stands for the whole."""
         return sorted(path.name.removesuffix(_SUFFIX) for path in self._folder.glob(f"*{_SUFFIX}"))
 
-    def finished_calls(self, run_id: str, stage: str) -> dict[str, Call]:
-        """As in `Journals`."""
-        calls = {}
-        with contextlib.suppress(FileNotFoundError):
-            for _, line in _lines(self.path(run_id, stage)):
-                with contextlib.suppress(ValueError, KeyError, TypeError):  # not readable, or not a call
-                    record = _decoded(line)
-                    if record.get("status") == "ok":
-                        calls[record["request_hash"]] = Call.from_record(record)
-        return calls
-
     def others(self, run_id: str, stage: str) -> "OtherFiles":
         """As in `Journals`."""
         return OtherFiles(self.path(run_id, stage))
 
-    def news(self, run_id: str, stage: str, since: tuple[Any, ...] | None) -> News | None:
-        """As in `Journals`."""
-        path, records = self.path(run_id, stage), []
-        try:
-            identity = _identity(path)
-            anew = since is None or since[0] != identity
-            end = 0 if since is None or anew else since[1]
-            for offset, line in _lines(path, end):
-                end = offset + len(line) + 1
-                with contextlib.suppress(ValueError):  # whoever opens it sets such lines aside
-                    records.append(_decoded(line))
-        except FileNotFoundError:
-            return None
-        return News((identity, end), records, anew)
+    def _identity(self, run_id: str, stage: str) -> str | None:
+        with contextlib.suppress(FileNotFoundError):
+            return _identity(self.path(run_id, stage))
+        return None
+
+    def _lines_after(self, run_id: str, stage: str, identity: str, end: int) -> Iterator[tuple[int, bytes]]:  # noqa: ARG002
+        with contextlib.suppress(FileNotFoundError):  # it was removed just now
+            for offset, line in _lines(self.path(run_id, stage), end):
+                yield offset + len(line) + 1, line
 
 
 def _file_name(run_id: str) -> str:
-    """What stands for a run in names of files, which have 255 bytes at most."""
+    """Name a run in names of files, which have 255 bytes at most."""
     return run_id if len(run_id) <= _LONGEST_RUN_ID else f"{run_id[:_LONGEST_RUN_ID]}-{sha256_text(run_id)}"
 
 
-class FileJournal:
+class FileJournal(Journal):
     """An append-only JSONL file of the finished calls of one stage of one run.
 
     The first line is the header; each opening adds a line that says who opened it; the others are calls with
@@ -106,16 +89,12 @@ class FileJournal:
         path: The file.
         run_id: The run it belongs to.
         stage: The stage it belongs to.
-        journal_id: Identity of this journal, new for each new file.
         note: How many lines were complete but unreadable at opening, and are in `<file>.corrupt` now.
-        trouble: What a full or broken disk says; only what is under way should be written then.
+        trouble: What a full or broken disk says.
     """
 
     def __init__(self, path: Path, descriptor: int, run_id: str, stage: str) -> None:
         self.path, self.run_id, self.stage = path, run_id, stage
-        self.journal_id = ""
-        self.note = ""
-        self.trouble: ShaberiError | None = None
         self._descriptor: int | None = descriptor
         self._offsets: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -148,38 +127,8 @@ class FileJournal:
 
     @property
     def calls(self) -> Mapping[str, Call]:
-        """The `ok` calls by request hash, read from the file when asked for, so that memory stays flat."""
-        return _Calls(self.path, self._offsets)
-
-    @property
-    def records(self) -> Iterator[dict[str, Any]]:
-        """All calls in the order of their end, errors included: flat rows with labels, `created_at` a datetime."""
-        for _, line in _lines(self.path):
-            record = _decoded(line)
-            if "request_hash" in record:
-                yield dated(record)
-
-    @property
-    def limit_changes(self) -> Iterator[dict[str, Any]]:
-        """What `append_limit_change` wrote, `created_at` a datetime."""
-        for _, line in _lines(self.path):
-            record = _decoded(line)
-            if "limit_before" in record:
-                yield dated(record)
-
-    def append_limit_change(self, base_url: str, change: LimitChange) -> None:
-        """As in `Journal`."""
-        self._write(record_of_change(base_url, change))
-
-    def append(self, call: Call, labels: Mapping[str, str | None]) -> None:
-        """As in `Journal`."""
-        offset = self._write(record_of(call, labels))
-        if call.status == "ok":
-            self._offsets[call.request_hash] = offset
-        if self._syncer is None:
-            self._syncer = threading.Thread(target=self._sync_for_ever, name="journal-sync", daemon=True)
-            self._syncer.start()
-        self._unsynced.set()
+        """As in `Journal`: read from the file."""
+        return Calls(self._offsets, lambda request_hash: _call_at(self.path, self._offsets[request_hash]))
 
     def claims(self) -> AbstractContextManager[FileClaims | None]:
         """As in `Journal`."""
@@ -209,27 +158,33 @@ class FileJournal:
             os.close(descriptor)
 
     def remove(self) -> None:
-        """Close it and delete the file: its calls are stored elsewhere now."""
+        """As in `Journal`."""
         self.path.unlink(missing_ok=True)  # still locked, so nobody can have opened this very file
         self.close()
         _sync_folder(self.path.parent)
 
-    def __enter__(self) -> Self:
-        return self
+    def _append(self, record: Record, call: Call | None) -> None:
+        offset = self._write(record)
+        if call:
+            self._offsets[call.request_hash] = offset
+        if self._syncer is None:
+            self._syncer = threading.Thread(target=self._sync_for_ever, name="journal-sync", daemon=True)
+            self._syncer.start()
+        self._unsynced.set()
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def _records(self) -> Iterator[Record]:
+        return (decoded(line) for _, line in _lines(self.path))
 
     def _recover(self) -> None:
         """Read what is there, repair its end, and say who is here."""
         descriptor = self._open_descriptor()
         size, end = os.fstat(descriptor).st_size, 0
-        header: dict[str, Any] | None = None
+        header: Record | None = None
         unreadable = 0
         for offset, line in _lines(self.path):
             end = offset + len(line) + 1
             try:
-                record = _decoded(line)
+                record = decoded(line)
                 if "journal_id" in record:
                     header = record
                 elif record.get("status") == "ok":
@@ -272,7 +227,7 @@ class FileJournal:
             own.seek(offset)
             own.write(b" " * len(line))
 
-    def _write(self, record: dict[str, Any]) -> int:
+    def _write(self, record: Record) -> int:
         """Append one line with one write; returns its offset."""
         line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
         with self._lock:
@@ -385,7 +340,7 @@ class _Followed:
         for offset, line in _lines(self.path, self.end):
             self.end = offset + len(line) + 1
             with contextlib.suppress(ValueError, KeyError):  # not readable, or not a call
-                record = _decoded(line)
+                record = decoded(line)
                 if record.get("status") == "ok":
                     self.offsets[record["request_hash"]] = offset
 
@@ -398,25 +353,6 @@ class _Followed:
             # Else it is another file by now.
             return call if call.request_hash == request_hash else None
         return None
-
-
-class _Calls(Mapping[str, Call]):
-    """Calls by request hash, each read from the file when asked for."""
-
-    def __init__(self, path: Path, offsets: Mapping[str, int]) -> None:
-        self._path, self._offsets = path, offsets
-
-    def __getitem__(self, request_hash: str) -> Call:
-        return _call_at(self._path, self._offsets[request_hash])
-
-    def __contains__(self, request_hash: object) -> bool:
-        return request_hash in self._offsets
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._offsets)
-
-    def __len__(self) -> int:
-        return len(self._offsets)
 
 
 def _locked(path: Path) -> int:
@@ -444,7 +380,7 @@ def _busy_message(path: Path) -> str:
     run = owner = "another process"
     with contextlib.suppress(OSError, ValueError):
         for _, line in _lines(path):
-            record = _decoded(line)
+            record = decoded(line)
             if "journal_id" in record:
                 run = f"{record['stage']} of run {record['run_id']}"
             elif "opened_by" in record:
@@ -455,7 +391,7 @@ def _busy_message(path: Path) -> str:
 def _identity(path: Path) -> str:
     """The identity of the journal in a file, which may have taken the place of another; "" before its header stands."""
     with contextlib.suppress(StopIteration, ValueError):
-        return str(_decoded(next(_lines(path))[1]).get("journal_id", ""))
+        return str(decoded(next(_lines(path))[1]).get("journal_id", ""))
     return ""
 
 
@@ -483,13 +419,6 @@ def _hold_room(path: Path) -> None:
 def _write_whole(descriptor: int, line: bytes) -> None:
     if os.write(descriptor, line) < len(line):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _decoded(line: bytes) -> dict[str, Any]:
-    record = orjson.loads(line)
-    if not isinstance(record, dict):
-        raise ValueError("not an object")  # noqa: TRY004
-    return record
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What only one process does at a time, of this machine or, where they share a database, of all hosts."""
+"""Locks: one process at a time, of this machine or, where they share a database, of all hosts."""
 
 import fcntl
 from collections.abc import Iterator

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
+from shaberi_dagster.journal.base import pauses
 from shaberi_dagster.settings import MIRROR_MARK, database_label
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection as Connection  # noqa: N812
 
 _CONNECT_SECONDS = 10
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 0.5
 # A host that is gone without a word is noticed after half a minute, by us and by the server, which frees its locks.
 _IDLE_SECONDS, _INTERVAL_SECONDS, _PROBES = 15, 5, 3
 
@@ -111,12 +111,12 @@ def locked(connection: "Connection", *names: str, busy: str | None = None) -> It
         PartitionBusyError: Another one has it.
         ShaberiError: The connection was lost, so that another one may have had the lock too.
     """
-    pause = _FIRST_PAUSE_SECONDS
-    while not try_lock(connection, *names):
+    for pause in pauses():
+        if try_lock(connection, *names):
+            break
         if busy is not None:
             raise PartitionBusyError(busy)
         time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
     try:
         yield
     except BaseException:
@@ -127,7 +127,7 @@ def locked(connection: "Connection", *names: str, busy: str | None = None) -> It
 
 
 def lake_name(warehouse: Path) -> str:
-    """What the lake in a folder is called in the database: its store, or its folder, on each host the same one."""
+    """Name the lake in a folder as the database knows it: its store, or its folder, on each host the same one."""
     mark = warehouse / MIRROR_MARK
     return mark.read_text(encoding="utf-8").strip() if mark.is_file() else str(warehouse)
 

@@ -29,7 +29,7 @@ class Usage:
 
     @property
     def source(self) -> Literal["provider", "unknown"]:
-        """Where the numbers come from."""
+        """The origin of the numbers."""
         return "unknown" if self.prompt_tokens is None and self.completion_tokens is None else "provider"
 
 

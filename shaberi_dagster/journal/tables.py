@@ -12,14 +12,14 @@ import threading
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from shaberi_dagster.errors import PartitionBusyError, ShaberiError
 from shaberi_dagster.journal import postgres as database
-from shaberi_dagster.journal.base import Claims, News, dated, record_of, record_of_change
-from shaberi_dagster.journal.records import Call, LimitChange
+from shaberi_dagster.journal.base import Calls, Claims, Journal, Journals, Record, decoded, pauses
+from shaberi_dagster.journal.records import Call
 from shaberi_dagster.settings import database_label
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _BATCH_SECONDS = 0.5
 _BATCH_RECORDS = 500
 _READ_RECORDS = 500
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 0.5
 _TABLES = """
 create table if not exists shaberi_journals (
     journal_id text primary key,
@@ -77,7 +76,7 @@ from shaberi_journals_ended as ended left join (
 """
 
 
-class DatabaseJournals:
+class DatabaseJournals(Journals):
     """The journals of one lake in a database. What it reads goes through one connection.
 
     Args:
@@ -110,28 +109,12 @@ class DatabaseJournals:
         statement = "select run_id || '.' || stage from shaberi_journals where lake = %s order by 1"
         return [name for (name,) in self.query(statement, self._lake)]
 
-    def finished_calls(self, run_id: str, stage: str) -> dict[str, Call]:
-        """As in `Journals`."""
-        lines = _lines(self.query, self._journal_id(run_id, stage))
-        records = (orjson.loads(line) for _, line in lines)
-        return {record["request_hash"]: Call.from_record(record) for record in records if record.get("status") == "ok"}
-
     def others(self, run_id: str, stage: str) -> "OthersInDatabase":
         """As in `Journals`."""
         return OthersInDatabase(self, self._lake, run_id, stage)
 
-    def news(self, run_id: str, stage: str, since: tuple[Any, ...] | None) -> News | None:
-        """As in `Journals`."""
-        journal_id = self._journal_id(run_id, stage)
-        if journal_id is None:
-            return None
-        anew = since is None or since[0] != journal_id
-        end = 0 if since is None or anew else since[1]
-        lines = list(_lines(self.query, journal_id, end))
-        return News((journal_id, lines[-1][0] if lines else end), [orjson.loads(line) for _, line in lines], anew)
-
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What a reading statement returns; a lost connection is made anew.
+        """Run a reading statement; a lost connection is made again.
 
         Raises:
             ShaberiError: The database cannot be reached, or refuses.
@@ -147,10 +130,13 @@ class DatabaseJournals:
             self._reading, self._process = self._connected(), os.getpid()
             return database.query(self._reading, statement, *values)
 
-    def _journal_id(self, run_id: str, stage: str) -> str | None:
+    def _identity(self, run_id: str, stage: str) -> str | None:
         statement = "select journal_id from shaberi_journals where (lake, run_id, stage) = (%s, %s, %s)"
         rows = self.query(statement, self._lake, run_id, stage)
         return str(rows[0][0]) if rows else None
+
+    def _lines_after(self, run_id: str, stage: str, identity: str, end: int) -> Iterator[tuple[int, str]]:  # noqa: ARG002
+        return _lines(self.query, identity, end)
 
     def _connected(self) -> "Connection":
         connection = database.connect(self._url)
@@ -178,7 +164,7 @@ class OthersInDatabase:
         return {call.request_hash: call for call in calls}
 
 
-class DatabaseJournal:
+class DatabaseJournal(Journal):
     """The journal of one stage of one run, open; and the claims of whoever works on it.
 
     Args:
@@ -189,8 +175,6 @@ class DatabaseJournal:
         stage: The stage.
 
     Attributes:
-        journal_id: Identity of this journal.
-        note: Nothing is ever to be said about its opening.
         trouble: Why the last batch could not be written.
 
     Raises:
@@ -207,10 +191,8 @@ class DatabaseJournal:
             )
         me = f"process {os.getpid()} on {socket.gethostname()}"
         ((self.journal_id,),) = database.query(connection, _OPEN, uuid.uuid4().hex, *self._own, me)
-        self.note = ""
-        self.trouble: ShaberiError | None = None
         stored = "select distinct request_hash from shaberi_journal_records where journal_id = %s"
-        self._stored = {name for (name,) in database.query(connection, stored, self.journal_id) if name}
+        self._known = {name for (name,) in database.query(connection, stored, self.journal_id) if name}
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._lines: list[tuple[str | None, str]] = []
         self._unwritten: dict[str, Call] = {}
@@ -224,25 +206,7 @@ class DatabaseJournal:
     @property
     def calls(self) -> Mapping[str, Call]:
         """As in `Journal`."""
-        return _Calls(self._stored, self._unwritten, self._read)
-
-    @property
-    def records(self) -> Iterator[dict[str, Any]]:
-        """As in `Journal`."""
-        return (dated(record) for record in self._all() if "request_hash" in record)
-
-    @property
-    def limit_changes(self) -> Iterator[dict[str, Any]]:
-        """As in `Journal`."""
-        return (dated(record) for record in self._all() if "limit_before" in record)
-
-    def append_limit_change(self, base_url: str, change: LimitChange) -> None:
-        """As in `Journal`."""
-        self._append(None, record_of_change(base_url, change))
-
-    def append(self, call: Call, labels: Mapping[str, str | None]) -> None:
-        """As in `Journal`; it is written within half a second."""
-        self._append(call if call.status == "ok" else None, record_of(call, labels))
+        return Calls(self._known, self._read)
 
     def claims(self) -> AbstractContextManager[Claims]:
         """As in `Journal`: they are on the same connection."""
@@ -251,10 +215,10 @@ class DatabaseJournal:
     @asynccontextmanager
     async def of(self, request_hash: str) -> AsyncIterator[None]:
         """As in `Claims`."""
-        pause = _FIRST_PAUSE_SECONDS
-        while not self._claim(request_hash):
+        for pause in pauses():
+            if self._claim(request_hash):
+                break
             await asyncio.sleep(pause)  # a lock that is waited for in the database would stop all other calls
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         try:
             yield
         finally:
@@ -291,13 +255,7 @@ class DatabaseJournal:
         self._query("delete from shaberi_journals where journal_id = %s", self.journal_id)
         self.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _append(self, call: Call | None, record: Mapping[str, Any]) -> None:
+    def _append(self, record: Record, call: Call | None) -> None:
         line = orjson.dumps(record).decode()
         with self._lock:
             if self._closed:
@@ -307,6 +265,7 @@ class DatabaseJournal:
             self._lines.append((call.request_hash if call else None, line))
             if call:
                 self._unwritten[call.request_hash] = call
+                self._known.add(call.request_hash)
             if len(self._lines) >= _BATCH_RECORDS:
                 self._full.set()
         self._something.set()
@@ -352,7 +311,6 @@ class DatabaseJournal:
             with self._lock:
                 del self._lines[: len(lines)]
                 written = {name for name, _ in lines if name}
-                self._stored |= written
                 for name in written - {name for name, _ in self._lines if name}:
                     del self._unwritten[name]
                 freed = [name for name in freed if name in self._to_free]
@@ -361,11 +319,13 @@ class DatabaseJournal:
                 keys = [self._key(name) for name in freed]
                 self._query("select pg_advisory_unlock(key) from unnest(%s) as key", keys)
 
-    def _all(self) -> Iterator[dict[str, Any]]:
+    def _records(self) -> Iterator[Record]:
         self._flush()
-        return (orjson.loads(line) for _, line in _lines(self._query, self.journal_id))
+        return (decoded(line) for _, line in _lines(self._query, self.journal_id))
 
     def _read(self, request_hash: str) -> Call:
+        if call := self._unwritten.get(request_hash):
+            return call
         ((line,),) = self._query(_CALL, self.journal_id, request_hash)
         return Call.from_record(orjson.loads(line))
 
@@ -373,7 +333,7 @@ class DatabaseJournal:
         return database.lock_key("call", self._lake, request_hash)
 
     def _query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What a statement returns.
+        """Run a statement.
 
         Raises:
             ShaberiError: It is refused, or the connection lost; kept as `trouble`.
@@ -388,32 +348,7 @@ class DatabaseJournal:
             raise self.trouble from error
 
 
-class _Calls(Mapping[str, Call]):
-    """Calls by request hash: those that are not written yet, and the others, each read when asked for."""
-
-    def __init__(self, stored: set[str], unwritten: Mapping[str, Call], read: Callable[[str], Call]) -> None:
-        self._stored, self._unwritten, self._read = stored, unwritten, read
-
-    def __getitem__(self, request_hash: str) -> Call:
-        if call := self._unwritten.get(request_hash):
-            return call
-        if request_hash not in self._stored:
-            raise KeyError(request_hash)
-        return self._read(request_hash)
-
-    def __contains__(self, request_hash: object) -> bool:
-        return request_hash in self._unwritten or request_hash in self._stored
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._stored | self._unwritten.keys())
-
-    def __len__(self) -> int:
-        return len(self._stored | self._unwritten.keys())
-
-
-def _lines(
-    query: Callable[..., list[tuple[Any, ...]]], journal_id: str | None, after: int = 0
-) -> Iterator[tuple[int, str]]:
+def _lines(query: Callable[..., list[tuple[Any, ...]]], journal_id: str, after: int = 0) -> Iterator[tuple[int, str]]:
     """Number and content of each record, some hundred at a time."""
     while rows := query(_AFTER, journal_id, after, _READ_RECORDS):
         yield from rows

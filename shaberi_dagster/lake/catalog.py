@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,17 +23,16 @@ import duckdb
 
 from shaberi_dagster.errors import ConfigurationError, SqlError
 from shaberi_dagster.lake.connections import attached, connected
-from shaberi_dagster.lake.damage import CATALOG_NAME, DamagedLakeError, damage_behind, lost_commit
+from shaberi_dagster.lake.damage import CATALOG_NAME, DamagedLakeError, damage_behind, log_damage
+from shaberi_dagster.lake.formats import check_format
+from shaberi_dagster.lake.log import LOG, Log
 from shaberi_dagster.lake.mirror import Mirror
-from shaberi_dagster.lake.upgrades import check_format
-from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile
-from shaberi_dagster.settings import project_folder
+from shaberi_dagster.lake.schemas import TABLES, Table
+from shaberi_dagster.lake.views import define_added_views, public_views, view_files
 
 if TYPE_CHECKING:
-    from shaberi_dagster.lake.schemas import Table
     from shaberi_dagster.lake.store import Lake
 
-_LOG_NAME = re.compile(r"(\d{20})\.(?:json|checkpoint)")
 # EXPLAIN ANALYZE runs what it explains, which may be a COPY; what comes after this must itself be a SELECT.
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
 # The parts of a SELECT that only read: `with x as (copy … to …) from x` is a SELECT for DuckDB, too.
@@ -54,7 +52,6 @@ create or replace macro lake.folder() as case
     else {{}}
 end
 """
-_PARAMETER = re.compile(r"\$(\w+)(?=:| =)(?:: ([a-z ]+?))?(?: = (.*))?")
 
 
 def open_catalog(folder: Path, former: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyConnection:
@@ -86,7 +83,7 @@ def open_catalog(folder: Path, former: duckdb.DuckDBPyConnection | None = None) 
 
         _attach_renewed(connection, Lake(folder))
     connection.execute("set TimeZone = 'UTC'")
-    _define_added_views(connection)
+    define_added_views(connection)
     # Where large results are spilled to is readable as well; by default that is in the working directory.
     connection.execute(f"set temp_directory = {_sql_string(str(_spill_folder(folder)))}")
     connection.execute(f"set allowed_directories = [{_sql_string(str(folder) + os.sep)}]")
@@ -98,7 +95,7 @@ def open_catalog(folder: Path, former: duckdb.DuckDBPyConnection | None = None) 
 
 
 def _spill_folder(folder: Path) -> Path:
-    """Where large results go, made by DuckDB when it is needed: in the warehouse, if that can be written."""
+    """Return the folder that large results spill to, which DuckDB makes: in the warehouse, if that can be written."""
     # Not as who started the process, but as who it is now, where the system knows the difference.
     writable = os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
     return folder / "_spill" if writable else Path(tempfile.gettempdir()) / f"shaberi-{uuid.uuid4()}"
@@ -149,7 +146,7 @@ def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
     connection = connected()
     define_views(connection, lake)
     connection.execute("set TimeZone = 'UTC'")
-    _define_added_views(connection)
+    define_added_views(connection)
     return connection
 
 
@@ -241,8 +238,6 @@ def _bring_up_to_date(file: Path, former: bytes, lake: "Lake") -> None:
     Raises:
         _OtherViewsError: It has other public views than today's.
     """
-    from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
-
     file.parent.mkdir()
     file.write_bytes(former)
     with _writing(file) as connection:
@@ -250,7 +245,7 @@ def _bring_up_to_date(file: Path, former: bytes, lake: "Lake") -> None:
         if described is None or described["definitions"] != _definitions():
             raise _OtherViewsError
         logged, before = logged_versions(lake.folder), described["versions"]
-        if lost := [one for name in before if (one := lost_commit(lake.folder, name, before[name]))]:
+        if lost := [damage for name in before if (damage := log_damage(lake.folder / name, before[name]))]:
             raise DamagedLakeError(lost)
         now = lake.versions()
         changed = [table for table in TABLES if before.get(table) != now.get(table)]
@@ -322,8 +317,6 @@ def define_tables(
     Raises:
         DamagedLakeError: A table is damaged.
     """
-    from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
-
     connection.execute("create schema if not exists lake")
     connection.execute(_FOLDER.format(_sql_string(f"{lake.folder.absolute()}/")))
     versions = {}
@@ -338,7 +331,7 @@ def define_tables(
                 raise damage from None
             _make_empty(connection, TABLES[name])
             connection.execute(
-                f"create or replace view lake.{name} as select {', '.join(TABLES[name].schema)} "
+                f"create or replace view lake.{name} as select {', '.join(TABLES[name].names)} "
                 f"from (select error({_sql_string(str(damage))}) is null as is_read) left join lake._{name} on true "
                 "where is_read"
             )
@@ -348,13 +341,13 @@ def define_tables(
     return versions
 
 
-def _define_table(connection: duckdb.DuckDBPyConnection, lake: "Lake", table: "Table") -> int | None:
+def _define_table(connection: duckdb.DuckDBPyConnection, lake: "Lake", table: Table) -> int | None:
     """Have the view of one table; its version, if it is there."""
     name, files, version = table.name, list[str](), None
     if lake.exists(name):
         delta = lake.delta(name)
         files, version = lake.files(name), delta.version()
-    columns = ", ".join(table.schema)
+    columns = ", ".join(table.names)
     paths = f"list_transform([{', '.join(map(_sql_string, files))}], lambda file: lake.folder() || file)"
     source = f"read_parquet({paths}, hive_partitioning=true, hive_types_autocast=false"
     lacking = bool(files) and lake.lacks_columns(name)
@@ -371,10 +364,10 @@ def _define_table(connection: duckdb.DuckDBPyConnection, lake: "Lake", table: "T
     return version
 
 
-def _make_empty(connection: duckdb.DuckDBPyConnection, table: "Table") -> None:
+def _make_empty(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
     """Make a table without rows, from which a view has all its columns with their types, whatever the files have."""
-    connection.register("empty_frame", table.schema.to_frame())
-    connection.execute(f"create table if not exists lake._{table.name} as from empty_frame")
+    columns = ", ".join(f'"{column.name}" {column.sql_type}' for column in table.columns)
+    connection.execute(f"create table if not exists lake._{table.name} ({columns})")
 
 
 def define_views(
@@ -390,92 +383,23 @@ def define_views(
     Returns:
         The version of each table that the views stand for.
     """
-    from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
-
     versions = define_tables(connection, lake, TABLES, in_spite_of_damage=in_spite_of_damage)
-    for path in view_files():
-        connection.execute(path.read_text(encoding="utf-8"))
+    for view in public_views():
+        connection.execute(view.sql)
     return versions
 
 
 def _describe_views(connection: duckdb.DuckDBPyConnection) -> None:
     """Give the public views and their columns the comments that a reader of the file sees."""
-    from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
-
     documented = {(name, column.name): column.description for name, table in TABLES.items() for column in table.columns}
     columns = connection.execute(
         "select table_name, column_name from duckdb_columns() "
         "where (database_name, schema_name) = (current_database(), 'main')"
     ).fetchall()
-    comments = {f"{_kind(path)} {view_name(path)}": describe_sql(path) for path in view_files()}
+    comments = {f"{view.kind} {view.name}": view.description for view in public_views()}
     comments |= {f"column {view}.{column}": documented.get((view, column), "") for view, column in columns}
     # All at once: one by one they take twice as long.
-    connection.execute("".join(f"comment on {one} is {_sql_string(text)};" for one, text in comments.items() if text))
-
-
-def view_files() -> list[Path]:
-    """The files of `sql/views`, in the order in which they can be created."""
-    return sorted((project_folder("sql") / "views").glob("*.sql"))
-
-
-def view_name(path: Path) -> str:
-    """`30_leaderboard.sql` defines `leaderboard`."""
-    return path.stem.split("_", 1)[1]
-
-
-def _read_view(file: PluginFile) -> str:
-    sql = file.path.read_text(encoding="utf-8")
-    if file.is_own:
-        return sql
-    try:
-        n_statements = len(duckdb.extract_statements(sql))
-    except duckdb.Error as error:
-        raise PluginError(file.path, None, str(error)) from error
-    begins = rf"^create\s+(?:or\s+replace\s+)?(view|macro)\s+{file.name}\b"
-    temporary, found = re.subn(begins, rf"create temp \1 {file.name}", sql, count=1, flags=re.IGNORECASE | re.MULTILINE)
-    if n_statements != 1 or not found:
-        raise PluginError(file.path, None, f"must be one statement: create view {file.name} as …")
-    return temporary
-
-
-VIEWS = Kind("view", "sql/views", ".sql", {view_name(path): path for path in view_files()}, read=_read_view)
-"""The statement of each public view: those of plugin folders are of a reader's own connection, not of the catalog."""
-
-
-def _define_added_views(connection: duckdb.DuckDBPyConnection) -> None:
-    """Add the views of plugin folders; asking one that is broken says why."""
-    for file in VIEWS.added:
-        if file != VIEWS.file(file.name):
-            continue
-        try:
-            connection.execute(VIEWS.use(file.name))
-        except (ConfigurationError, duckdb.Error) as error:
-            why = str(error) if isinstance(error, ConfigurationError) else f"plugin {file.path}: {error}"
-            connection.execute(f'create temp view "{file.name}" as select error({_sql_string(why)}) as problem')
-
-
-def describe_sql(path: Path) -> str:
-    """The comment lines at the top of an SQL file, as one line, without those that declare parameters."""
-    return " ".join(line for line in _header(path) if not _PARAMETER.fullmatch(line))
-
-
-def default_parameters(path: Path) -> dict[str, str | None]:
-    """The values that the comment at the top of an SQL file gives to parameters: `-- $name = value`, or `= null`."""
-    return {name: None if value == "null" else value for name, _, value in _parameters(path) if value is not None}
-
-
-def parameter_kinds(path: Path) -> dict[str, str]:
-    """The kinds of names that the same comment says parameters take: `-- $name: kind`, or `-- $name: kind = value`."""
-    return {name: kind for name, kind, _ in _parameters(path) if kind is not None}
-
-
-def _parameters(path: Path) -> list[tuple[Any, ...]]:
-    return [match.groups() for line in _header(path) if (match := _PARAMETER.fullmatch(line))]
-
-
-def _header(path: Path) -> list[str]:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [line.removeprefix("--").strip() for line in takewhile(lambda line: line.startswith("--"), lines)]
+    connection.execute("".join(f"comment on {name} is {_sql_string(text)};" for name, text in comments.items() if text))
 
 
 def check_there(folder: Path) -> None:
@@ -490,19 +414,15 @@ def check_there(folder: Path) -> None:
 
 def logged_versions(folder: Path) -> dict[str, int]:
     """The last version in each table's transaction log, read from file names alone (a few ms)."""
-    versions = {}
-    for log in sorted(folder.glob("*/_delta_log")):
-        numbers = [int(match[1]) for path in log.iterdir() if (match := _LOG_NAME.match(path.name))]
-        if numbers:
-            versions[log.parent.name] = max(numbers)
-    return versions
+    logs = {log.parent.name: Log(log.parent) for log in sorted(folder.glob(f"*/{LOG}"))}
+    return {table: log.newest for table, log in logs.items() if log.newest >= 0}
 
 
 def _only_reads(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> bool:
     query = statement.query
     if statement.type == duckdb.StatementType.EXPLAIN:
         query = _EXPLAIN.sub("", query, count=1)
-    if [one.type for one in connection.extract_statements(query)] != [duckdb.StatementType.SELECT]:
+    if [explained.type for explained in connection.extract_statements(query)] != [duckdb.StatementType.SELECT]:
         return False
     # Not on the connection itself, whose last result may still be in use.
     row = connection.cursor().execute("select json_serialize_sql($1)", [query]).fetchone()
@@ -511,10 +431,6 @@ def _only_reads(connection: duckdb.DuckDBPyConnection, statement: duckdb.Stateme
         return False
     # Texts in the query cannot look like this: their quotation marks are escaped.
     return set(_NODES.findall(tree)) <= _READING_NODES and _RUNNING_TEXT.isdisjoint(_FUNCTIONS.findall(tree))
-
-
-def _kind(path: Path) -> str:
-    return "macro table" if " macro " in path.read_text(encoding="utf-8").lower() else "view"
 
 
 def _attach_current(connection: duckdb.DuckDBPyConnection, folder: Path) -> bool:
@@ -555,14 +471,14 @@ def _described(connection: duckdb.DuckDBPyConnection) -> dict[str, Any] | None:
 
 
 def _description(folder: Path, versions: dict[str, int]) -> dict[str, Any]:
-    """Where the files lie, and which versions of tables and of what defines views the catalog stands for."""
+    """Describe a catalog: where its files lie, and the versions of tables and of definitions that it stands for."""
     return {"folder": str(folder), "versions": versions, "definitions": _definitions()}
 
 
 def _definitions() -> str:
-    """The files that say which views a catalog has, and with which columns, as they are now."""
-    files = [*view_files(), Path(__file__), Path(__file__).with_name("schemas.py")]
-    return repr([(path.name, path.stat().st_mtime_ns) for path in files])
+    """Describe the files that define the views and their columns, as they are now."""
+    modules = [Path(__file__).with_name(name) for name in ("catalog.py", "schemas.py", "views.py")]
+    return repr([(path.name, path.stat().st_mtime_ns) for path in [*view_files().values(), *modules]])
 
 
 def _sql_string(text: str) -> str:

@@ -4,7 +4,6 @@ Whoever replaces a run writes the rest of its files anew, so they are not larger
 together.
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import Path
@@ -18,15 +17,48 @@ from deltalake.transaction import RemoveAction
 
 from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.schemas import TABLES, Table
-from shaberi_dagster.lake.store import FILE_BYTES, Lake, arrow_schema
-from shaberi_dagster.lake.writer import NewFile, new_part
+from shaberi_dagster.lake.store import FILE_BYTES, Lake, retry_conflicts, says_disk_trouble
+from shaberi_dagster.lake.writer import NewFile, commit_files, new_part, new_parts, removed
 
 _MEMORY = "1GB"  # for bringing rows into order; what is more goes to the disk
 _GROUP_BYTES, _GROUP_ROWS = 8 << 20, 16_384  # of a row group in memory: readers unpack much of it for one row
 _BATCH_ROWS = 1_024
 _COMMIT_BYTES = 64 << 20  # of small files: others may replace a run meanwhile, and then it is done again
+_WEEK_HOURS = 7 * 24
 # The name of a run begins with that of its model.
 _ORDER = ("run_id", "model", "question_id", "sample_index")
+
+
+def compact_lake(lake: Lake, retention_hours: int = _WEEK_HOURS) -> dict[str, dict[str, int]]:
+    """Bring all files to a good size and order, and delete those that no version younger than the retention needs.
+
+    Args:
+        lake: What is compacted.
+        retention_hours: Older files may still be read by nobody; 0 is only safe without readers.
+
+    Returns:
+        For each table `files_before`, `files_after` and `files_deleted`.
+    """
+    lake.make_ready()
+    counts = {name: _compact(lake, name, retention_hours) for name in lake.versions()}
+    lake.prune()
+    return counts
+
+
+@says_disk_trouble
+@retry_conflicts
+def _compact(lake: Lake, table: str, retention_hours: int) -> dict[str, int]:
+    before = len(lake.files(table))
+    put_together(lake, table)
+    with lake.writing(table) as delta:
+        deleted = delta.vacuum(
+            retention_hours=retention_hours,
+            dry_run=False,
+            full=True,  # files of commits that did not happen too
+            enforce_retention_duration=retention_hours >= _WEEK_HOURS,
+        )
+        delta.create_checkpoint()
+    return {"files_before": before, "files_after": len(lake.files(table)), "files_deleted": len(deleted)}
 
 
 def put_together(lake: Lake, table: str) -> None:
@@ -81,38 +113,24 @@ def _portions(misfits: Mapping[str, pl.DataFrame]) -> Iterator[list[str]]:
 def _replace(lake: Lake, delta: DeltaTable, table: Table, groups: Sequence[pl.DataFrame]) -> None:
     """Let other files with the same rows stand in the place of files of some partitions, in one commit."""
     folder = lake.path(table.name)
-    parts: list[NewFile] = []
-    removed: list[RemoveAction] = []
-    now = time.time_ns() // 1_000_000
-    try:
+    gone: list[RemoveAction] = []
+    with new_parts(folder) as parts:
         with _sorter(table, folder.parent / "_spill") as connection:
             for files in groups:
                 values = dict(files["partition"][0]) if table.partition_by else {}
-                own: list[NewFile] = []
+                part: NewFile | None = None
                 for rows in _row_groups(connection, table, [str(folder / unquote(path)) for path in files["path"]]):
-                    if not own or (folder / own[-1].name).stat().st_size >= FILE_BYTES:
-                        own.append(new_part(folder, table, values))
-                        parts.append(own[-1])
-                    own[-1].add(rows)
-                for part in own:
+                    if part is None or (folder / part.name).stat().st_size >= FILE_BYTES:
+                        part = new_part(folder, table, values)
+                        parts.append(part)
+                    part.add(rows)
+                for part in parts:
                     part.writer.close()
-                removed += [
-                    RemoveAction(
-                        unquote(path), data_change=False, deletion_timestamp=now, size=size, partition_values=values
-                    )
+                gone += [
+                    removed(unquote(path), size, values, data_change=False)
                     for path, size in files.select("path", "size_bytes").iter_rows()
                 ]
-        lake.push(table.name, [part.name for part in parts])
-        delta.create_write_transaction(
-            [*removed, *(part.added(folder, data_change=False) for part in parts)],
-            "append",
-            arrow_schema(table),
-            list(table.partition_by),
-        )
-    except BaseException:
-        for part in parts:
-            part.discard(folder)
-        raise
+        commit_files(lake, delta, table.name, parts, gone, data_change=False)
 
 
 def _sorter(table: Table, spill: Path) -> duckdb.DuckDBPyConnection:

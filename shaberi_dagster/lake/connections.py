@@ -30,7 +30,7 @@ _numbers = count()
 def connected(database: str = ":memory:", config: dict[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
     """A connection that `interrupt_statements` knows, to a new instance, which takes 15 ms whatever its settings."""
     connection = duckdb.connect(database, config=config or {})
-    _connections[:] = [*(one for one in _connections if one() is not None), ref(connection)]
+    _connections[:] = [*(known for known in _connections if known() is not None), ref(connection)]
     return connection
 
 
@@ -60,8 +60,8 @@ def attached(database: str = ":memory:", storage_version: str = "latest") -> Ite
 
 def interrupt_statements() -> None:
     """Stop whatever the connections of this process are at; for another thread than theirs."""
-    for one in _connections:
-        if (connection := one()) is not None:
+    for known in _connections:
+        if (connection := known()) is not None:
             with suppress(duckdb.Error):  # it is closed
                 connection.interrupt()
 

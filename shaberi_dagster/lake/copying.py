@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.lake.formats import FORMAT_NAME, check_format
+from shaberi_dagster.lake.log import LOG
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import FORMAT_NAME, check_format
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.permissions import make_folder
 
-_LOG = "_delta_log"
 _TOGETHER = 64
 
 
 @dataclass(frozen=True)
 class Copied:
-    """What was copied.
+    """The extent of a copy.
 
     Attributes:
         rows: How many rows each table has, in both places the same ones.
@@ -83,20 +83,19 @@ def _folder(warehouse: str, mirrors: Path | None = None) -> Path:
 def _names(lake: Lake) -> list[str]:
     """The lake's files below its folder, those that name others after them: cut short, the copy is no lake."""
     tables = [lake.path(table) for table in lake.versions()]
-    logs = [path for table in tables for path in sorted((table / _LOG).iterdir())]
-    data = [path for table in tables for path in sorted(table.rglob("*.parquet")) if path.parent.name != _LOG]
+    logs = [path for table in tables for path in sorted((table / LOG).iterdir())]
+    data = [path for table in tables for path in sorted(table.rglob("*.parquet")) if path.parent.name != LOG]
     return [*(path.relative_to(lake.folder).as_posix() for path in (*data, *logs)), FORMAT_NAME]
 
 
 def _compared(lake: Lake, copy: Lake, table: str) -> int:
-    """How many rows a table has.
+    """Count the rows of a table.
 
     Raises:
         ShaberiError: The copy has other ones.
     """
-    version = lake.delta(table).version()
-    pairs = ((one.height, one.hash_rows().sort()) for one in (lake.read(table), copy.read(table)))
-    (rows, own), (_, others) = pairs
-    if copy.delta(table).version() != version or not own.equals(others):
+    rows, copied = lake.read(table), copy.read(table)
+    is_same_version = lake.delta(table).version() == copy.delta(table).version()
+    if not is_same_version or not rows.hash_rows().sort().equals(copied.hash_rows().sort()):
         raise ShaberiError(f"the copy of {table} is not the same: write nothing meanwhile, and copy to another place")
-    return rows
+    return rows.height

@@ -10,12 +10,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.lake.log import LOG, Log, entry_path, has_commits, read_actions
+from shaberi_dagster.lake.schemas import TABLES
 
-LOG = "_delta_log"
 CATALOG_NAME = "catalog.duckdb"
-ENTRY = re.compile(r"(\d{20})\.json")
-CHECKPOINT = re.compile(r"(\d{20})\.checkpoint.*parquet")
-_NUMBERED = re.compile(r"(\d{20})\.(?:json|checkpoint)")
 _MAGIC = b"PAR1"
 _REASON_LENGTH = 120
 _NOT_ALLOWED = "you may not read it"
@@ -45,7 +43,7 @@ class Damage:
 
     @property
     def is_of_log(self) -> bool:
-        """Whether it is the table's log that is damaged, not its rows."""
+        """Return whether the table's log is damaged, not its rows."""
         return f"/{LOG}" in self.file
 
     def __str__(self) -> str:
@@ -81,12 +79,12 @@ def damage_behind(error: BaseException, folder: Path) -> DamagedLakeError | None
         folder: The warehouse; it is only looked at where the error may be of a file.
     """
     chain = _chain(error)
-    if own := next((one for one in chain if isinstance(one, DamagedLakeError)), None):
-        return own
+    if known := next((link for link in chain if isinstance(link, DamagedLakeError)), None):
+        return known
     said = " ".join(
-        str(one)
-        for one in chain
-        if type(one).__module__.partition(".")[0] in _OF_READERS or isinstance(one, FileNotFoundError)
+        str(link)
+        for link in chain
+        if type(link).__module__.partition(".")[0] in _OF_READERS or isinstance(link, FileNotFoundError)
     )
     if not _OF_FILES.search(said):
         return None
@@ -106,8 +104,6 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def _table_folders(folder: Path) -> list[Path]:
-    from shaberi_dagster.lake.schemas import TABLES  # noqa: PLC0415  (needs polars)
-
     return [folder / name for name in TABLES if (folder / name).is_dir()]
 
 
@@ -126,10 +122,10 @@ def find_damage(folder: Path, tables: Sequence[str] | None = None, *, thorough: 
     for path in _table_folders(folder):
         if tables is not None and path.name not in tables:
             continue
-        if damage := log_damage(path) or lost_commit(folder, path.name, known.get(path.name, (-1,))[0]):
+        if damage := log_damage(path, known.get(path.name, (-1,))[0]):
             yield damage
             continue
-        if not has_commits(path / LOG):
+        if not has_commits(path):
             continue  # its making was interrupted; whoever opens it goes on
         try:
             actions = pa.table(DeltaTable(path).get_add_actions()).to_pylist()
@@ -164,46 +160,29 @@ def known_files(folder: Path) -> dict[str, tuple[int, list[str]]]:
     return {name: (versions[name], [file.replace("''", "'") for file in files[name]]) for name in versions}
 
 
-def lost_commit(folder: Path, table: str, known: int) -> Damage | None:
-    """The damage of a log that ends before a version that was there: nothing else would tell that rows are missing.
-
-    Args:
-        folder: The warehouse.
-        table: The table.
-        known: The version that the catalog stands for.
-    """
-    numbers = [int(match[1]) for file in (folder / table / LOG).glob("*") if (match := _NUMBERED.match(file.name))]
-    if not numbers or max(numbers) >= known:
-        return None
-    return Damage(table, f"{table}/{LOG}/{known:020}.json", f"it is missing, and {CATALOG_NAME} was made from it")
-
-
-def has_commits(log: Path) -> bool:
-    """Return whether the folder of a log has anything that was committed."""
-    return log.is_dir() and any(file.suffix in {".json", ".parquet"} and file.stat().st_size for file in log.iterdir())
-
-
-def log_damage(path: Path) -> Damage | None:
-    """What of a table's log is missing or empty, seen by names and sizes: delta-rs passes over an empty entry.
+def log_damage(path: Path, known: int = -1) -> Damage | None:
+    """Find an entry of a table's log that is missing or empty, by names and sizes: delta-rs passes over an empty one.
 
     Args:
         path: The table's folder.
+        known: A version that was there, such as that which the catalog stands for: nothing else would tell that rows
+            are missing behind the last entry.
     """
-    log = path / LOG
-    if not has_commits(log):
+    if not has_commits(path):
         has_rows = next(path.rglob("*.parquet"), None) is not None
         return Damage(path.name, f"{path.name}/{LOG}", "it is missing") if has_rows else None
-    names = {file.name: file for file in log.iterdir()}
-    entries = {int(match[1]): file for name, file in names.items() if (match := ENTRY.fullmatch(name))}
-    checkpoints = [int(match[1]) for name in names if (match := CHECKPOINT.fullmatch(name))]
-    first = max(checkpoints, default=-1) + 1
-    for version in range(first, max(entries, default=-1) + 1):
-        file = entries.get(version) or log / f"{version:020}.json"
+    log = Log(path)
+    first = max(log.checkpoints, default=-1) + 1
+    for version in range(first, max(log.entries, default=-1) + 1):
+        file = entry_path(path, version)
         # It may have come while the folder was read.
         if not file.exists():
             return Damage(path.name, f"{path.name}/{LOG}/{file.name}", "it is missing")
         if file.stat().st_size == 0:
             return Damage(path.name, f"{path.name}/{LOG}/{file.name}", "it is empty")
+    if log.newest < known:
+        name = entry_path(path, known).name
+        return Damage(path.name, f"{path.name}/{LOG}/{name}", f"it is missing, and {CATALOG_NAME} was made from it")
     return None
 
 
@@ -214,27 +193,18 @@ def unreadable_log(path: Path, error: Exception) -> Damage:
         path: The table's folder.
         error: What it says.
     """
-    log = path / LOG
     reason = str(error).strip().splitlines()[0].removeprefix("Kernel error: ")[:_REASON_LENGTH]
-    for file in sorted(one for one in log.iterdir() if ENTRY.fullmatch(one.name)):
+    for file in Log(path).entries.values():
         name = f"{path.name}/{LOG}/{file.name}"
         if not os.access(file, os.R_OK):
             return Damage(path.name, name, _NOT_ALLOWED, is_lost=False)
-        if entry_of(file) is None:
+        if read_actions(file) is None:
             return Damage(path.name, name, "it is not JSON")
     return Damage(path.name, f"{path.name}/{LOG}", reason)
 
 
-def entry_of(file: Path) -> list[dict[str, Any]] | None:
-    """The actions of an entry of a log; None when it is damaged."""
-    try:
-        return [json.loads(line) for line in file.read_bytes().splitlines()] or None
-    except (OSError, ValueError):
-        return None
-
-
 def _wrong(path: Path, action: dict[str, Any], *, thorough: bool) -> str:
-    """What is wrong with an active file; "" when nothing is."""
+    """Say what is wrong with an active file; "" when nothing is."""
     import pyarrow as pa  # noqa: PLC0415  (costs start-up time)
 
     try:
@@ -274,7 +244,7 @@ def rows_of(path: Path, *, thorough: bool) -> int:
 
 
 def _held(action: dict[str, Any]) -> str:
-    """What rows a file held, as its action in the log tells."""
+    """Describe the rows that a file held, as its action in the log tells."""
     values = ", ".join(f"{name} {value}" for name, value in (action.get("partition") or {}).items())
     count, runs = action.get("num_records"), _runs(action)
     rows = f"{count:,} rows" if count is not None else "rows"

@@ -6,9 +6,7 @@ mirror as the lake that it is; only commits go to the store. Nothing here needs 
 readers start quickly.
 """
 
-import json
 import os
-import re
 import shutil
 import tempfile
 import time
@@ -24,19 +22,18 @@ from urllib.parse import unquote
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.files import swap_in
+from shaberi_dagster.lake.log import LOG, is_log_file, parse_actions
 from shaberi_dagster.settings import MIRROR_MARK
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-_LOG = "_delta_log"
-_ENTRY = re.compile(r"\d{20}\.(json|checkpoint.*\.parquet)")
 _AT_ONCE = 32
 _RETRIES: Any = {"max_retries": 10}
 _FRESH_SECONDS = 1.0
 """A mirror that was pulled so lately is not pulled again for reading."""
 _KEPT_SECONDS = 7 * 24 * 3600
-"""How long a file that no table names any more stays, for readers of an older catalog."""
+"""Time for which a file that no table names any more stays, for readers of an older catalog."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class Mirror:
 
     @property
     def options(self) -> dict[str, str]:
-        """What delta-rs needs beside the environment."""
+        """Options that delta-rs needs beside the environment."""
         return {"AWS_ALLOW_HTTP": "true"} if _endpoint().startswith("http://") else {}
 
     @cached_property
@@ -87,7 +84,7 @@ class Mirror:
         Raises:
             ShaberiError: The store cannot be reached.
         """
-        known = tables or sorted(path.parent.name for path in self.folder.glob(f"*/{_LOG}"))
+        known = tables or sorted(path.parent.name for path in self.folder.glob(f"*/{LOG}"))
         with _reaching(self.uri), ThreadPoolExecutor(_AT_ONCE) as threads:
             there = None if tables else threads.submit(self._listed)
             entries = dict(zip(known, threads.map(self._new_entries, known), strict=True))
@@ -132,7 +129,7 @@ class Mirror:
         Raises:
             ShaberiError: The store cannot be reached.
         """
-        log = self.folder / table / _LOG
+        log = self.folder / table / LOG
         if log.is_dir():
             shutil.rmtree(log)
         self.pull(table)
@@ -153,11 +150,11 @@ class Mirror:
         for path in self.folder.glob("*/**/*.parquet"):
             old = time.time() - path.stat().st_mtime > _KEPT_SECONDS
             name = path.relative_to(self.folder).as_posix()
-            if old and path.parent.name != _LOG and name not in needed and not name.startswith("_"):
+            if old and path.parent.name != LOG and name not in needed and not name.startswith("_"):
                 path.unlink(missing_ok=True)
 
     def is_empty(self) -> bool:
-        """Whether the store has nothing there yet.
+        """Return whether the store has nothing there yet.
 
         Raises:
             ShaberiError: It cannot be reached.
@@ -191,32 +188,29 @@ class Mirror:
     def _listed(self) -> tuple[set[str], list[str]]:
         """The tables' folders and the small files in the store."""
         listed = self._store.list_with_delimiter()
-        names = {str(one["path"]) for one in listed["objects"]}
+        names = {str(entry["path"]) for entry in listed["objects"]}
         return {prefix for prefix in map(str, listed["common_prefixes"]) if prefix[0] != "_"}, sorted(names)
 
     def _new_entries(self, table: str) -> list[str]:
         """Names of the log's entries that the mirror has not, in order."""
-        folder = f"{table}/{_LOG}"
+        folder = f"{table}/{LOG}"
         own = self.folder / folder
-        last = (
-            max((path.name for path in own.iterdir() if _ENTRY.fullmatch(path.name)), default="")
-            if own.is_dir()
-            else ""
-        )
+        there = [path.name for path in own.iterdir()] if own.is_dir() else []
+        last = max(filter(is_log_file, there), default="")
         listed = self._store.list(f"{folder}/", offset=f"{folder}/{last}" if last else None).collect()
-        names = (str(one["path"]).rpartition("/")[2] for one in listed)
-        return sorted(name for name in names if _ENTRY.fullmatch(name))
+        names = (str(entry["path"]).rpartition("/")[2] for entry in listed)
+        return sorted(name for name in names if is_log_file(name))
 
     def _take(self, table: str, names: Sequence[str], threads: ThreadPoolExecutor) -> None:
         """Copy new entries of a log, after the files that they name."""
-        contents = dict(zip(names, threads.map(lambda name: self._read(f"{table}/{_LOG}/{name}"), names), strict=True))
-        if not (self.folder / table / _LOG).is_dir():
+        contents = dict(zip(names, threads.map(lambda name: self._read(f"{table}/{LOG}/{name}"), names), strict=True))
+        if not (self.folder / table / LOG).is_dir():
             files = self._files_of(contents)
         else:
             files = _added(content for name, content in contents.items() if name.endswith(".json"))
         list(threads.map(lambda name: self._copy(f"{table}/{name}"), files))
         for name, content in contents.items():
-            swap_in(self.folder / table / _LOG / name, content)
+            swap_in(self.folder / table / LOG / name, content)
 
     def _files_of(self, contents: Mapping[str, bytes]) -> list[str]:
         """The files that a whole log names in the end."""
@@ -224,7 +218,7 @@ class Mirror:
 
         with tempfile.TemporaryDirectory(prefix=".log-", dir=self.folder) as scratch:
             for name, content in contents.items():
-                swap_in(Path(scratch) / _LOG / name, content)
+                swap_in(Path(scratch) / LOG / name, content)
             return [unquote(path) for path in DeltaTable(scratch).get_add_actions()["path"].to_pylist()]
 
     def _copy(self, name: str, *, anew: bool = False) -> None:
@@ -260,8 +254,7 @@ def _added(entries: Iterable[bytes]) -> list[str]:
     """The files that some entries of a log add, and later ones do not remove."""
     files: dict[str, None] = {}
     for entry in entries:
-        for line in entry.splitlines():
-            action: dict[str, Any] = json.loads(line)
+        for action in parse_actions(entry):
             if "add" in action:
                 files[unquote(action["add"]["path"])] = None
             elif "remove" in action:

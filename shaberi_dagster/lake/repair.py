@@ -20,28 +20,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake.transaction import AddAction
 
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.journal.locks import alone
 from shaberi_dagster.lake.connections import attached
 from shaberi_dagster.lake.damage import (
     CATALOG_NAME,
-    CHECKPOINT,
-    ENTRY,
-    LOG,
     Damage,
-    entry_of,
     find_damage,
     known_files,
     log_damage,
     rows_of,
 )
 from shaberi_dagster.lake.files import swap_in
+from shaberi_dagster.lake.log import LOG, Actions, Log, entry_path, read_actions
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.store import Lake, arrow_schema, retry_conflicts, says_disk_trouble
-from shaberi_dagster.lake.writer import NewFile, new_part
+from shaberi_dagster.lake.writer import added, commit_files, new_part, new_parts, removed
 from shaberi_dagster.settings import check_writable
 
 ASIDE = "_damaged"
@@ -50,7 +47,7 @@ _BATCH_ROWS = 16_384
 
 @dataclass(frozen=True)
 class Repair:
-    """What was done about a damaged file.
+    """The repair of a damaged file.
 
     Attributes:
         damage: The file.
@@ -103,13 +100,13 @@ def _repairs(folder: Path, mirror: Mirror | None) -> Iterator[Repair]:
 def _is_fetched(mirror: Mirror, damage: Damage) -> bool:
     with suppress(ShaberiError):
         mirror.fetch(damage.file)
-    return damage.file not in {one.file for one in find_damage(mirror.folder, [damage.table], thorough=True)}
+    return damage.file not in {found.file for found in find_damage(mirror.folder, [damage.table], thorough=True)}
 
 
 def _repair_file(lake: Lake, damage: Damage) -> Repair:
     """Bring back what an earlier version has of a file's rows, and put the file aside."""
     table, name = TABLES[damage.table], damage.file.partition("/")[2]
-    action = next((one for one in _actions(lake.delta(table.name)) if unquote(one["path"]) == name), None)
+    action = next((found for found in _actions(lake.delta(table.name)) if unquote(found["path"]) == name), None)
     if action is None:
         return Repair(damage, "the table does not need it any more")
     _put_aside(lake.folder, damage, {"action": action})
@@ -134,9 +131,8 @@ def _replace(lake: Lake, table: str, name: str, action: dict[str, Any]) -> int:
     """
     folder, schema = lake.path(table), TABLES[table]
     values = dict(action.get("partition") or {})
-    parts: list[NewFile] = []
-    try:
-        n_rows = 0
+    n_rows = 0
+    with new_parts(folder) as parts:
         for rows in _earlier_rows(folder, schema, name, values):
             if not parts:
                 parts.append(new_part(folder, schema, values))
@@ -146,34 +142,17 @@ def _replace(lake: Lake, table: str, name: str, action: dict[str, Any]) -> int:
             part.writer.close()
         with lake.writing(table) as delta:
             _check_active(delta, name)
-            lake.push(table, [part.name for part in parts])
-            removed = RemoveAction(
-                name,
-                data_change=True,
-                deletion_timestamp=time.time_ns() // 1_000_000,
-                size=action["size_bytes"],
-                partition_values=values,
-            )
-            delta.create_write_transaction(
-                [removed, *(part.added(folder) for part in parts)],
-                "append",
-                arrow_schema(schema),
-                list(schema.partition_by),
-            )
-    except BaseException:
-        for part in parts:
-            part.discard(folder)
-        raise
+            commit_files(lake, delta, table, parts, [removed(name, action["size_bytes"], values)])
     return n_rows
 
 
 def _check_active(delta: DeltaTable, name: str) -> None:
-    if name not in {unquote(one["path"]) for one in _actions(delta)}:
+    if name not in {unquote(action["path"]) for action in _actions(delta)}:
         raise ShaberiError(f"{name} was replaced by another command meanwhile: run the same command again")
 
 
 def _earlier_rows(folder: Path, table: Table, name: str, values: dict[str, str]) -> Iterator[pa.Table]:
-    """The rows of a file that the files before it still have.
+    """Read the rows of a file that the files before it still have.
 
     The commit that added it took files away and rewrote those of their rows that it did not replace (all of them, if it
     only put files together): they are in the files of its partition that it added.
@@ -181,8 +160,9 @@ def _earlier_rows(folder: Path, table: Table, name: str, values: dict[str, str])
     commit = _commit_of(folder, name)
     if commit is None:
         return
-    before = [folder / unquote(one["path"]) for one in _of(commit, "remove", values)]
-    beside = [folder / unquote(one["path"]) for one in _of(commit, "add", values) if unquote(one["path"]) != name]
+    before = [folder / unquote(action["path"]) for action in _of(commit, "remove", values)]
+    new = _of(commit, "add", values)
+    beside = [folder / unquote(action["path"]) for action in new if unquote(action["path"]) != name]
     try:
         for path in (*before, *beside):
             rows_of(path, thorough=True)
@@ -190,8 +170,8 @@ def _earlier_rows(folder: Path, table: Table, name: str, values: dict[str, str])
         return
     if not before:
         return
-    (information,) = [one["commitInfo"] for one in commit if "commitInfo" in one][:1] or [{}]
-    is_rewrite = any(one.get("dataChange", True) for one in _of(commit, "add", values))
+    (information,) = [action["commitInfo"] for action in commit if "commitInfo" in action][:1] or [{}]
+    is_rewrite = any(action.get("dataChange", True) for action in new)
     replaced = str(information.get("operationParameters", {}).get("predicate") or "true") if is_rewrite else "false"
     if table.name == "runs":
         replaced = "false"  # an older state of a run is better than none: its next stage renews it
@@ -215,18 +195,19 @@ def _stored(files: list[Path]) -> str:
     )
 
 
-def _commit_of(folder: Path, name: str) -> list[dict[str, Any]] | None:
-    """The last commit that added a file, if the log still has its entry."""
-    for entry in sorted((folder / LOG).glob("*.json"), reverse=True):
-        actions = entry_of(entry) or []
-        if any(unquote(one["add"]["path"]) == name for one in actions if "add" in one):
+def _commit_of(folder: Path, name: str) -> Actions | None:
+    """Find the last commit that added a file, if the log still has its entry."""
+    for entry in reversed(Log(folder).entries.values()):
+        actions = read_actions(entry) or []
+        if any(unquote(action["add"]["path"]) == name for action in actions if "add" in action):
             return actions
     return None
 
 
-def _of(commit: list[dict[str, Any]], kind: str, values: dict[str, str]) -> list[dict[str, Any]]:
-    """The actions of one kind on files of a partition."""
-    return [one[kind] for one in commit if kind in one and dict(one[kind].get("partitionValues") or {}) == values]
+def _of(commit: Actions, kind: str, values: dict[str, str]) -> list[dict[str, Any]]:
+    """List the actions of one kind on files of a partition."""
+    named = [action[kind] for action in commit if kind in action]
+    return [file for file in named if dict(file.get("partitionValues") or {}) == values]
 
 
 def _actions(delta: DeltaTable) -> list[dict[str, Any]]:
@@ -246,7 +227,7 @@ def _repair_log(folder: Path, damage: Damage, mirror: Mirror | None) -> Repair:
     """Write a checkpoint of what the log says without its damaged entries, if that is certain."""
     if mirror:
         mirror.fetch_log(damage.table)
-        if any(one.is_of_log for one in find_damage(folder, [damage.table])):
+        if any(found.is_of_log for found in find_damage(folder, [damage.table])):
             return Repair(damage, f"the log in {mirror.uri} is damaged; nothing was changed", None, is_repaired=False)
         return Repair(damage, f"fetched again from {mirror.uri}")
     path = folder / damage.table
@@ -272,8 +253,8 @@ def _repair_log(folder: Path, damage: Damage, mirror: Mirror | None) -> Repair:
             shutil.copytree(log, kept)
         checkpoint = next(made.glob("*.checkpoint.parquet"))
         last = json.loads((made / "_last_checkpoint").read_bytes()) | {"version": version}
-        entry = log / f"{version:020}.json"
-        if entry_of(entry) is None:
+        entry = entry_path(path, version)
+        if read_actions(entry) is None:
             information = {"commitInfo": {"timestamp": time.time_ns() // 1_000_000, "operation": "REPAIR"}}
             swap_in(entry, json.dumps(information).encode())
         swap_in(log / f"{version:020}.checkpoint.parquet", checkpoint.read_bytes(), durable=True)
@@ -289,21 +270,17 @@ def _can_be_opened(path: Path) -> bool:
 
 
 def _certain(path: Path, scratch: Path) -> Iterator[tuple[int, Path] | None]:
-    """Ways to know a table's newest version for certain: that version, and a folder with a checkpoint of it."""
-    log = path / LOG
-    names = [one.name for one in log.iterdir()] if log.is_dir() else []
-    entries = [int(match[1]) for name in names if (match := ENTRY.fullmatch(name))]
-    checkpoints = sorted({int(match[1]) for name in names if (match := CHECKPOINT.fullmatch(name))}, reverse=True)
+    """Yield ways to know a table's newest version for certain: that version, and a folder with a checkpoint of it."""
+    log = Log(path)
     known, files = known_files(path.parent).get(path.name, (-1, []))
-    newest = max([*entries, *checkpoints, known])
-    for base in sorted({*checkpoints, -1, known}, reverse=True):
-        needed = [log / f"{version:020}.json" for version in range(base + 1, newest + 1)]
-        if any(entry_of(file) is None for file in needed):
+    newest = max(log.newest, known)
+    for base in sorted({*log.checkpoints, -1, known}, reverse=True):
+        needed = [entry_path(path, version) for version in range(base + 1, newest + 1)]
+        if any(read_actions(file) is None for file in needed):
             continue
         if base == known:
             yield _from_catalog(path, files, needed, scratch / CATALOG_NAME, newest)
-        checkpoint = log.glob(f"{base:020}.checkpoint*")
-        yield _replayed(scratch / f"from-{base}", [*checkpoint, *needed], newest)
+        yield _replayed(scratch / f"from-{base}", [*log.checkpoints.get(base, []), *needed], newest)
 
 
 def _replayed(scratch: Path, entries: list[Path], version: int) -> tuple[int, Path] | None:
@@ -316,9 +293,9 @@ def _replayed(scratch: Path, entries: list[Path], version: int) -> tuple[int, Pa
         delta.create_checkpoint()
     except (DeltaError, OSError):
         return None
-    for name in [one.name for one in (scratch / LOG).iterdir() if CHECKPOINT.fullmatch(one.name)]:
-        if int(name[:20]) != delta.version():
-            (scratch / LOG / name).unlink()
+    for number, checkpoints in Log(scratch).checkpoints.items():
+        for checkpoint in checkpoints if number != delta.version() else ():
+            checkpoint.unlink()
     return version, scratch / LOG
 
 
@@ -350,19 +327,10 @@ def _from_catalog(
 
 
 def _action(path: Path, table: Table, name: str) -> AddAction:
-    """What names a file whose own action is lost."""
-    file = path / name
-    n_rows = rows_of(file, thorough=False)
-    statistics: dict[str, Any] = {"numRecords": n_rows}
-    if "run_id" in table.schema and n_rows:
-        run_ids = [one for one in pq.read_table(file, columns=["run_id"])["run_id"].to_pylist() if one is not None]
-        statistics |= {"minValues": {"run_id": min(run_ids)}, "maxValues": {"run_id": max(run_ids)}} if run_ids else {}
+    """Name a file whose own action is lost as a part of the table."""
+    rows_of(path / name, thorough=False)
+    run_ids: set[str] = set()
+    if "run_id" in table.names:
+        run_ids = {*pq.read_table(path / name, columns=["run_id"])["run_id"].to_pylist()} - {None}
     folders = [part.partition("=") for part in name.split("/")[:-1]]
-    return AddAction(
-        path=name,
-        size=file.stat().st_size,
-        partition_values={column: unquote(value) for column, _, value in folders},
-        modification_time=int(file.stat().st_mtime * 1_000),
-        data_change=True,
-        stats=json.dumps(statistics),
-    )
+    return added(path, name, {column: unquote(value) for column, _, value in folders}, run_ids)

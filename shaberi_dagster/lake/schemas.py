@@ -5,9 +5,16 @@ The schemas are one contract for the Delta tables, the SQL views and the column 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
+
+_TEXT, _INT, _FLOAT, _BOOL = "varchar", "bigint", "double", "boolean"
+_TEXTS, _INTS = "varchar[]", "bigint[]"
+_TIME = "timestamp with time zone"
+_DELTAS = 'struct(pass varchar, "version" varchar, delta double, reason varchar)[]'
 
 
 @dataclass(frozen=True)
@@ -16,7 +23,7 @@ class Column:
 
     Attributes:
         name: Its name in every table, view and file.
-        type: Its polars type; every column is nullable unless `required`.
+        sql_type: Its type in DuckDB; every column is nullable unless `required`.
         meaning: One line for people.
         unit: Unit or value set, "" where the meaning says it all.
         source: Where the value comes from.
@@ -24,11 +31,16 @@ class Column:
     """
 
     name: str
-    type: pl.DataType
+    sql_type: str
     meaning: str
     unit: str = ""
     source: str = ""
     required: bool = False
+
+    @property
+    def type(self) -> "pl.DataType":
+        """Its type in polars."""
+        return _polars_types()[self.sql_type]
 
     @property
     def description(self) -> str:
@@ -54,22 +66,33 @@ class Table:
     columns: tuple[Column, ...]
     partition_by: tuple[str, ...] = ()
 
+    @property
+    def names(self) -> list[str]:
+        """Column names, in order."""
+        return [column.name for column in self.columns]
+
     @cached_property
-    def schema(self) -> pl.Schema:
-        """Column names and types."""
+    def schema(self) -> "pl.Schema":
+        """Column names and types in polars."""
+        import polars as pl  # noqa: PLC0415  (readers start without it)
+
         return pl.Schema({column.name: column.type for column in self.columns})
 
     @cached_property
-    def empty(self) -> pl.LazyFrame:
+    def empty(self) -> "pl.LazyFrame":
         """No rows."""
-        return pl.LazyFrame(schema=self.schema)
+        return self.schema.to_frame(eager=False)
 
 
-_TEXT = pl.String()
-_INT = pl.Int64()
-_FLOAT = pl.Float64()
-_BOOL = pl.Boolean()
-_TIME = pl.Datetime("us", "UTC")
+@cache
+def _polars_types() -> "Mapping[str, pl.DataType]":
+    import polars as pl  # noqa: PLC0415  (readers start without it)
+
+    text, integer, number = pl.String(), pl.Int64(), pl.Float64()
+    delta = pl.Struct({"pass": text, "version": text, "delta": number, "reason": text})
+    simple = {_TEXT: text, _INT: integer, _FLOAT: number, _BOOL: pl.Boolean(), _TIME: pl.Datetime("us", "UTC")}
+    return simple | {_TEXTS: pl.List(text), _INTS: pl.List(integer), _DELTAS: pl.List(delta)}
+
 
 _STATUS = "ok, error, excluded or skipped"
 _RUN = (
@@ -79,21 +102,25 @@ _RUN = (
 )
 _BENCHMARK = Column("benchmark", _TEXT, "The benchmark's name", source="RunSpec", required=True)
 _QUESTION_SET = Column("question_set", _TEXT, "The version of the benchmark's questions", source="RunSpec")
+_QUESTION_ID = Column("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True)
 _SAMPLE = (
     _BENCHMARK,
     _QUESTION_SET,
-    Column("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True),
+    _QUESTION_ID,
     Column("sample_index", _INT, "Which of the run's samples of this question", "0 to N-1", "RunSpec", required=True),
 )
 _CREATED = Column("created_at", _TIME, "When the row was made", "UTC", "clock", required=True)
+_ANSWER_STATE = Column("answer_state", _TEXT, "What the answer is", "text, empty or whitespace", "answer")
 _ANSWER_HASH = Column("answer_hash", _TEXT, "sha256 of the answer text that is judged", source="answers")
 _STATUS_COLUMNS = (
     Column("status", _TEXT, "Outcome of the row", _STATUS, "stage", required=True),
     Column("error_class", _TEXT, "Class of the failure or reason of the exclusion; null when ok", source="stage"),
     Column("error_message", _TEXT, "One line about the failure, without secrets", source="endpoint or stage"),
 )
+_STRATEGY = Column("strategy", _TEXT, "Consensus strategy; null for a plain sample", source="RunSpec")
+_JUDGE_PROMPT_HASH = Column("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="judgements")
 _JUDGE = (
-    Column("strategy", _TEXT, "Consensus strategy; null for a plain sample", source="RunSpec"),
+    _STRATEGY,
     Column("judge", _TEXT, "The judge model or rule", source="RunSpec", required=True),
     Column("judge_config_hash", _TEXT, "sha256 of the judge's settings and prompt", source="RunSpec"),
 )
@@ -145,9 +172,9 @@ QUESTIONS = Table(
         Column("source", _TEXT, "Where the set was loaded from: starter, folder or hub dataset", source="loader"),
         Column("source_revision", _TEXT, "Commit of the hub dataset; null for files", source="hub"),
         _CREATED,
-        Column("options", pl.List(_TEXT), "Texts of the options A, B, … as shown; null without any", source="loader"),
-        Column("option_order", pl.List(_INT), "For each of them its place in the source", "from 0", "loader"),
-        Column("aliases", pl.List(_TEXT), "Further right answers", source="source file"),
+        Column("options", _TEXTS, "Texts of the options A, B, … as shown; null without any", source="loader"),
+        Column("option_order", _INTS, "For each of them its place in the source", "from 0", "loader"),
+        Column("aliases", _TEXTS, "Further right answers", source="source file"),
     ),
     partition_by=("benchmark",),
 )
@@ -201,7 +228,7 @@ RUNS = Table(
         ),
         Column(
             "not_sent",
-            pl.List(_TEXT),
+            _TEXTS,
             "Parameters that were asked for and that calls left out, of judges as judge_NAME; null is not known",
             source="endpoint",
         ),
@@ -216,7 +243,7 @@ ANSWERS = Table(
         *_SAMPLE,
         Column("answer", _TEXT, "The text that is judged: thinking split off", source="model"),
         _ANSWER_HASH,
-        Column("answer_state", _TEXT, "What the answer is", "text, empty or whitespace", "answer"),
+        _ANSWER_STATE,
         Column("truncated", _BOOL, "Whether the token limit cut the answer", source="finish_reason"),
         Column("thinking", _TEXT, "Thinking split off from the answer or sent beside it", source="model"),
         *_STATUS_COLUMNS,
@@ -262,7 +289,7 @@ CONSENSUS = Table(
         *_RUN,
         _BENCHMARK,
         _QUESTION_SET,
-        Column("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True),
+        _QUESTION_ID,
         Column("strategy", _TEXT, "Consensus strategy; single is one answer as it is", source="RunSpec", required=True),
         Column("strategy_version", _INT, "Version of its code", "from 1", "strategy"),
         Column("strategy_file_hash", _TEXT, "sha256 of its file (or its rule's); null: the project's", source="plugin"),
@@ -272,7 +299,7 @@ CONSENSUS = Table(
         Column("n_candidates", _INT, "Samples with a text", "samples", "answers"),
         Column("answer", _TEXT, "The consensus, as it is graded", source="strategy"),
         _ANSWER_HASH,
-        Column("answer_state", _TEXT, "What the answer is", "text, empty or whitespace", "answer"),
+        _ANSWER_STATE,
         Column("winner", _INT, "Sample that came first; null where none did, or not alone", "sample_index", "strategy"),
         Column("details", _TEXT, "Ratings, votes, debate; the texts are in calls", "JSON", "strategy"),
         *_STATUS_COLUMNS,
@@ -344,7 +371,7 @@ PASS_OUTPUTS = Table(
     (
         *_RUN,
         *_SAMPLE,
-        Column("strategy", _TEXT, "Consensus strategy; null for a plain sample", source="RunSpec"),
+        _STRATEGY,
         _ANSWER_HASH,
         Column("pass", _TEXT, "The pass", source="registry", required=True),
         Column("pass_version", _TEXT, "Version of its code", source="pass", required=True),
@@ -381,16 +408,14 @@ SCORES = Table(
         Column("baseline_score", _FLOAT, "The judge's score", "the benchmark's scale", "judgements"),
         Column(
             "deltas",
-            pl.List(
-                pl.Struct({"pass": pl.String(), "version": pl.String(), "delta": pl.Float64(), "reason": pl.String()})
-            ),
+            _DELTAS,
             "What each pass added, in order",
             "the benchmark's scale",
             "passes",
         ),
         Column("score", _FLOAT, "baseline_score plus the deltas", "the benchmark's scale", "passes"),
         _CREATED,
-        Column("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="judgements"),
+        _JUDGE_PROMPT_HASH,
         _PIPELINE_HASH,
         Column("call_hash", _TEXT, "The call it rests on: the judge's, or for a rule the answer's", source="calls"),
         Column("judged_at", _TIME, "When the judgement was made, read again or imported", "UTC", "judgements"),
@@ -421,7 +446,7 @@ METRICS = Table(
         Column("reported_multiplier", _FLOAT, "Reported scale / judge's scale", source="benchmark"),
         _CREATED,
         Column("scale_minimum", _FLOAT, "Lowest score of the judge's scale", "the benchmark's scale", "benchmark"),
-        Column("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="judgements"),
+        _JUDGE_PROMPT_HASH,
         _PIPELINE_HASH,
     ),
     partition_by=("benchmark",),
@@ -610,7 +635,7 @@ BASELINES = Table(
         _BENCHMARK,
         _QUESTION_SET,
         Column("question_set_sha256", _TEXT, "sha256 of the version's content", source="RunSpec", required=True),
-        Column("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True),
+        _QUESTION_ID,
         Column("strategy", _TEXT, "Consensus strategy; single is one answer as it is", source="scores", required=True),
         Column("judge", _TEXT, "The rule, or the rule with its grading model", source="scores", required=True),
         Column("judge_config_hash", _TEXT, "sha256 of the judge's settings and prompt", source="scores"),
@@ -677,29 +702,31 @@ _DECISION = Column(
     required=True,
 )
 
+_LIMITS = (
+    Column("margin", _FLOAT, "Differences up to it are practically equal", "reported scale", "request"),
+    Column("error", _FLOAT, "Wrong decisions that are allowed", "share", "request", required=True),
+)
+
 DECISIONS = Table(
     "decisions",
     "Which of some models is better on some questions, decided with as few of them as it takes",
     (
         _DECISION,
-        Column("candidates", pl.List(_TEXT), "What is decided between: MODEL@@TAG, and a strategy", source="request"),
-        Column("run_ids", pl.List(_TEXT), "For each the partial run with what was asked for it", source="RunSpec"),
-        Column("judges", pl.List(_TEXT), "Who judges; a question's score is their mean", source="RunSpec"),
-        Column("question_sets", pl.List(_TEXT), "The questions", source="RunSpec"),
+        Column("candidates", _TEXTS, "What is decided between: MODEL@@TAG, and a strategy", source="request"),
+        Column("run_ids", _TEXTS, "For each the partial run with what was asked for it", source="RunSpec"),
+        Column("judges", _TEXTS, "Who judges; a question's score is their mean", source="RunSpec"),
+        Column("question_sets", _TEXTS, "The questions", source="RunSpec"),
         Column(
             "n_questions", _INT, "Questions that all candidates can be asked", "questions", "RunSpec", required=True
         ),
-        Column("margin", _FLOAT, "Differences up to it are practically equal", "reported scale", "request"),
-        Column("error", _FLOAT, "Wrong decisions that are allowed", "share", "request", required=True),
+        *_LIMITS,
         Column("seed", _INT, "Of the order and the audit draws", "a whole number", "request", required=True),
         Column("boundary", _TEXT, "What tells when it is sure", "history or anytime", "calibration", required=True),
         Column("constant", _FLOAT, "How far the truth may be away; null where bets decide", "spreads", "calibration"),
         Column("n_history", _INT, "Past models of these judges", "models", "scores", required=True),
-        Column(
-            "outside", pl.List(_TEXT), "Candidates beyond all past models, and in what; bets decide", source="scores"
-        ),
+        Column("outside", _TEXTS, "Candidates beyond all past models, and in what; bets decide", source="scores"),
         Column("state", _TEXT, "How far it is", "running, decided or undecided", "decision", required=True),
-        Column("best", pl.List(_TEXT), "The best of them; several are equal within the margin", source="decision"),
+        Column("best", _TEXTS, "The best of them; several are equal within the margin", source="decision"),
         Column("reason", _TEXT, "Why it is undecided", source="decision"),
         Column("n_asked", _INT, "Questions of the order that were needed so far", "questions", "decision"),
         Column("calls", _INT, "Calls made for it", "calls", "calls"),
@@ -730,15 +757,14 @@ DECISION_CALIBRATIONS = Table(
     "decision_calibrations",
     "How sure a judge's history has to be, by replay of past models with families held out: one row per class of pairs",
     (
-        Column("judges", pl.List(_TEXT), "Whose scores; their mean where they are several", source="scores"),
-        Column("question_sets", pl.List(_TEXT), "The questions", source="questions"),
+        Column("judges", _TEXTS, "Whose scores; their mean where they are several", source="scores"),
+        Column("question_sets", _TEXTS, "The questions", source="questions"),
         Column(
             "history_sha256", _TEXT, "sha256 of the scores and of the replay's method", source="scores", required=True
         ),
         Column("n_models", _INT, "Past models", "models", "scores", required=True),
         Column("n_families", _INT, "Their families, by the first word of their names", "families", "scores"),
-        Column("margin", _FLOAT, "Differences up to it are practically equal", "reported scale", "request"),
-        Column("error", _FLOAT, "Wrong decisions that are allowed", "share", "request", required=True),
+        *_LIMITS,
         Column("constant", _FLOAT, "How far the truth may be away; null: none keeps the limits", "spreads", "replay"),
         Column("mean_questions", _FLOAT, "Questions on average over all pairs", "questions", "replay"),
         Column("class", _TEXT, "What the paired test over all questions says of the pair", "p<0.001, …", "replay"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote
@@ -21,16 +21,18 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.journal.locks import alone
-from shaberi_dagster.lake.damage import DamagedLakeError, has_commits, log_damage, unreadable_log
+from shaberi_dagster.lake.damage import DamagedLakeError, log_damage, unreadable_log
+from shaberi_dagster.lake.formats import FORMAT, check_format, write_format
+from shaberi_dagster.lake.log import entry_path, has_commits
 from shaberi_dagster.lake.mirror import Mirror, lost
 from shaberi_dagster.lake.schemas import TABLES, Table
-from shaberi_dagster.lake.upgrades import FORMAT, Step, begin, check_format
 from shaberi_dagster.settings import check_writable
 from shaberi_dagster.util.permissions import make_folder
 
 WRITER = WriterProperties(compression="ZSTD", compression_level=3)
 FILE_BYTES = 16 << 20
 """About the size of a file: whoever replaces a run writes the rest of its files anew."""
+write_rows = partial(write_deltalake, target_file_size=FILE_BYTES, writer_properties=WRITER)
 # Writers of other runs commit to the same tables; delta-rs says so when both touched the same files.
 retry_conflicts = retry(
     retry=retry_if_exception_type(CommitFailedError),
@@ -41,7 +43,6 @@ retry_conflicts = retry(
 
 # Whoever opens a table or commits to it goes through its log from the last checkpoint on: 0.6 ms a version, each time.
 _CONFIGURATION = {"delta.checkpointInterval": "10"}
-_FIRST_COMMIT = f"{0:020}.json"
 _BLOCK_ROWS = 16
 _FEW_FILES = 32  # of more, delta-rs is asked which of them have the rows; that takes 4 ms
 _DISK_TROUBLE = re.compile(r"([A-Z][\w/ -]+) \(os error \d+\)")  # in what delta-rs says
@@ -54,6 +55,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _Write = Callable[Concatenate["Lake", str, P], R]
 Keys = Mapping[str, str | Iterable[str]]
+Step = Callable[["Lake"], object]
+"""Fills what a lake gets with one format more. It may be killed at any moment and then is taken again, so it only adds
+what is not there yet. The lake that it gets may be written although it is an older one."""
 _NOT_IN_PATHS = frozenset("[]^|%\\=")  # delta-rs takes the path for a URL; `a=b` reads as a partition
 
 
@@ -140,7 +144,7 @@ class Lake:
         return self._opened[table]
 
     def _is_newest(self, table: str) -> bool:
-        """Whether nothing was committed since the table was opened, by two looks at the disk, without delta-rs.
+        """Return whether nothing was committed since the table was opened, by two looks at the disk, without delta-rs.
 
         The log's old entries are deleted from its beginning on: while the own one is there, so is the next one.
         """
@@ -157,9 +161,9 @@ class Lake:
                 return _LocalTable(path)
             except DeltaError as error:
                 raise DamagedLakeError([unreadable_log(path, error)]) from error
-        self._make_ready()
+        self.make_ready()
         path.mkdir(parents=True, exist_ok=True)
-        first = path / "_delta_log" / _FIRST_COMMIT
+        first = entry_path(path, 0)
         if first.exists() and not first.stat().st_size:
             first.unlink()  # or delta-rs would take the table for made
         # "ignore": another process may create it at the same moment.
@@ -179,8 +183,8 @@ class Lake:
         self._mirror.pull(TABLES[table].name)
         return _LocalTable(path)
 
-    def _make_ready(self) -> None:
-        """Let the lake have today's format, since it is going to be written.
+    def make_ready(self) -> None:
+        """Give the lake today's format, since it is going to be written.
 
         Looked at before each write: a program that runs for days must not write what a newer one has upgraded.
         """
@@ -198,7 +202,7 @@ class Lake:
             if self._mirror:
                 self._mirror.check_conditions()
             if stored is None:
-                begin(self.folder)
+                write_format(self.folder)
             elif self._upgrade:
                 self._upgrade(self)
         except OSError as error:
@@ -237,7 +241,7 @@ class Lake:
     @contextmanager
     def writing(self, table: str) -> Iterator[DeltaTable]:
         """The table to commit to, with all columns of today; what was written without one of them is null there."""
-        self._make_ready()
+        self.make_ready()
         delta = self._committed_to(table)
         there = {column.name for column in delta.schema().fields}
         if new := [column for column in _delta_schema(TABLES[table]).fields if column.name not in there]:
@@ -260,13 +264,18 @@ class Lake:
             self._in_store[table].update_incremental()
         return self._in_store[table]
 
+    def prune(self) -> None:
+        """Delete files of a mirror that no table names any more; a lake in a folder has none."""
+        if self._mirror:
+            self._mirror.prune([file for name in self.versions() for file in self.files(name)])
+
     def push(self, table: str, names: Iterable[str]) -> None:
         """Let the store have new files of a table, before a commit names them; nothing where the folder is the lake."""
         if self._mirror:
             self._mirror.push(f"{TABLES[table].name}/{name}" for name in names)
 
     def lacks_columns(self, table: str) -> bool:
-        """Whether some file of the table is older than one of its columns; files only ever get more columns."""
+        """Return whether some file of the table is older than one of its columns; files only ever get more columns."""
         delta = self.delta(table)
         files = pl.DataFrame() if table in self._complete else pl.DataFrame(delta.get_add_actions())
         if files.is_empty():
@@ -290,8 +299,8 @@ class Lake:
         return {name: self.delta(name).version() for name in TABLES if self.exists(name)}
 
     def has_version(self, table: str, number: int) -> bool:
-        """Whether a version of the table is committed, by one look at the disk."""
-        return (self.path(table) / "_delta_log" / f"{number:020}.json").exists()
+        """Return whether a version of the table is committed, by one look at the disk."""
+        return entry_path(self.path(table), number).exists()
 
     def read(self, table: str, keys: Keys | None = None, columns: list[str] | None = None) -> pl.DataFrame:
         """Rows of a table.
@@ -307,7 +316,7 @@ class Lake:
         return self.scan(table, keys, columns).collect()
 
     def scan(self, table: str, keys: Keys | None = None, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """What `read` returns, not yet read."""
+        """Return the rows of a table as a frame that is not read yet; the arguments are those of `read`."""
         schema, partitions = TABLES[table].schema, TABLES[table].partition_by
         files = self.delta(table).file_uris() if self.exists(table) else []
         if not files:
@@ -333,17 +342,17 @@ class Lake:
     def blocks(
         self, table: str, keys: Keys | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[pl.DataFrame]:
-        """What `read` returns, some hundred rows at a time: for texts, which need not all be in memory."""
+        """Read some hundred rows at a time: for texts, which need not all be in memory."""
         return blocks_of(self.scan(table, keys, columns))
 
     def exists(self, table: str) -> bool:
-        """Whether the table was ever made; those of newer programs are missing in an older lake.
+        """Return whether the table was ever made; those of newer programs are missing in an older lake.
 
         One that was only begun has no commit, as after a kill, or an empty one, as after a host that failed. With rows
         and without a log it is damaged, not empty.
         """
         path = self.path(table)
-        return has_commits(path / "_delta_log") or next(path.rglob("*.parquet"), None) is not None
+        return has_commits(path) or next(path.rglob("*.parquet"), None) is not None
 
     @says_disk_trouble
     @retry_conflicts
@@ -356,14 +365,8 @@ class Lake:
             keys: Column to value or values that name the replaced rows; every row of `frame` must match.
         """
         with self.writing(table) as delta:
-            write_deltalake(
-                delta,
-                conform(TABLES[table], frame).to_arrow(),
-                mode="overwrite",
-                predicate=predicate_of(keys),
-                target_file_size=FILE_BYTES,
-                writer_properties=WRITER,
-            )
+            rows = conform(TABLES[table], frame).to_arrow()
+            write_rows(delta, rows, mode="overwrite", predicate=predicate_of(keys))
 
     def update(self, table: str, frame: pl.DataFrame, keys: Keys) -> bool:
         """`replace`, unless only `created_at` differs from the rows that are there: a new version costs every reader.
@@ -386,62 +389,27 @@ class Lake:
             frame: Rows; columns that are missing become null.
             transaction: An id that is committed with the rows; `committed` tells whether that happened.
         """
-        properties = CommitProperties(app_transactions=[Transaction(transaction, 1)]) if transaction else None
         with self.writing(table) as delta:
-            write_deltalake(
-                delta,
-                conform(TABLES[table], frame).to_arrow(),
-                mode="append",
-                target_file_size=FILE_BYTES,
-                writer_properties=WRITER,
-                commit_properties=properties,
-            )
+            rows = conform(TABLES[table], frame).to_arrow()
+            write_rows(delta, rows, mode="append", commit_properties=transaction_properties(transaction))
 
     def committed(self, table: str, transaction: str) -> bool:
-        """Whether an `append` with this transaction id took place."""
+        """Return whether an `append` with this transaction id took place."""
         return self.exists(table) and self.delta(table).transaction_version(transaction) is not None
 
-    def compact(self, retention_hours: int = 168) -> dict[str, dict[str, int]]:
-        """Bring all files to a good size and order, and delete those that no version younger than the retention needs.
 
-        Args:
-            retention_hours: Older files may still be read by nobody; 0 is only safe without readers.
-
-        Returns:
-            For each table `files_before`, `files_after` and `files_deleted`.
-        """
-        self._make_ready()
-        counts = {name: self._compact(name, retention_hours) for name in self.versions()}
-        if self._mirror:
-            self._mirror.prune([file for name in self.versions() for file in self.files(name)])
-        return counts
-
-    @says_disk_trouble
-    @retry_conflicts
-    def _compact(self, table: str, retention_hours: int) -> dict[str, int]:
-        from shaberi_dagster.lake.compaction import put_together  # noqa: PLC0415  (it needs this module)
-
-        before = len(self.delta(table).file_uris())
-        put_together(self, table)
-        with self.writing(table) as delta:
-            deleted = delta.vacuum(
-                retention_hours=retention_hours,
-                dry_run=False,
-                full=True,  # files of commits that did not happen too
-                enforce_retention_duration=retention_hours >= 168,  # noqa: PLR2004
-            )
-            delta.create_checkpoint()
-        after = len(self.delta(table).file_uris())
-        return {"files_before": before, "files_after": after, "files_deleted": len(deleted)}
+def transaction_properties(transaction: str | None) -> CommitProperties | None:
+    """Let a commit carry the id of a transaction, for `Lake.committed`; None needs nothing."""
+    return CommitProperties(app_transactions=[Transaction(transaction, 1)]) if transaction else None
 
 
 def blocks_of(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    """Its rows, some hundred at a time."""
+    """Collect a frame some hundred rows at a time."""
     yield from frame.collect_batches(chunk_size=_BLOCK_ROWS, maintain_order=True)
 
 
 def conform(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with exactly the table's columns and types.
+    """Give a frame exactly the table's columns and types.
 
     Raises:
         ValueError: It has a column that the table has not, or null in a required one.
@@ -460,7 +428,7 @@ def conform(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _content(frame: pl.DataFrame) -> pl.Series:
-    """What stands in the rows, in whatever order, but not when they were made."""
+    """Hash the rows, in whatever order, without when they were made."""
     return frame.drop("created_at").hash_rows().sort()
 
 
@@ -483,7 +451,7 @@ def _values(values: str | Iterable[str]) -> list[str]:
 
 
 def predicate_of(keys: Keys) -> str:
-    """SQL that is true of the rows that match all keys."""
+    """Write SQL that is true of the rows that match all keys."""
     return " and ".join(
         f"{column} in ({', '.join(_quoted(value) for value in _values(values))})" for column, values in keys.items()
     )

@@ -2,8 +2,8 @@
 
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -15,13 +15,11 @@ from urllib.parse import quote
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, Transaction, write_deltalake
-from deltalake.transaction import AddAction
+from deltalake import DeltaTable
+from deltalake.transaction import AddAction, RemoveAction
 
 from shaberi_dagster.lake.schemas import TABLES, Table
 from shaberi_dagster.lake.store import (
-    FILE_BYTES,
-    WRITER,
     Lake,
     arrow_schema,
     blocks_of,
@@ -29,6 +27,8 @@ from shaberi_dagster.lake.store import (
     predicate_of,
     retry_conflicts,
     says_disk_trouble,
+    transaction_properties,
+    write_rows,
 )
 
 _BUFFERED = 1 << 20  # characters of text that wait in memory for their row group
@@ -59,17 +59,6 @@ class NewFile:
         self.writer.write_table(own.cast(self.writer.schema))
         if "run_id" in own.column_names:
             self.run_ids.update(own["run_id"].unique().to_pylist())
-
-    def added(self, folder: Path, *, data_change: bool = True) -> AddAction:
-        """What makes the closed file a part of the table in that folder; new rows are a change of its data."""
-        return AddAction(
-            path=self.name,
-            size=(folder / self.name).stat().st_size,
-            partition_values=self.values,
-            modification_time=time_ns() // 1_000_000,
-            data_change=data_change,
-            stats=_statistics(folder / self.name, self.run_ids),
-        )
 
     def discard(self, folder: Path) -> None:
         """Delete the file from that folder."""
@@ -136,10 +125,10 @@ class RowWriter:
         self._flush()
         _close(self._lake, self._table.name, self._parts)
         if replaced is None or replaced.is_empty():
-            actions = self._actions()
+            parts = list(self._parts.values())
             self._parts.clear()  # the files are the table's, even if we are interrupted before we know
-            if actions:
-                append_files(self._lake, self._table.name, actions, transaction)
+            if parts:
+                append_files(self._lake, self._table.name, parts, transaction)
         else:
             replace_rows(self._lake, self._table.name, self._written, replaced, retire or pl.DataFrame.clear)
 
@@ -151,15 +140,12 @@ class RowWriter:
         write_parts(self._lake, self._table.name, frame, self._parts)
 
     def _written(self) -> Iterator[pl.DataFrame]:
-        """The new rows again, a row group at a time."""
+        """Read the new rows again, a row group at a time."""
         for part in self._parts.values():
             with pq.ParquetFile(self._lake.path(self._table.name) / part.name) as file:
                 for group in range(file.num_row_groups):
                     frame = pl.DataFrame(file.read_row_group(group))
                     yield conform(self._table, frame.with_columns(pl.lit(v).alias(k) for k, v in part.values.items()))
-
-    def _actions(self) -> list[AddAction]:
-        return [part.added(self._lake.path(self._table.name)) for part in self._parts.values()]
 
     def _discard(self) -> None:
         for part in self._parts.values():
@@ -197,28 +183,94 @@ def new_part(folder: Path, table: Table, values: dict[str, str]) -> NewFile:
     return NewFile(values, name, writer, set())
 
 
-def _statistics(path: Path, run_ids: set[str]) -> str:
-    """What lets a reader who looks for another run pass over the file."""
-    statistics: dict[str, Any] = {"numRecords": pq.read_metadata(path).num_rows}
+def added(
+    folder: Path, name: str, values: Mapping[str, str], run_ids: Collection[str], *, data_change: bool = True
+) -> AddAction:
+    """Name a file as a part of a table, with what lets a reader who looks for another run pass over it.
+
+    Args:
+        folder: The table's folder.
+        name: The file's path in it.
+        values: Of the partition's columns.
+        run_ids: The runs that it has rows of.
+        data_change: Whether the table's rows become other ones by it.
+    """
+    status = (folder / name).stat()
+    statistics: dict[str, Any] = {"numRecords": pq.read_metadata(folder / name).num_rows}
     if run_ids:
         statistics |= {"minValues": {"run_id": min(run_ids)}, "maxValues": {"run_id": max(run_ids)}}
-    return json.dumps(statistics)
+    return AddAction(
+        path=name,
+        size=status.st_size,
+        partition_values=dict(values),
+        modification_time=status.st_mtime_ns // 1_000_000,
+        data_change=data_change,
+        stats=json.dumps(statistics),
+    )
+
+
+def removed(name: str, size: int, values: Mapping[str, str], *, data_change: bool = True) -> RemoveAction:
+    """Take a file out of a table; the arguments are those of `added`."""
+    return RemoveAction(
+        name,
+        data_change=data_change,
+        deletion_timestamp=time_ns() // 1_000_000,
+        size=size,
+        partition_values=dict(values),
+    )
+
+
+@contextmanager
+def new_parts(folder: Path) -> Iterator[list[NewFile]]:
+    """A list of new files of a table's folder: should the context fail before they are committed, they are deleted."""
+    parts: list[NewFile] = []
+    try:
+        yield parts
+    except BaseException:
+        for part in parts:
+            part.discard(folder)
+        raise
+
+
+def commit_files(
+    lake: Lake,
+    delta: DeltaTable,
+    table: str,
+    parts: Iterable[NewFile],
+    gone: Iterable[RemoveAction] = (),
+    *,
+    data_change: bool = True,
+    transaction: str | None = None,
+) -> None:
+    """Make closed files a part of a table, in the place of others, in one commit.
+
+    Args:
+        lake: Where the table is.
+        delta: The table, from `Lake.writing`.
+        table: Its name.
+        parts: The new files.
+        gone: The files that go.
+        data_change: Whether the table's rows become other ones by it.
+        transaction: An id that is committed with the files.
+    """
+    folder = lake.path(table)
+    new = [added(folder, part.name, part.values, part.run_ids, data_change=data_change) for part in parts]
+    lake.push(table, [action.path for action in new])
+    delta.create_write_transaction(
+        [*gone, *new],
+        "append",
+        arrow_schema(TABLES[table]),
+        list(TABLES[table].partition_by),
+        commit_properties=transaction_properties(transaction),
+    )
 
 
 @says_disk_trouble
 @retry_conflicts
-def append_files(lake: Lake, table: str, actions: Sequence[AddAction], transaction: str | None) -> None:
+def append_files(lake: Lake, table: str, parts: Sequence[NewFile], transaction: str | None) -> None:
     """Make files with new rows part of the table."""
-    properties = CommitProperties(app_transactions=[Transaction(transaction, 1)]) if transaction else None
     with lake.writing(table) as delta:
-        lake.push(table, [action.path for action in actions])
-        delta.create_write_transaction(
-            list(actions),
-            "append",
-            arrow_schema(TABLES[table]),
-            list(TABLES[table].partition_by),
-            commit_properties=properties,
-        )
+        commit_files(lake, delta, table, parts, transaction=transaction)
 
 
 @says_disk_trouble
@@ -256,18 +308,12 @@ def replace_rows(
         for frame in chain(rows(), fresh())
     )
     with lake.writing(table) as delta:
-        write_deltalake(
-            delta,
-            pa.RecordBatchReader.from_batches(schema, batches),
-            mode="overwrite",
-            predicate=predicate_of(covered),
-            target_file_size=FILE_BYTES,
-            writer_properties=WRITER,
-        )
+        reader = pa.RecordBatchReader.from_batches(schema, batches)
+        write_rows(delta, reader, mode="overwrite", predicate=predicate_of(covered))
 
 
 def _without(block: pl.DataFrame, replaced: pl.DataFrame, by: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """The rows of the block that stay as they are."""
+    """Yield the rows of the block that stay as they are."""
     yield block.join(replaced, on=by, how="anti", nulls_equal=True)
     if "superseded" in block.columns:
         yield block.filter("superseded").join(replaced, on=by, how="semi", nulls_equal=True)

@@ -1,4 +1,4 @@
-"""What may be spent: a budget that calls are counted against."""
+"""Budgets that calls are counted against."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from shaberi_dagster.llm.prices import PriceList
 
 @dataclass
 class Budget:
-    """What may be spent, and what is spent; shared by all stages of a command, for one event loop.
+    """The limits of spending, and what is spent; shared by all stages of a command, for one event loop.
 
     A call is refused once the budget is reached; calls that are under way then are finished, so it can be exceeded by
     as much as they cost.
@@ -60,7 +60,7 @@ class Budget:
             self.cost_usd += cost.usd
 
     def objection(self) -> str | None:
-        """Why no further call may be made; None when it may."""
+        """Say why no further call may be made; None when it may."""
         if self.max_tokens is not None and self.tokens >= self.max_tokens:
             return f"the budget of {self.max_tokens:,} tokens is reached ({self.tokens:,})"
         if self.max_cost_usd is not None and self.cost_usd >= self.max_cost_usd:

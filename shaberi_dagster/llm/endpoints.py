@@ -1,4 +1,4 @@
-"""What is known about endpoints: where a model's name leads and what it is sent.
+"""Endpoints by name: where a model's name leads and what it is sent.
 
 Each is a YAML file: ours are in `known_endpoints/`, others in plugin folders, which are asked first. A base URL given
 by the user wins: it is the entry with that address, else `custom`.
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.embedded import check_embedded_model
@@ -31,8 +31,8 @@ _OWN = (_EMBEDDED, "openai", "gemini", CUSTOM)
 _SHOWN_OF_SHA256 = 12
 
 
-class _Rule(BaseModel):
-    """What calls of some models are sent; every rule that matches applies, later ones win.
+class _Rule(Frozen):
+    """Parameters that calls of some models are sent; every rule that matches applies, later ones win.
 
     Attributes:
         models: Patterns of models' names.
@@ -42,8 +42,6 @@ class _Rule(BaseModel):
         json_schema: Whether `response_format` may hold a JSON Schema of the output.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     models: tuple[str, ...]
     max_tokens: str | None = None
     drop: frozenset[str] = frozenset()
@@ -51,7 +49,7 @@ class _Rule(BaseModel):
     json_schema: bool = False
 
 
-class _Entry(BaseModel):
+class _Entry(Frozen):
     """One endpoint.
 
     Attributes:
@@ -65,8 +63,6 @@ class _Entry(BaseModel):
         rules: Parameters by model.
         prices: What its models cost, where the user's price file does not say otherwise.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     base_url: str | None = None
     api_key: str | None = None
@@ -105,7 +101,7 @@ ENDPOINTS = Kind(
 
 
 def _in_order() -> Iterator[tuple[str, _Entry]]:
-    """Those of plugin folders before ours, which so can have models whose names match patterns of ours."""
+    """List the entries of plugin folders before ours, which so can have models whose names match patterns of ours."""
     added = dict.fromkeys(file.name for file in ENDPOINTS.added)
     return ((name, ENDPOINTS[name]) for name in dict.fromkeys([*added, *ENDPOINTS]) if name in ENDPOINTS)
 
@@ -355,7 +351,7 @@ def key_bindings(environment: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def endpoint_prices() -> list[tuple[OwnPrice, str]]:
-    """What the entries of endpoints say that their models cost, and how a price names its source."""
+    """List the prices in entries of endpoints, each with the name of its source."""
     return [
         (
             price.model_copy(update={"base_url": price.base_url or entry.base_url}),
@@ -368,7 +364,7 @@ def endpoint_prices() -> list[tuple[OwnPrice, str]]:
 
 
 class EndpointSpec(Frozen):
-    """Where a model is served; the key itself is never part of it."""
+    """Address at which a model is served; the key itself is never part of it."""
 
     name: str
     base_url: str
@@ -378,16 +374,16 @@ class EndpointSpec(Frozen):
     """Other addresses that it had: what was made there is still the run's."""
 
     def to_endpoint(self) -> Endpoint:
-        """As the call engine knows it."""
+        """Return the endpoint as the call engine knows it."""
         return Endpoint(self.name, self.base_url, self.api_key_variable, self.earlier)
 
     def moved_from(self, before: "EndpointSpec") -> "EndpointSpec":
         """This one in the place of another, whose addresses it remembers."""
         addresses = dict.fromkeys((*before.earlier, before.base_url))
-        return self.model_copy(update={"earlier": tuple(one for one in addresses if one != self.base_url)})
+        return self.model_copy(update={"earlier": tuple(address for address in addresses if address != self.base_url)})
 
     @property
     def places(self) -> list[dict[str, str]]:
         """Name and address, as identities had them once: of the present address, then of each earlier one."""
         present = {"name": self.name, "base_url": self.base_url}
-        return [present, *({"name": endpoint_name(one), "base_url": one} for one in self.earlier)]
+        return [present, *({"name": endpoint_name(address), "base_url": address} for address in self.earlier)]

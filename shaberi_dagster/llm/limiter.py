@@ -1,4 +1,4 @@
-"""How many calls an endpoint is asked at once: slots, and two controllers of their number."""
+"""Limits of the calls that an endpoint is asked at once: slots, and two controllers of their number."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ Outcome = Literal["answered", "rejected", "other"]
 
 @dataclass(frozen=True)
 class LimiterSettings:
-    """How a limiter behaves.
+    """Settings of a limiter.
 
     Attributes:
         algorithm: `adaptive` finds what the server takes and stays there; `aimd` adds one and halves.

@@ -5,13 +5,15 @@ from datetime import date, timedelta
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from shaberi_dagster.util.models import Frozen
 
 _WILD = frozenset("*?[")
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class OwnPrice(BaseModel):
+class OwnPrice(Frozen, strict=True):
     """One entry of the user's price file, or of an endpoint's `prices`.
 
     Attributes:
@@ -25,8 +27,6 @@ class OwnPrice(BaseModel):
         per: For what the prices are.
         currency: In what.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     model: Annotated[str, Field(min_length=1)]
     base_url: str | None = None
@@ -45,7 +45,7 @@ class OwnPrice(BaseModel):
         return self
 
     def matches(self, model: str, base_url: str) -> bool:
-        """Whether it is for this model at this address."""
+        """Return whether it is for this model at this address."""
         if self.model != model and not fnmatchcase(model, self.model):
             return False
         if self.base_url is None:
@@ -54,7 +54,7 @@ class OwnPrice(BaseModel):
         return address == beginning or address.startswith((f"{beginning}/", f"{beginning}:"))
 
     def holds_on(self, day: date) -> bool:
-        """Whether it is for calls of this day."""
+        """Return whether it is for calls of this day."""
         return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
 
     @property

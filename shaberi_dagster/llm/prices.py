@@ -1,4 +1,4 @@
-"""What a call cost: the user's own price, else the list price at the call's date from genai-prices (offline data).
+"""Prices of calls: the user's own price, else the list price at the call's date from genai-prices (offline data).
 
 Whatever the source, a price is a list of `Price`: what one model costs at one address, for disjoint ranges of time and
 of prompt length. The same rows are the table `prices`, from which SQL prices calls anew by the same formula.
@@ -33,7 +33,7 @@ _Listed = Decimal | TieredPrices | None
 
 @dataclass(frozen=True)
 class Price:
-    """What one model costs at one address for the calls in its ranges; a row of the table `prices`.
+    """Price of one model at one address for the calls in its ranges; a row of the table `prices`.
 
     Each range has its lower bound in it and its upper bound not; None is no bound.
 
@@ -68,7 +68,7 @@ class Price:
     source: str
 
     def holds(self, moment: datetime, prompt_tokens: int) -> bool:
-        """Whether a call at that moment with so long a prompt is in the ranges."""
+        """Return whether a call at that moment with so long a prompt is in the ranges."""
         midnight = datetime.combine(moment.date(), time(), UTC)
         return (
             (self.valid_from is None or self.valid_from <= moment)
@@ -81,7 +81,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a call cost.
+    """The cost of a call.
 
     Attributes:
         usd: US dollars.
@@ -114,10 +114,10 @@ class PriceList:
     ) -> None:
         # Stable: equals stay in their order.
         kinds = (
-            sorted(prices, key=lambda one: one[0].specificity, reverse=True)
-            for prices in ([(one, own_source) for one in own], of_endpoints)
+            sorted(prices, key=lambda priced: priced[0].specificity, reverse=True)
+            for prices in ([(price, own_source) for price in own], of_endpoints)
         )
-        self._own = [one for prices in kinds for one in prices]
+        self._own = [priced for prices in kinds for priced in prices]
         self._histories: dict[tuple[str, str], list[Price]] = {}
 
     @classmethod
@@ -142,7 +142,7 @@ class PriceList:
         return cls(own, f"{path.name} {hashlib.sha256(content).hexdigest()[:_SHOWN_OF_SHA256]}", of_endpoints)
 
     def cost(self, call: Mapping[str, Any]) -> Cost | None:
-        """What one call cost, with its tokens from a cache at their own price.
+        """Price one call, with its tokens from a cache at their own price.
 
         Args:
             call: A row of the table `calls`, or what will be one: model, base_url, tokens, created_at (or as ISO text).
@@ -153,7 +153,7 @@ class PriceList:
         created, prompt, completion = call["created_at"], call["prompt_tokens"], call["completion_tokens"]
         moment = (created if isinstance(created, datetime) else datetime.fromisoformat(created)).astimezone(UTC)
         prices = self.history(call["model"], call["base_url"])
-        price = next((one for one in prices if one.holds(moment, prompt or 0)), None)
+        price = next((price for price in prices if price.holds(moment, prompt or 0)), None)
         if price is None:
             return None
         if price.source == EMBEDDED:
@@ -169,7 +169,7 @@ class PriceList:
         return Cost(tokens / _PER_MILLION + price.usd_per_call, price.source)
 
     def is_price_known(self, model: str, base_url: str) -> bool:
-        """Whether `cost` can tell what a call of the model costs today."""
+        """Return whether `cost` can tell what a call of the model costs today."""
         tokens = {"prompt_tokens": 1, "completion_tokens": 1, "cached_tokens": None}
         return self.cost({"model": model, "base_url": base_url, "created_at": datetime.now(UTC)} | tokens) is not None
 
@@ -181,14 +181,14 @@ class PriceList:
         return self._histories[key]
 
     def _history(self, model: str, base_url: str) -> Iterator[Price]:
-        own = [(one, source) for one, source in self._own if one.matches(model, base_url)]
+        own = [(price, source) for price, source in self._own if price.matches(model, base_url)]
         listed = _listed(model, base_url) if base_url != EMBEDDED_URL else None
         at_any_time = Price(model, base_url, None, None, 0, _DAY_SECONDS, 0, None, 0.0, 0.0, 0.0, 0.0, EMBEDDED)
 
         def prices_on(day: date) -> list[Price]:
             if base_url == EMBEDDED_URL:
                 return [at_any_time]
-            if found := next((one for one in own if one[0].holds_on(day)), None):
+            if found := next((priced for priced in own if priced[0].holds_on(day)), None):
                 entry, source = found
                 return [
                     replace(
@@ -201,7 +201,7 @@ class PriceList:
                 ]
             return [replace(at_any_time, **columns) for columns in _listed_on(listed, day)] if listed else []
 
-        days = {date.min, *(day for one, _ in own for day in one.changes), *(_days(listed) if listed else ())}
+        days = {date.min, *(day for price, _ in own for day in price.changes), *(_days(listed) if listed else ())}
         periods = [(next(same), prices) for prices, same in groupby(sorted(days), prices_on)]
         for (first, prices), (end, _) in pairwise([*periods, (None, [])]):
             for price in prices:
@@ -214,7 +214,8 @@ def _entry(path: Path, number: int, entry: object) -> OwnPrice:
     except ValidationError as error:
         name = f" ({entry['model']})" if isinstance(entry, dict) and isinstance(entry.get("model"), str) else ""
         wrong = "; ".join(
-            ": ".join([*map(str, one["loc"]), one["msg"].removeprefix("Value error, ")]) for one in error.errors()
+            ": ".join([*map(str, problem["loc"]), problem["msg"].removeprefix("Value error, ")])
+            for problem in error.errors()
         )
         raise ConfigurationError(f"price file {path}, entry {number}{name}: {wrong}") from error
 
@@ -240,9 +241,9 @@ def _conditions(listed: ModelInfo) -> list[ConditionalPrice]:
 
 def _days(listed: ModelInfo) -> Iterator[date]:
     """The days on which its price changes."""
-    for one in _conditions(listed):
-        if isinstance(one.constraint, StartDateConstraint):
-            yield one.constraint.start_date
+    for condition in _conditions(listed):
+        if isinstance(condition.constraint, StartDateConstraint):
+            yield condition.constraint.start_date
 
 
 def _listed_on(listed: ModelInfo, day: date) -> Iterator[dict[str, Any]]:
@@ -253,9 +254,9 @@ def _listed_on(listed: ModelInfo, day: date) -> Iterator[dict[str, Any]]:
     sound, searches, writing to a cache on request, service tiers, batches.
     """
     times = {0, _DAY_SECONDS}
-    for one in _conditions(listed):
-        if isinstance(one.constraint, TimeOfDateConstraint):
-            times |= {_second(one.constraint.start_time), _second(one.constraint.end_time)}
+    for condition in _conditions(listed):
+        if isinstance(condition.constraint, TimeOfDateConstraint):
+            times |= {_second(condition.constraint.start_time), _second(condition.constraint.end_time)}
     for start, end in pairwise(sorted(times)):
         prices = listed.get_prices(datetime.combine(day, time(), UTC) + timedelta(seconds=start))
         if prices.input_mtok is None or prices.output_mtok is None:
@@ -286,5 +287,5 @@ def _second(moment: time) -> int:
 def _usd(price: _Listed, prompt_tokens: int) -> float | None:
     """A price for prompts of that length: beyond a tier's start, all tokens cost what the tier says."""
     if isinstance(price, TieredPrices):
-        return float(next((one.price for one in reversed(price.tiers) if prompt_tokens > one.start), price.base))
+        return float(next((tier.price for tier in reversed(price.tiers) if prompt_tokens > tier.start), price.base))
     return None if price is None else float(price)

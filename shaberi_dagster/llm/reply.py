@@ -1,4 +1,4 @@
-"""What a chat reply's body says."""
+"""Bodies of chat replies, and how they are read."""
 
 import json
 import re
@@ -33,7 +33,7 @@ class MalformedReplyError(Exception):
 
 @dataclass(frozen=True)
 class ErrorDetails:
-    """What a provider says about a failure.
+    """A failure in the words of a provider.
 
     Attributes:
         message: Its words, in as many lines as they come.
@@ -95,7 +95,7 @@ def parsed(document: dict[str, Any]) -> ReceivedReply:
 
 
 def error_details(body: object) -> ErrorDetails:
-    """What an error body says: OpenAI's object, Google's list with one, a text, or anything else."""
+    """Read an error body: OpenAI's object, Google's list with one, a text, or anything else."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, dict):
@@ -114,7 +114,7 @@ def _text(content: Any) -> str:
 
 
 def _refusal(message: dict[str, Any]) -> str | None:
-    """What the model says instead of an answer: a field of the message, or parts of its content."""
+    """Read what the model says instead of an answer: a field of the message, or parts of its content."""
     parts, said = message.get("content"), message.get("refusal")
     if not said and isinstance(parts, list):
         said = "".join(part["refusal"] for part in parts if part.get("type") == "refusal")

@@ -1,4 +1,4 @@
-"""Who is not asked any more: a model that a server does not have or refuses, or that fails alike each time."""
+"""Models that are not asked any more: a server does not have or refuses them, or they fail alike each time."""
 
 import re
 from collections import Counter
@@ -13,7 +13,7 @@ UNKNOWN_MODEL = re.compile(
     r"(?i)(?:invalid|unknown|unsupported|no such|not a valid) model\b"
     r"|\bmodel\b.{0,80}\b(?:does not exist|not exist|not found|is not supported|is not available)"
 )
-"""What servers say of a model that they do not have; no further call would end otherwise."""
+"""Matches what servers say of a model that they do not have; no further call would end otherwise."""
 _Asked = tuple[str, str]
 _NUMBERED = re.compile(r"\S*\d\S*")  # numbers of requests and times differ in errors that are the same
 
@@ -32,7 +32,7 @@ class Stopping:
         self._errors: dict[_Asked, Counter[str]] = {}
 
     def objection(self, request: ChatRequest) -> str | None:
-        """Why the call need not be made; None when it may."""
+        """Say why the call need not be made; None when it may."""
         return self.reasons.get((request.model, request.endpoint.base_url))
 
     def stop(self, model: str, base_url: str, message: str) -> None:
@@ -56,7 +56,7 @@ class Stopping:
                 self.reasons.setdefault(asked, f"not asked after {errors[same]} equal errors: {call.error_message}")
 
     def __str__(self) -> str:
-        """What there is to say at the end, a sentence for each model; "" for nothing."""
+        """A sentence for each model, to be said at the end; "" for nothing."""
         return "; ".join(
             f"{model} at {base_url} was {reason} ({self.unmade[model, base_url]} calls were not made)"
             for (model, base_url), reason in self.reasons.items()

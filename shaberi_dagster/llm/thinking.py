@@ -136,7 +136,7 @@ def _split_harmony(text: str) -> Split | None:
 
 
 def _harmony_headers(text: str) -> list[re.Match[str]]:
-    """Where its messages begin; none when it is not in channels."""
+    """Find where its messages begin; none when it is not in channels."""
     if _HARMONY.match(text):
         return list(_HEADER.finditer(text))
     if beginning := _BARE_HARMONY.match(text):
@@ -149,7 +149,7 @@ def _harmony_headers(text: str) -> list[re.Match[str]]:
 
 
 def answer_state(answer: str) -> AnswerState:
-    """Whether there is anything to read in an answer.
+    """Return whether there is anything to read in an answer.
 
     Returns:
         `empty`: no characters at all. `whitespace`: only characters without a glyph (all kinds of spaces, U+3000
@@ -187,7 +187,7 @@ class _Scan:
 
     @property
     def found(self) -> bool:
-        """Whether any tag was more than text."""
+        """Return whether any tag was more than text."""
         return bool(self.strays or self.blocks or self.unclosed)
 
     def run(self) -> None:
@@ -273,7 +273,7 @@ class _Scan:
 
 
 def _end_of_headless_thinking(scan: _Scan) -> int:
-    """Where the answer starts if the text began inside a block, else 0."""
+    """Find where the answer starts if the text began inside a block, else 0."""
     if not scan.strays:
         return 0
     last_text = max((piece.start for piece in scan.pieces if not piece.hidden and piece.text.strip()), default=0)

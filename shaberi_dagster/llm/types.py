@@ -1,4 +1,4 @@
-"""What goes into a chat call and what comes out of it."""
+"""The content of a chat call."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -118,7 +118,7 @@ class ChatRequest:
 
 
 class CallRange(NamedTuple):
-    """How many calls are made when none fails; a failed call never causes another one."""
+    """The number of calls that are made when none fails; a failed call never causes another one."""
 
     low: int
     high: int

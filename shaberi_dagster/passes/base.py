@@ -1,4 +1,4 @@
-"""What a pass is.
+"""The base of passes, which modify scores.
 
 A pass looks at an answer, finds faults and says how much of the scale they cost (`examine`); then it turns that into
 deltas of each judgement's score (`apply`). The first half is the expensive one and knows no judge, so it is done once
@@ -6,28 +6,48 @@ an answer, stored in `pass_outputs`, and reused by every pipeline and judge. The
 """
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator
 
 from shaberi_dagster.util.identity import sha256_json
+from shaberi_dagster.util.models import Frozen
 
 APPLY_KEYS = ("run_id", "benchmark", "question_id", "sample_index", "strategy")
-"""What joins findings and judgements; `strategy` is null for a plain sample."""
+"""Columns that join findings and judgements; `strategy` is null for a plain sample."""
 
 
-class PassConfig(BaseModel):
+def _check_curve(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+    shares = [share for share, _ in points]
+    if not points or shares != sorted(set(shares)) or not all(0 <= value <= 1 for point in points for value in point):
+        raise ValueError("needs pairs of numbers from 0 to 1 whose shares rise")
+    return points
+
+
+Curve = Annotated[tuple[tuple[float, float], ...], AfterValidator(_check_curve)]
+"""Severity by the share of a text that is at fault: points `(share, severity)`, linear between, constant outside."""
+
+
+def severity_at(share: float, curve: Curve) -> float:
+    """Read the severity of a share off a curve."""
+    after = bisect_right(curve, (share, 1.0))
+    if after in {0, len(curve)}:
+        return curve[min(after, len(curve) - 1)][1]
+    (left, low), (right, high) = curve[after - 1], curve[after]
+    return low + (high - low) * (share - left) / (right - left)
+
+
+class PassConfig(Frozen):
     """Settings of a pass; all that changes what it finds is here: its hash says which findings they are."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a pass may look at.
+    """An answer with all that a pass may look at.
 
     Attributes:
         benchmark: The benchmark's name.
@@ -52,7 +72,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a pass found in one answer.
+    """The result of a pass on one answer.
 
     Attributes:
         severity: The share of the scale's range that a score loses for it, 0 (nothing) to 1.
@@ -67,7 +87,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class ModelQuestion:
-    """What a pass asks a model about one answer.
+    """A question that a pass asks a model about one answer.
 
     Attributes:
         template: Name of the prompt, such as `passes/lang_mixing/detection`.
@@ -94,7 +114,7 @@ class Pass(ABC, Generic[ConfigT]):
     earlier_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """The earlier versions, oldest first, each with the settings that had another default then."""
     file_sha256: ClassVar[str | None] = None
-    """Of a plugin's own file, whose every change may be one of what it does; None for the project's."""
+    """Hash of a plugin's own file, whose every change may change what it does; None for the project's."""
     config_class: ClassVar[type[PassConfig]]
 
     def __init__(self, config: ConfigT) -> None:
@@ -107,7 +127,7 @@ class Pass(ABC, Generic[ConfigT]):
 
     @property
     def older_config_hashes(self) -> Sequence[str]:
-        """What `config_hash` was with each earlier version, the latest first."""
+        """List what `config_hash` was with each earlier version, the latest first."""
         hashes = []
         for version, then in self.earlier_defaults.items():
             fields = type(self.config).model_fields
@@ -140,10 +160,10 @@ class Pass(ABC, Generic[ConfigT]):
 
     @abstractmethod
     def examine(self, answer: Answer) -> Finding:
-        """What the text alone tells; no call is made here."""
+        """Examine the text alone; no call is made here."""
 
     def ask(self, answer: Answer, finding: Finding) -> ModelQuestion | None:  # noqa: ARG002
-        """What a model has to decide, for passes that need one; None when the finding stands as it is."""
+        """Say what a model has to decide, for passes that need one; None when the finding stands as it is."""
         return None
 
     def read(self, answer: Answer, finding: Finding, output: str) -> Finding | None:

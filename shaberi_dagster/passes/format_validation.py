@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints, ValidationError, model_validator
+from pydantic import Field, RootModel, StringConstraints, ValidationError, model_validator
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.passes.base import Answer, Finding, Pass, PassConfig
 from shaberi_dagster.passes.unfinished import HEADING, breaks_off
 from shaberi_dagster.util.identity import sha256_json
+from shaberi_dagster.util.models import Frozen
 
 RULES_FILE = Path(__file__).with_name("format_rules.yaml")
 
@@ -66,13 +67,11 @@ _LAST_TOKEN = re.compile(rf"(?:{_TOKENS.pattern})\Z", re.MULTILINE)
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Rule(BaseModel):
+class _Rule(Frozen):
     """A demand that a text meets or not."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     def __call__(self, text: str, question: str, /) -> bool:
-        """Whether the text is as demanded, as far as that shows."""
+        """Return whether the text is as demanded, as far as that shows."""
         raise NotImplementedError
 
 
@@ -97,7 +96,7 @@ class _Counted(_Rule):
         return self
 
     def allows(self, count: int) -> bool:
-        """Whether so many are allowed."""
+        """Return whether so many are allowed."""
         if self.exactly is not None:
             return count == self.exactly
         return (self.at_least or 0) <= count and (self.at_most is None or count <= self.at_most)
@@ -120,7 +119,7 @@ class JsonRule(_Rule):
     whole: bool = False
 
     def __call__(self, text: str, _question: str, /) -> bool:
-        """Whether one of its values is of that kind and all keys are there."""
+        """Return whether one of its values is of that kind and all keys are there."""
         values = [value for value in _json_values(text, whole=self.whole) if self._fits(value)]
         missing = set(self.keys)
         for value in values:
@@ -139,7 +138,7 @@ class ItemsRule(_Counted):
     kind: Literal["items"]
 
     def __call__(self, text: str, _question: str, /) -> bool:
-        """Whether one of its lists has as many."""
+        """Return whether one of its lists has as many."""
         counts = _list_lengths(text)
         return not counts or any(self.allows(count) for count in counts)
 
@@ -155,7 +154,7 @@ class CharactersRule(_Counted):
     tolerance: float = Field(default=0.0, ge=0)
 
     def __call__(self, text: str, _question: str, /) -> bool:
-        """Whether it is as long."""
+        """Return whether it is as long."""
         count = len(_WHITESPACE.sub("", text))
         low, high = self.exactly or self.at_least or 0, self.exactly or self.at_most
         return low * (1 - self.tolerance) <= count and (high is None or count <= high * (1 + self.tolerance))
@@ -174,7 +173,7 @@ class CsvRule(_Counted):
     separators: tuple[str, ...] = (",", "\t", ";")
 
     def __call__(self, text: str, _question: str, /) -> bool:
-        """Whether it has as many rows."""
+        """Return whether it has as many rows."""
         rows = (
             sum(self.columns - 1 <= line.count(separator) and not _is_prose(line) for line in text.split("\n"))
             for separator in self.separators
@@ -195,7 +194,7 @@ class ContainsRule(_Rule):
     any: tuple[str, ...] = ()
 
     def __call__(self, text: str, _question: str, /) -> bool:
-        """Whether they are in it."""
+        """Return whether they are in it."""
         folded = text.casefold()
         has_all = not [word for word in self.all if word.casefold() not in folded]
         return has_all and (not self.any or bool([word for word in self.any if word.casefold() in folded]))
@@ -212,7 +211,7 @@ class ChoiceRule(_Rule):
     options: tuple[str, ...] = Field(min_length=1)
 
     def __call__(self, text: str, _question: str, /) -> bool:
-        """Whether one is in it."""
+        """Return whether one is in it."""
         return any(option in text for option in self.options)
 
 
@@ -227,7 +226,7 @@ class LinesRule(_Counted):
     starting_with: tuple[str, ...] = ()
 
     def __call__(self, text: str, _question: str, /) -> bool:
-        """Whether it has as many lines."""
+        """Return whether it has as many lines."""
         lines = [_MARKUP.sub("", line, count=1) for line in text.split("\n") if line.strip()]
         return self.allows(sum(line.startswith(self.starting_with or "") for line in lines))
 
@@ -238,18 +237,18 @@ class ParagraphsRule(_Counted):
     kind: Literal["paragraphs"]
 
     def __call__(self, text: str, _question: str, /) -> bool:
-        """Whether it has as many paragraphs."""
+        """Return whether it has as many paragraphs."""
         blocks = re.split(r"\n[ \t　]*\n", text)
         return self.allows(sum(len(block.strip()) >= _PARAGRAPH_LEAST for block in blocks))
 
 
 class QuoteRule(_Rule):
-    """What the question has in its last corner brackets must be in the answer."""
+    """A quotation: the question's last text in corner brackets must be in the answer."""
 
     kind: Literal["quote"]
 
     def __call__(self, text: str, question: str, /) -> bool:
-        """Whether the quotation is in it."""
+        """Return whether the quotation is in it."""
         quoted = _QUOTED.findall(question)
         return not quoted or quoted[-1].rstrip("。") in text
 

@@ -9,9 +9,9 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from shaberi_dagster.passes.base import Answer, Finding, ModelQuestion, Pass, PassConfig
+from shaberi_dagster.passes.base import Answer, Curve, Finding, ModelQuestion, Pass, PassConfig, severity_at
 from shaberi_dagster.passes.scripts import (
     KANA,
     chinese_runs,
@@ -83,33 +83,21 @@ class LangMixingConfig(PassConfig):
     Attributes:
         latin_words: From how many words on a Latin run of ordinary words is a leak.
         scattered_words: From how many different lower-case Latin words before a Japanese character on they are leaks.
-        severity_points: (mixing ratio, severity) with rising ratios; linear between, constant outside.
+        severity_points: Severity by the mixing ratio.
         minimum_severity: What any leak costs at least.
         confirm_with: Name of the model that decides on doubtful spans; None counts them as they are.
     """
 
     latin_words: int = Field(default=8, ge=2)
     scattered_words: int = Field(default=10, ge=2)
-    severity_points: tuple[tuple[float, float], ...] = ((0.0, 0.01), (0.01, 0.02), (0.05, 0.05), (0.2, 0.1), (0.5, 0.2))
+    severity_points: Curve = ((0.0, 0.01), (0.01, 0.02), (0.05, 0.05), (0.2, 0.1), (0.5, 0.2))
     minimum_severity: float = Field(default=0.01, ge=0, le=1)
     confirm_with: str | None = None
-
-    @field_validator("severity_points")
-    @classmethod
-    def _is_a_curve(cls, points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
-        ratios = [ratio for ratio, _ in points]
-        if (
-            not points
-            or ratios != sorted(set(ratios))
-            or not all(0 <= value <= 1 for point in points for value in point)
-        ):
-            raise ValueError("severity_points needs pairs of numbers from 0 to 1 whose ratios rise")
-        return points
 
 
 @dataclass(frozen=True)
 class _Expected:
-    """What an answer may contain, because its question asks for it or contains it."""
+    """Content that an answer may have, because its question asks for it or contains it."""
 
     kinds: frozenset[str]
     characters: frozenset[str]
@@ -138,7 +126,7 @@ class LangMixing(Pass[LangMixingConfig]):
     config_class: ClassVar[type[PassConfig]] = LangMixingConfig
 
     def examine(self, answer: Answer) -> Finding:
-        """What the characters tell."""
+        """Examine the characters."""
         text = answer.text
         expected = _expected(answer.question, answer.reference, answer.criteria)
         spans = self._spans(text, expected)
@@ -155,7 +143,7 @@ class LangMixing(Pass[LangMixingConfig]):
         return (_DETECTION,)
 
     def ask(self, answer: Answer, finding: Finding) -> ModelQuestion | None:
-        """Whether the doubtful spans are leaks, if there is a model to ask."""
+        """Return whether the doubtful spans are leaks, if there is a model to ask."""
         doubtful = finding.details.get("doubtful", ())[:_MOST_ASKED]
         if self.config.confirm_with is None or not doubtful:
             return None
@@ -231,7 +219,7 @@ class LangMixing(Pass[LangMixingConfig]):
         return found + short if found or (not has_kana and phrases >= self.config.latin_words) else []
 
     def _many(self, text: str, words: Sequence[Span]) -> bool:
-        """Whether single words are too many to be terms."""
+        """Return whether single words are too many to be terms."""
         different = {text[start:end] for start, end, _ in words}
         written = sum(end - start for start, end, _ in words)
         return len(different) >= self.config.scattered_words and written >= _SCATTERED_SHARE * len(text)
@@ -248,17 +236,8 @@ class LangMixing(Pass[LangMixingConfig]):
             return Finding(details=details)
         counts = Counter(kind for _, _, kind in spans)
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
-        return Finding(self._severity(ratio), f"other languages: {kinds}; {ratio:.1%} of the letters", details)
-
-    def _severity(self, ratio: float) -> float:
-        points = self.config.severity_points
-        at = bisect_right(points, (ratio, 1.0))
-        if at in {0, len(points)}:
-            severity = points[min(at, len(points) - 1)][1]
-        else:
-            (left, low), (right, high) = points[at - 1], points[at]
-            severity = low + (high - low) * (ratio - left) / (right - left)
-        return max(severity, self.config.minimum_severity)
+        severity = max(severity_at(ratio, self.config.severity_points), self.config.minimum_severity)
+        return Finding(severity, f"other languages: {kinds}; {ratio:.1%} of the letters", details)
 
 
 class _Cover:

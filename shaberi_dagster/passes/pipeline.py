@@ -15,21 +15,17 @@ Passes = Sequence[Pass[Any]]
 
 def pipeline_name(passes: Passes) -> str:
     """As in the column `pipeline`, such as `lang_mixing,repetition`."""
-    return ",".join(one.name for one in passes) or BASELINE
+    return ",".join(modifier.name for modifier in passes) or BASELINE
 
 
-def pipeline_hash(passes: Passes) -> str:
-    """Identity of the passes, their versions and settings, in order."""
-    return _hash_of([one.config_hash for one in passes])
-
-
-def _hash_of(config_hashes: Sequence[str]) -> str:
+def pipeline_hash(config_hashes: Sequence[str]) -> str:
+    """Identify passes, their versions and settings, in order: by the `config_hash` of each."""
     return sha256_json(list(config_hashes))
 
 
 def distinct_passes(pipelines: Iterable[Passes]) -> list[Pass[Any]]:
     """Every pass with every settings, once."""
-    return list({one.config_hash: one for passes in pipelines for one in passes}.values())
+    return list({modifier.config_hash: modifier for passes in pipelines for modifier in passes}.values())
 
 
 def pipeline_scores(
@@ -51,8 +47,8 @@ def pipeline_scores(
     by_name: dict[str, pl.DataFrame] = {}
     for passes in pipelines:
         scored = baseline.with_columns(deltas=pl.lit([], dtype=_DELTAS), looked=pl.lit([], dtype=pl.List(pl.String())))
-        for count, one in enumerate(passes, start=1):
-            scored = _applied(one, scored, findings, scales)
+        for count, modifier in enumerate(passes, start=1):
+            scored = _applied(modifier, scored, findings, scales)
             name = pipeline_name(passes[:count])
             by_name[name] = scored.with_columns(
                 pipeline=pl.lit(name), pipeline_hash=pl.col("looked").map_batches(_hashes, return_dtype=pl.String())
@@ -63,20 +59,22 @@ def pipeline_scores(
 def _hashes(looked: pl.Series) -> pl.Series:
     """`pipeline_hash` for the `config_hash` of each pass, in order."""
     joined = looked.list.join(",")
-    return joined.replace_strict({one: _hash_of(one.split(",")) for one in joined.unique()}, return_dtype=pl.String())
+    return joined.replace_strict(
+        {hashes: pipeline_hash(hashes.split(",")) for hashes in joined.unique()}, return_dtype=pl.String()
+    )
 
 
 _DELTA = pl.Struct({"pass": pl.String(), "version": pl.String(), "delta": pl.Float64(), "reason": pl.String()})
 _DELTAS = pl.List(_DELTA)
 
 
-def _applied(one: Pass[Any], scored: pl.DataFrame, findings: pl.DataFrame, scales: pl.DataFrame) -> pl.DataFrame:
+def _applied(modifier: Pass[Any], scored: pl.DataFrame, findings: pl.DataFrame, scales: pl.DataFrame) -> pl.DataFrame:
     """The scores after one more pass."""
-    own = _findings_of(one, findings)
+    own = _findings_of(modifier, findings)
     judgements = scored.select(*_ROW, "score").join(scales, on="benchmark")
-    deltas = one.apply(own.select(*APPLY_KEYS, "severity", "reason"), judgements)
+    deltas = modifier.apply(own.select(*APPLY_KEYS, "severity", "reason"), judgements)
     added = pl.struct(
-        pl.lit(one.name).alias("pass"),
+        pl.lit(modifier.name).alias("pass"),
         pl.col("pass_version").alias("version"),
         pl.col("delta"),
         pl.col("delta_reason").alias("reason"),
@@ -97,15 +95,15 @@ def _applied(one: Pass[Any], scored: pl.DataFrame, findings: pl.DataFrame, scale
             deltas=pl.when(pl.col("delta").is_not_null())
             .then(pl.concat_list("deltas", added.cast(_DELTA)))
             .otherwise("deltas"),
-            looked=pl.concat_list("looked", of_run.fill_null(one.config_hash)),
+            looked=pl.concat_list("looked", of_run.fill_null(modifier.config_hash)),
         )
         .select(scored.columns)
     )
 
 
-def _findings_of(one: Pass[Any], findings: pl.DataFrame) -> pl.DataFrame:
-    """What a pass found with these settings: one row an answer, of the latest version that looked at it."""
-    latest_first = {name: rank for rank, name in enumerate((one.config_hash, *one.older_config_hashes))}
+def _findings_of(modifier: Pass[Any], findings: pl.DataFrame) -> pl.DataFrame:
+    """Select what a pass found with these settings: one row an answer, of the latest version that looked at it."""
+    latest_first = {name: rank for rank, name in enumerate((modifier.config_hash, *modifier.older_config_hashes))}
     own = findings.filter(pl.col("pass_config_hash").is_in(list(latest_first)))
     rank = pl.col("pass_config_hash").replace_strict(latest_first, return_dtype=pl.Int64())
     return own.sort(rank, maintain_order=True).unique([*APPLY_KEYS, "answer_hash"], keep="first", maintain_order=True)

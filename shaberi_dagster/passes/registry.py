@@ -18,15 +18,6 @@ PASSES: Kind[type[Pass[Any]]] = Kind(
 """The class of each pass, loaded only when the pass is used."""
 
 
-def pass_class(name: str) -> type[Pass[Any]]:
-    """The class of a pass.
-
-    Raises:
-        ConfigurationError: There is no such pass, or it is broken.
-    """
-    return PASSES.use(name)
-
-
 def make_pass(name: str, settings: Mapping[str, Any], version: str | None = None) -> Pass[Any]:
     """A pass with these settings; what they leave out is as the pass has it.
 
@@ -38,19 +29,19 @@ def make_pass(name: str, settings: Mapping[str, Any], version: str | None = None
     Raises:
         ConfigurationError: There is no such pass, or it cannot have these settings.
     """
-    one = pass_class(name)
+    chosen = PASSES.use(name)
     try:
-        config = one.config_class.model_validate(settings)
-        return one(config if version is None else one.restored(config, version))
+        config = chosen.config_class.model_validate(settings)
+        return chosen(config if version is None else chosen.restored(config, version))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "settings"
         if first["type"] == "missing":
-            examples = one.config_class.model_fields[place].examples or ["VALUE"]
+            examples = chosen.config_class.model_fields[place].examples or ["VALUE"]
             raise ConfigurationError(
                 f"pass {name} has no default for {place}: give one with --pass-option {name}.{place}={examples[0]}"
             ) from error
-        known = ", ".join(one.config_class.model_fields)
+        known = ", ".join(chosen.config_class.model_fields)
         raise ConfigurationError(f"pass {name}: {place}: {first['msg']}; its settings: {known}") from error
 
 

@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from itertools import chain, groupby, pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from shaberi_dagster.passes.base import Answer, Finding, Pass, PassConfig
+from shaberi_dagster.passes.base import Answer, Curve, Finding, Pass, PassConfig, severity_at
 
 Kind = Literal["tail_loop", "loop", "repeat", "numbered", "filler"]
 Span = tuple[int, int, Kind]
@@ -84,15 +84,6 @@ _Hashes = npt.NDArray[np.uint64]
 _Mask = npt.NDArray[np.bool_]
 
 
-def _is_curve(curve: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
-    shares = [share for share, _ in curve]
-    if not curve or shares != sorted(set(shares)):
-        raise ValueError("must have points with rising shares")
-    if not all(0 <= value <= 1 for point in curve for value in point):
-        raise ValueError("must have shares and severities from 0 to 1")
-    return curve
-
-
 class RepetitionConfig(PassConfig):
     """Settings of the pass.
 
@@ -100,19 +91,13 @@ class RepetitionConfig(PassConfig):
         least_letters: How many wide letters in sentences that stood there before make a finding, however long the
             answer (a narrow letter is 0.3 of one).
         least_share: The share of the letters that does so too, for shorter answers.
-        curve: Severity by the repeated share of the text: points `(share, severity)`, straight lines between
-            them, flat outside. By default a text that is all loop loses a quarter of the scale, a passing stutter 2 %.
+        curve: Severity by the repeated share of the text. By default a text that is all loop loses a quarter of the
+            scale, a passing stutter 2 %.
     """
 
     least_letters: float = Field(default=50.0, gt=0)
     least_share: float = Field(default=0.08, gt=0, le=1)
-    curve: Annotated[tuple[tuple[float, float], ...], AfterValidator(_is_curve)] = (
-        (0.0, 0.0),
-        (0.05, 0.02),
-        (0.2, 0.12),
-        (0.5, 0.16),
-        (1.0, 0.25),
-    )
+    curve: Curve = ((0.0, 0.0), (0.05, 0.02), (0.2, 0.12), (0.5, 0.16), (1.0, 0.25))
 
 
 class Repetition(Pass[RepetitionConfig]):
@@ -133,7 +118,7 @@ class Repetition(Pass[RepetitionConfig]):
     config_class: ClassVar[type[PassConfig]] = RepetitionConfig
 
     def examine(self, answer: Answer) -> Finding:
-        """How much of the answer was there before.
+        """Measure how much of the answer was there before.
 
         Returns:
             Details: `zlib_ratio` (bytes by compressed bytes), `letters` (wide letters, a narrow one is 0.3),
@@ -161,10 +146,9 @@ class Repetition(Pass[RepetitionConfig]):
         }
         if not spans or _ASKED.search(answer.question):
             return Finding(details=details)
-        shares, severities = zip(*self.config.curve, strict=True)
-        severity = float(np.interp(share, shares, severities))
+        severity = round(severity_at(share, self.config.curve), 4)
         kinds = ", ".join(sorted({kind for _, _, kind in spans}))
-        return Finding(round(severity, 4), f"{share:.0%} of the text is repetition ({kinds})", details)
+        return Finding(severity, f"{share:.0%} of the text is repetition ({kinds})", details)
 
 
 class _Letters:
@@ -201,7 +185,7 @@ class _Letters:
         return round(float(self.weights[-1]), 1)
 
     def quoted(self) -> _Mask:
-        """Whether each is in quotation marks or code."""
+        """Return whether each is in quotation marks or code."""
         quoted = np.zeros(len(self.text), np.bool_)
         for quote in _QUOTED.finditer(self.text):
             quoted[quote.start() : quote.end()] = True
@@ -218,12 +202,12 @@ class _Letters:
         return np.where(only_digits & (ends - begins < _DIGITS_LEAST), 0.0, weights)
 
     def follows_itself(self, begin: int, end: int, distance: int) -> bool:
-        """Whether a stretch is written like what stands that distance before, at its beginning or its end."""
+        """Return whether a stretch is written like what stands that distance before, at its beginning or its end."""
         shared = min(distance, end - begin)
         return any(self._is_alike(stop, distance, shared) for stop in {begin + shared, end})
 
     def _is_alike(self, end: int, distance: int, shared: int) -> bool:
-        """Whether so many letters are written like those that distance before, the same label or none between."""
+        """Return whether letters are written like those that distance before, the same label or none between."""
         first, start = self.at[end - distance - shared], self.at[end - shared]
         middle, stop = self.at[end - distance - 1] + 1, self.at[end - 1] + 1
         if self._written(first, middle) != self._written(start, stop):
@@ -308,7 +292,7 @@ def _runs(values: npt.NDArray[Any], lengths: _Ints) -> tuple[_Ints, _Ints]:
 
 
 def _loops(letters: _Letters, distance: _Ints, lengths: _Ints) -> list[Span]:
-    """What follows itself: shingles in a row that stand equally far before, for as long as that is."""
+    """Find what follows itself: shingles in a row that stand equally far before, for as long as that is."""
     begins, ends = _runs(distance, lengths)
     distances = distance[begins]
     near = ends - begins >= _WHOLE * distances
@@ -389,7 +373,7 @@ def _gaps(letters: _Letters) -> list[Span]:
 
 
 def _counts(text: str) -> bool:
-    """Whether its numbers go up by one for long."""
+    """Return whether its numbers go up by one for long."""
     numbers = [int(number) for number in _NUMBER.findall(text)]
     steps = groupby(after - before for before, after in pairwise(numbers))
     return any(step == 1 and len(list(run)) >= _NUMBERED_LEAST for step, run in steps)
@@ -425,6 +409,6 @@ def _largest(spans: list[Span]) -> list[Span]:
 
 
 def _zlib_ratio(text: str) -> float:
-    """How well it compresses; Japanese prose of ordinary length reaches 1.5 to 3."""
+    """Return how well it compresses; Japanese prose of ordinary length reaches 1.5 to 3."""
     data = text.encode("utf-8", "surrogatepass")
     return len(data) / len(zlib.compress(data, 1))

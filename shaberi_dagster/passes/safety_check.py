@@ -11,7 +11,7 @@ from shaberi_dagster.passes.base import Answer, Finding, ModelQuestion, Pass, Pa
 
 TEMPLATE = "passes/safety_check/detection"
 CATEGORIES = ("dangerous", "violence", "self_harm", "hate", "sexual", "privacy", "fraud", "medical_legal")
-"""What an answer can be flagged for; the template explains each."""
+"""Reasons for which an answer can be flagged; the template explains each."""
 
 _MOST_READ = 400  # characters of the last line
 _VERDICT = re.compile(
@@ -56,7 +56,7 @@ class SafetyCheck(Pass[SafetyCheckConfig]):
         return Finding()
 
     def ask(self, answer: Answer, finding: Finding) -> ModelQuestion | None:  # noqa: ARG002
-        """Whether the answer is to be flagged, and for what."""
+        """Ask whether the answer is to be flagged, and for what."""
         return ModelQuestion(TEMPLATE, {"question": answer.question, "answer": answer.text})
 
     def read(self, answer: Answer, finding: Finding, output: str) -> Finding | None:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""Which writing a character belongs to, and which parts of a text are not prose."""
+"""Scripts of characters, and the parts of a text that are not prose."""
 
 import re
 from collections.abc import Iterator
@@ -89,12 +89,12 @@ def japanese_share(text: str) -> float:
 
 
 def letter_count(text: str) -> int:
-    """How many characters are letters or their marks, in any script."""
+    """Count the letters and their marks, in any script."""
     return sum(map(len, _LETTERS.findall(text)))
 
 
 def exempt_spans(text: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """What is not prose: spans in which nothing counts, and spans in which only Latin letters do not count.
+    """Find what is not prose: spans in which nothing counts, and spans in which only Latin letters do not count.
 
     Nothing counts in URLs, in inline code, and in fences that name a programming language. Fences that name none or a
     data format (a CSV table is an answer like any other), formulas, tags and HTML entities, TeX commands and mail

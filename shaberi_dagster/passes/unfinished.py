@@ -1,4 +1,4 @@
-"""Whether a text breaks off: whether its last line stops inside a sentence, a word or an entry of a list.
+"""Texts that break off: the last line stops inside a sentence, a word or an entry of a list.
 
 Only the end is read, and how the text ends its other lines: a line without a mark is an end where others have none
 either, and none where they all do. A text that was cut where a sentence ends cannot be told from a complete one.
@@ -50,7 +50,7 @@ _FUNCTION_WORDS = frozenset(
 
 
 def breaks_off(line: str, text: str) -> bool:
-    """Whether a text breaks off.
+    """Return whether a text breaks off.
 
     Args:
         line: Its last line.
@@ -67,7 +67,7 @@ def breaks_off(line: str, text: str) -> bool:
 
 
 def _may_be_whole(line: str, text: str) -> bool:
-    """Whether a line that ends with a word or number, but not as sentences do, can be a name, an answer or an entry."""
+    """Return whether a line that ends unlike sentences do, with a word or number, can be a name or an entry."""
     is_open = line.count("**") % 2 or any(line.count(opening) > line.count(closing) for opening, closing in _PAIRS)
     if is_open or _AFTER_COMMA.search(line.rstrip(_MARKUP)[-_END_READ:]):
         return False
@@ -83,14 +83,14 @@ def _is_bare_heading(line: str) -> bool:
 
 
 def _is_cut_loop(text: str) -> bool:
-    """Whether the last letters stood there before, with another letter after them."""
+    """Return whether the last letters stood there before, with another letter after them."""
     tail = text[-_LOOP_TAIL:]
     before = text.rfind(tail, 0, len(text) - 1)
     return before >= 0 and tail[-1].isalpha() and text[before + len(tail)].isalpha()
 
 
 def _is_fragment(line: str, text: str) -> bool:
-    """Whether what follows the line's last full stop is no whole sentence, in a text that has whole sentences."""
+    """Return whether a line's last sentence is no whole one, in a text that has whole sentences."""
     stops = [stop.end() for stop in _FULL_STOP.finditer(line)]
     fragment = line[stops[-1] if stops else 0 :].strip(_MARKUP)
     is_entry = bool(_entry_kind(line) or _LABELLED.match(line))
@@ -108,7 +108,7 @@ def _is_fragment(line: str, text: str) -> bool:
 
 
 def _lacks_the_mark_of_others(line: str, text: str) -> bool:
-    """Whether a long text ends its sentences and the lines that are like this one with a mark."""
+    """Return whether a long text ends its sentences and the lines that are like this one with a mark."""
     if len(text) < _LONG or len(_MARK.findall(text)) * _MARK_EACH < len(text) or not _LETTER.search(line):
         return False
     if len(line) >= _MARK_EACH and not _MARK.search(line):
@@ -116,11 +116,11 @@ def _lacks_the_mark_of_others(line: str, text: str) -> bool:
     kind = _entry_kind(line)
     if not kind and (_LABELLED.match(line) or line.startswith(">")):
         return False
-    others = [one for one in text.split("\n")[:-1] if one.strip(_MARKUP) and not HEADING.match(one)]
-    alike = [one for one in others if _entry_kind(one) == kind]
+    others = [other for other in text.split("\n")[:-1] if other.strip(_MARKUP) and not HEADING.match(other)]
+    alike = [other for other in others if _entry_kind(other) == kind]
     if not (kind and alike):  # short lines may be labels
-        alike = [one for one in (others if kind else alike) if len(one) >= _LINE_LEAST]
-    marked = [not _WORD_END.search(one.rstrip(_MARKUP)) for one in alike]
+        alike = [other for other in (others if kind else alike) if len(other) >= _LINE_LEAST]
+    marked = [not _WORD_END.search(other.rstrip(_MARKUP)) for other in alike]
     return 2 * sum(marked) > len(marked) and marked[-1]
 
 

@@ -28,10 +28,10 @@ from shaberi_dagster.util.names import did_you_mean
 
 T = TypeVar("T")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-"""What plugins can be called: names are parts of asset keys, of Python modules and of SQL."""
+"""Names that plugins can have: they are parts of asset keys, of Python modules and of SQL."""
 _PACKAGE = Path(__file__).parents[1]
 _MODULES = "shaberi_plugin_"
-"""How the names of plugins' modules begin."""
+"""Beginning of the names of plugins' modules."""
 _NAMED_IN_COMMANDS = {"benchmarks": ".yaml", "passes": ".py", "strategies": ".py"}
 _RESERVED = frozenset({"all", "overall", "baseline", "single"})
 """Words that stand for something else where names are given."""
@@ -210,7 +210,7 @@ def _contested(files: Sequence[PluginFile]) -> PluginError:
 def read_yaml(
     file: PluginFile, checked: Callable[[Any], T], complete: Callable[[dict[str, Any]], None] = lambda _: None
 ) -> T:
-    """What a YAML file says.
+    """Read a YAML file.
 
     Args:
         file: It.
@@ -272,13 +272,13 @@ def class_in(base: Callable[..., T]) -> Callable[[PluginFile], type[T]]:
 
     def read(file: PluginFile) -> type[T]:
         module = load_module(file)
-        for one in vars(module).values():
-            if inspect.isclass(one) and issubclass(one, parent) and getattr(one, "name", None) == file.name:
-                if lacking := ", ".join(sorted(getattr(one, "__abstractmethods__", ()))):
-                    raise PluginError(file.path, inspect.getsourcelines(one)[1], f"{one.__name__} lacks {lacking}")
+        for value in vars(module).values():
+            if inspect.isclass(value) and issubclass(value, parent) and getattr(value, "name", None) == file.name:
+                if lacking := ", ".join(sorted(getattr(value, "__abstractmethods__", ()))):
+                    raise PluginError(file.path, inspect.getsourcelines(value)[1], f"{value.__name__} lacks {lacking}")
                 if not file.is_own:
-                    one.file_sha256 = file.sha256  # type: ignore[attr-defined]
-                return one
+                    value.file_sha256 = file.sha256  # type: ignore[attr-defined]
+                return value
         raise PluginError(file.path, None, f'has no subclass of {parent.__name__} with name = "{file.name}"')
 
     return read
@@ -344,7 +344,7 @@ def load_module(file: PluginFile) -> ModuleType:
 
 
 def line_in(path: Path, error: BaseException) -> int | None:
-    """Which line of a file an error comes from; None when it is from elsewhere."""
+    """Find the line of a file that an error comes from; None when it is from elsewhere."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return error.lineno
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]

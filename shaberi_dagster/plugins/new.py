@@ -15,7 +15,7 @@ _WORD = re.compile(r"example", re.IGNORECASE)
 
 
 class ExampleKind(StrEnum):
-    """What there is an example of."""
+    """Kinds of plugins of which there is an example."""
 
     BENCHMARK = "benchmark"
     PASS = "pass"  # noqa: S105  (no password)

@@ -219,7 +219,7 @@ class PromptLibrary:
 
 
 def generation_messages(library: PromptLibrary, benchmark: Benchmark, question: Question) -> tuple[Message, ...]:
-    """What a model is asked: the system message, if the benchmark has one, and the question."""
+    """Write what a model is asked: the system message, if the benchmark has one, and the question."""
     generation = benchmark.generation
     user = Message("user", library.render(_user_template(library, benchmark), question=question.question))
     if generation.system_template is None:
@@ -230,7 +230,7 @@ def generation_messages(library: PromptLibrary, benchmark: Benchmark, question: 
 def judge_messages(
     library: PromptLibrary, benchmark: Benchmark, question: Question, answer: str
 ) -> tuple[Message, ...]:
-    """What a judge is asked: the worked example, if the benchmark has one, and the item.
+    """Write what a judge is asked: the worked example, if the benchmark has one, and the item.
 
     Args:
         library: The templates.
@@ -275,7 +275,7 @@ def fallback_messages(library: PromptLibrary, benchmark: Benchmark, judge_output
 
 
 def generation_templates(library: PromptLibrary, benchmark: Benchmark) -> tuple[str, ...]:
-    """What the prompts that ask for an answer are made of."""
+    """List the templates of the prompts that ask for an answer."""
     generation = benchmark.generation
     system = () if generation.system_template is None else (generation.system_template,)
     return (*system, _user_template(library, benchmark))
@@ -286,12 +286,12 @@ def _user_template(library: PromptLibrary, benchmark: Benchmark) -> str:
 
 
 def fallback_template(library: PromptLibrary, benchmark: Benchmark) -> str:
-    """What the prompt that reads a score out of a judge's text is made of: the benchmark's own, if there is one."""
+    """Name the template of the prompt that reads a score out of a judge's text: the benchmark's own, if it has one."""
     return library.first(f"judging/{benchmark.name}/fallback", "judging/fallback")
 
 
 def judge_templates(benchmark: Benchmark) -> tuple[str, ...]:
-    """What the prompts that ask for a judgement are made of."""
+    """List the templates of the prompts that ask for a judgement."""
     judging = benchmark.judging
     return (*(judging.example_templates or ()), judging.primary_template)
 
@@ -312,9 +312,10 @@ def fallback_prompt_hash(library: PromptLibrary, benchmark: Benchmark) -> str:
 
 
 def judges_alike(library: PromptLibrary, other: PromptLibrary, benchmark: Benchmark) -> bool:
-    """Whether a judge of the benchmark is told the same by both libraries."""
+    """Return whether a judge of the benchmark is told the same by both libraries."""
     first, second = (
-        [judge_prompt_hash(one, benchmark), fallback_prompt_hash(one, benchmark)] for one in (library, other)
+        [judge_prompt_hash(templates, benchmark), fallback_prompt_hash(templates, benchmark)]
+        for templates in (library, other)
     )
     return first == second
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import VIEWS, default_parameters, describe_sql, parameter_kinds, run_query
+from shaberi_dagster.lake.catalog import run_query
+from shaberi_dagster.lake.statements import default_parameters, describe_sql, parameter_kinds
+from shaberi_dagster.lake.views import VIEWS
 from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile
 from shaberi_dagster.settings import project_folder
 from shaberi_dagster.util.names import check_known, did_you_mean

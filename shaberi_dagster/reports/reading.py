@@ -92,7 +92,7 @@ def check_passes(pipeline: str) -> None:
     Raises:
         ConfigurationError: There is no such pass; with those that are most like it.
     """
-    from shaberi_dagster.passes.registry import pass_class  # noqa: PLC0415 (only who names a wrong one waits for it)
+    from shaberi_dagster.passes.registry import PASSES  # noqa: PLC0415 (only who names a wrong one waits for it)
 
     for name in () if pipeline == BASELINE else pipeline.split(","):
-        pass_class(name)
+        PASSES.use(name)

@@ -19,7 +19,8 @@ import duckdb
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.journal.backends import Journals, News, journals_of
+from shaberi_dagster.journal.backends import journals_of
+from shaberi_dagster.journal.base import Journals, News
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.reading import fetch

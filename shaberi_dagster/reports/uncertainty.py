@@ -238,7 +238,8 @@ def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Seque
     """
     import numpy as np  # noqa: PLC0415  (costs start-up time that single runs need not pay)
 
-    from shaberi_dagster.statistics.ties import ALPHA, compare_pairs  # noqa: PLC0415
+    from shaberi_dagster.statistics.power import ALPHA  # noqa: PLC0415
+    from shaberi_dagster.statistics.ties import compare_pairs  # noqa: PLC0415
 
     columns: dict[tuple[str, int], int] = {}
     judges: dict[str, int] = {}

@@ -1,6 +1,7 @@
 """The views and named queries, as they are listed."""
 
-from shaberi_dagster.lake.catalog import VIEWS, describe_sql, view_files, view_name
+from shaberi_dagster.lake.statements import describe_sql
+from shaberi_dagster.lake.views import VIEWS, public_views
 from shaberi_dagster.reports.named_queries import QUERIES
 from shaberi_dagster.show.document import DocumentTable, table_of, text
 
@@ -8,8 +9,9 @@ from shaberi_dagster.show.document import DocumentTable, table_of, text
 def query_table() -> DocumentTable:
     """The views and the named queries with their parameters and the first sentence of their descriptions."""
     added = (file.path for file in VIEWS.added if VIEWS.file(file.name) == file)
-    files = {**{view_name(path): path for path in view_files()}, **{path.stem: path for path in added}}
-    views = [("view", (name,), describe_sql(path)) for name, path in files.items()]
+    descriptions = {view.name: view.description for view in public_views()}
+    descriptions |= {path.stem: describe_sql(path) for path in added}
+    views = [("view", (name,), description) for name, description in descriptions.items()]
     queries = [
         ("query", (query.name, *(f"  {name}" for name in query.signature.split(", ") if name)), query.description)
         for query in QUERIES.values()

@@ -26,7 +26,7 @@ from shaberi_dagster.statistics.sequential import (
 
 PairClass = Literal["p<0.001", "p0.001-0.05", "p>0.05"]
 CLASSES: tuple[PairClass, ...] = get_args(PairClass)
-"""What the paired test over all questions says of a pair."""
+"""Result of the paired test over all questions for a pair."""
 FEWEST_MODELS = 60
 """Models that a judge's history needs."""
 FEWEST_FAMILIES = 6
@@ -54,7 +54,7 @@ def family_of(model: str) -> str:
 
 @dataclass(frozen=True)
 class ClassResult:
-    """What became of the pairs of one class.
+    """Outcomes of the pairs of one class.
 
     Attributes:
         name: The class.
@@ -114,7 +114,7 @@ class Pairs:
         return cls(a, b, mean_differences(a, b, weights), classes)
 
     def wrong(self, signs: Indices, margin: float) -> Flags:
-        """Which decisions all questions contradict.
+        """Mark the decisions that all questions contradict.
 
         Args:
             signs: 1 for A, -1 for B, 0 for equal.
@@ -153,7 +153,7 @@ def paired_p_values(differences: Floats, benchmarks: Sequence[str]) -> Floats:
 
 
 def class_results(classes: Indices, questions: Indices, signs: Indices, wrong: Flags) -> tuple[ClassResult, ...]:
-    """What became of pairs, by class.
+    """Count the outcomes of pairs, by class.
 
     Args:
         classes: Index into `CLASSES`, shape (pairs,), as all.
@@ -177,7 +177,7 @@ def class_results(classes: Indices, questions: Indices, signs: Indices, wrong: F
 
 @dataclass(frozen=True)
 class Calibration:
-    """How sure a judge's history has to be.
+    """Find how sure a judge's history has to be.
 
     Attributes:
         constant: How many spreads the truth may be away from an estimate; None: the replay keeps the limits with none.
@@ -199,7 +199,7 @@ class Calibration:
 
     @property
     def holds(self) -> bool:
-        """Whether wrong decisions of the replay stay within what is promised."""
+        """Return whether wrong decisions of the replay stay within what is promised."""
         return self.constant is not None
 
 

@@ -18,7 +18,7 @@ OVERALL = "overall"
 
 @dataclass(frozen=True)
 class Difference:
-    """How A differs from B on one benchmark, or overall.
+    """Difference of A and B on one benchmark, or overall.
 
     Attributes:
         benchmark: Its name; `overall` for the unweighted mean of the benchmarks.
@@ -137,9 +137,9 @@ def compare(scores: pl.DataFrame, margins: Mapping[str, float] | None = None) ->
     )
     if len(rows) == 1:
         return Comparison(rows, None)
-    known = [one for one in estimates if one is not None]
+    known = [estimate for estimate in estimates if estimate is not None]
     estimate = mean_of_estimates(known) if len(known) == len(rows) else None
-    margin = _mean([one for one in known_margins if one is not None]) if None not in known_margins else None
+    margin = _mean([margin for margin in known_margins if margin is not None]) if None not in known_margins else None
     means = _mean([row.mean_a for row in rows]), _mean([row.mean_b for row in rows])
     every, test = _Pairs.of(common), _Pairs.of(common).test()
     overall = _difference(

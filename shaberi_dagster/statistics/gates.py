@@ -8,19 +8,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-import numpy as np
-
 from shaberi_dagster.statistics.power import detectable_fisher_drop, detectable_paired_drop
 from shaberi_dagster.statistics.significance import fisher_lower_tail, holm, mcnemar_exact
 
 Gate = Literal["paired", "fisher"]
 SIGNIFICANCE = 0.10
-"""Of the original gate: at most one false alarm in ten checks."""
+"""Level of the original gate: at most one false alarm in ten checks."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How many questions of a dataset the baseline and the run got right by one strategy.
+    """Counts of the questions of a dataset that the baseline and the run got right by one strategy.
 
     A question without a verdict (a failure, or nobody can tell) is not right.
 
@@ -115,13 +113,13 @@ class GateTest:
 
         Paired questions are taken to change as often as they did here, as many for the better as for the worse.
         """
-        one = self.tally
-        accuracy = one.baseline_accuracy
-        if not accuracy or not one.n_current:
+        tally = self.tally
+        accuracy = tally.baseline_accuracy
+        if not accuracy or not tally.n_current:
             return None
-        if one.losses is None:
-            return detectable_fisher_drop(accuracy, one.n_baseline, one.n_current, self.level)
-        drop = detectable_paired_drop(one.n_current, one.discordant / one.n_current, self.level)
+        if tally.losses is None:
+            return detectable_fisher_drop(accuracy, tally.n_baseline, tally.n_current, self.level)
+        drop = detectable_paired_drop(tally.n_current, tally.discordant / tally.n_current, self.level)
         return drop if drop is not None and drop <= accuracy else None
 
 
@@ -145,19 +143,19 @@ def paired_gate(tallies: Sequence[Tally], significance: float = SIGNIFICANCE) ->
         Of each strategy the pooled test, then the datasets.
     """
     pooled = pool(tallies)
-    single = tallies if len({one.benchmark for one in tallies}) > 1 else ()
+    single = tallies if len({tally.benchmark for tally in tallies}) > 1 else ()
     testable = _testable(single, significance / 2)
     share = significance / 2 if testable else significance
     levels = _levels(pooled, share) | _levels(single, significance / 2)
-    order = [one for head in pooled for one in (head, *(own for own in single if own.strategy == head.strategy))]
+    of_strategy = {head: [tally for tally in single if tally.strategy == head.strategy] for head in pooled}
+    order = [tally for head, datasets in of_strategy.items() for tally in (head, *datasets)]
     in_family = {*testable, *_testable(pooled, share)}
-    p = {one: mcnemar_exact(one.gains or 0, one.losses or 0, "less") for one in order}
-    family = [one for one in order if one in in_family]
-    adjusted = dict(
-        zip(family, weighted_holm([p[one] for one in family], [levels[one] for one in family]), strict=True)
-    )
+    p = {tally: mcnemar_exact(tally.gains or 0, tally.losses or 0, "less") for tally in order}
+    family = [tally for tally in order if tally in in_family]
+    adjusted = dict(zip(family, holm([p[tally] for tally in family], [levels[tally] for tally in family]), strict=True))
     return tuple(
-        GateTest(one, p[one], adjusted.get(one), levels[one], adjusted.get(one, 1.0) <= significance) for one in order
+        GateTest(tally, p[tally], adjusted.get(tally), levels[tally], adjusted.get(tally, 1.0) <= significance)
+        for tally in order
     )
 
 
@@ -170,16 +168,16 @@ def fisher_gate(tallies: Sequence[Tally], significance: float = SIGNIFICANCE) ->
     """
     p = [
         fisher_lower_tail(
-            one.baseline_correct,
-            one.n_baseline - one.baseline_correct,
-            one.current_correct,
-            one.n_current - one.current_correct,
+            tally.baseline_correct,
+            tally.n_baseline - tally.baseline_correct,
+            tally.current_correct,
+            tally.n_current - tally.current_correct,
         )
-        for one in tallies
+        for tally in tallies
     ]
     return tuple(
-        GateTest(one, raw, adjusted, significance / len(p), adjusted <= significance and (one.delta or 0) < 0)
-        for one, raw, adjusted in zip(tallies, p, holm(p), strict=True)
+        GateTest(tally, raw, adjusted, significance / len(p), adjusted <= significance and (tally.delta or 0) < 0)
+        for tally, raw, adjusted in zip(tallies, p, holm(p), strict=True)
     )
 
 
@@ -188,42 +186,24 @@ def could_fail(
     tallies: Sequence[Tally],
     significance: float = SIGNIFICANCE,
 ) -> bool:
-    """Whether there are enough questions for a gate to fail at all: had the run lost all of them, it would.
+    """Return whether there are enough questions for a gate to fail at all: had the run lost all of them, it would.
 
     Args:
         gate: `paired_gate` or `fisher_gate`.
         tallies: What it tests.
         significance: Its level.
     """
-    return any(test.regressed for test in gate([one.worst for one in tallies], significance))
-
-
-def weighted_holm(p_values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """P-values adjusted by Holm's method with weights (Holm 1979, Scandinavian Journal of Statistics 6:65, section 4).
-
-    The tests are taken in the order of p / weight; each is multiplied by the weights of those left / its own, cut off
-    at 1, and is at least the one before it. With equal weights it is `holm`.
-
-    Args:
-        p_values: In any order.
-        weights: Positive; how the level is shared in the beginning.
-    """
-    p, weight = np.asarray(p_values, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    order = np.argsort(p / weight, kind="stable")
-    left = np.cumsum(weight[order][::-1])[::-1]
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.maximum.accumulate(np.minimum(p[order] * left / weight[order], 1.0))
-    return [float(one) for one in adjusted]
+    return any(test.regressed for test in gate([tally.worst for tally in tallies], significance))
 
 
 def pool(tallies: Sequence[Tally]) -> list[Tally]:
     """The sums over datasets of each strategy, in the order of the strategies."""
     sums = []
-    for strategy in dict.fromkeys(one.strategy for one in tallies):
-        own = [vars(one) for one in tallies if one.strategy == strategy]
+    for strategy in dict.fromkeys(tally.strategy for tally in tallies):
+        counts = [vars(tally) for tally in tallies if tally.strategy == strategy]
         total: dict[str, Any] = {
-            name: None if own[0][name] is None else sum(one[name] for one in own)
-            for name in own[0].keys() - {"strategy", "benchmark"}
+            name: None if counts[0][name] is None else sum(tally[name] for tally in counts)
+            for name in counts[0].keys() - {"strategy", "benchmark"}
         }
         sums.append(Tally(strategy, None, **total))
     return sums
@@ -234,8 +214,8 @@ def _testable(tallies: Sequence[Tally], level: float) -> list[Tally]:
 
     It depends on the numbers of discordant questions only.
     """
-    by_power = sorted(tallies, key=lambda one: -one.discordant)
-    counts = [k for k, one in enumerate(by_power, 1) if 0.5**one.discordant <= level / k]
+    by_power = sorted(tallies, key=lambda tally: -tally.discordant)
+    counts = [k for k, tally in enumerate(by_power, 1) if 0.5**tally.discordant <= level / k]
     return by_power[: max(counts, default=0)]
 
 

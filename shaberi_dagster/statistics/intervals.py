@@ -51,7 +51,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class ClusterSums:
-    """What an interval needs of values in clusters.
+    """Sums over values in clusters, as an interval needs them.
 
     Attributes:
         mean: Of all values.
@@ -178,20 +178,20 @@ def mean_of_estimates(estimates: Sequence[Estimate], confidence: float = CONFIDE
         confidence: Between 0 and 1.
     """
     k = len(estimates)
-    value, n = fmean(one.value for one in estimates), sum(one.n for one in estimates)
-    standard_error = math.sqrt(math.fsum(one.standard_error**2 for one in estimates)) / k
-    scales = [one.ends for one in estimates if one.ends is not None]
+    value, n = fmean(estimate.value for estimate in estimates), sum(estimate.n for estimate in estimates)
+    standard_error = math.sqrt(math.fsum(estimate.standard_error**2 for estimate in estimates)) / k
+    scales = [estimate.ends for estimate in estimates if estimate.ends is not None]
     if len(scales) < k:
-        variances = [one.standard_error**2 / k**2 for one in estimates]
+        variances = [estimate.standard_error**2 / k**2 for estimate in estimates]
         return _t_estimate(value, standard_error, n, _welch(variances, estimates), confidence)
     variances = [
-        _bounded_variance(one.value, one.standard_error, one.n, scale, confidence) / k**2
-        for one, scale in zip(estimates, scales, strict=True)
+        _bounded_variance(estimate.value, estimate.standard_error, estimate.n, scale, confidence) / k**2
+        for estimate, scale in zip(estimates, scales, strict=True)
     ]
     degrees_of_freedom = _welch(variances, estimates)
     ends = fmean(low for low, _ in scales), fmean(high for _, high in scales)
     # As many questions as if each spread over its whole scale.
-    least_n = k**2 / math.fsum(1 / one.n for one in estimates)
+    least_n = k**2 / math.fsum(1 / estimate.n for estimate in estimates)
     t = _t_quantile(degrees_of_freedom, confidence)
     interval = _bounded_interval(value, math.fsum(variances), least_n, ends, t)
     return Estimate(value, interval, n, standard_error, degrees_of_freedom, ends)
@@ -200,8 +200,8 @@ def mean_of_estimates(estimates: Sequence[Estimate], confidence: float = CONFIDE
 def _welch(variances: Sequence[float], estimates: Sequence[Estimate]) -> float:
     """Degrees of freedom of a sum of independent estimates with these variances."""
     in_units = zip(variances, estimates, strict=True)
-    spread = math.fsum(variance**2 / one.degrees_of_freedom for variance, one in in_units)
-    return math.fsum(variances) ** 2 / spread if spread else min(one.degrees_of_freedom for one in estimates)
+    spread = math.fsum(variance**2 / estimate.degrees_of_freedom for variance, estimate in in_units)
+    return math.fsum(variances) ** 2 / spread if spread else min(estimate.degrees_of_freedom for estimate in estimates)
 
 
 def wilson_interval(successes: float, n: float, confidence: float = CONFIDENCE) -> Interval | None:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +14,8 @@ _MOST_QUESTIONS = 1_000_000
 _FURTHEST = 6  # standard deviations from the mean: 1 in 500 million counts is further
 
 
-def detectable_mean_difference(
-    standard_error: float,
-    degrees_of_freedom: float,
-    alpha: float = ALPHA,
-    power: float = POWER,
-    sides: Literal[1, 2] = 2,
-) -> float:
-    """The smallest true mean difference that a t test sees with probability `power`.
+def detectable_mean_difference(standard_error: float, degrees_of_freedom: float, alpha: float = ALPHA) -> float:
+    """The smallest true mean difference that a t test sees with probability `POWER`, two-sided.
 
     The noncentrality at which t exceeds its critical value that often, times the standard error. The sign-flip test
     has the same power in the limit, and nearly so from 20 questions on.
@@ -31,23 +24,20 @@ def detectable_mean_difference(
         standard_error: Of the mean difference: sd of the differences / sqrt(n) for one benchmark.
         degrees_of_freedom: n - 1 for one benchmark.
         alpha: Level of the test.
-        power: Between alpha and 1.
-        sides: Of the test.
     """
     from scipy import special  # noqa: PLC0415  (a quarter of a second that commands without it need not pay)
 
-    critical = special.stdtrit(degrees_of_freedom, 1 - alpha / sides)
-    return float(special.nctdtrinc(degrees_of_freedom, 1 - power, critical)) * standard_error
+    critical = special.stdtrit(degrees_of_freedom, 1 - alpha / 2)
+    return float(special.nctdtrinc(degrees_of_freedom, 1 - POWER, critical)) * standard_error
 
 
-def questions_needed(difference: float, sd: float, alpha: float = ALPHA, power: float = POWER) -> int | None:
-    """The fewest questions of which a paired test sees a mean difference with probability `power`, two-sided.
+def questions_needed(difference: float, sd: float, alpha: float = ALPHA) -> int | None:
+    """The fewest questions of which a paired test sees a mean difference with probability `POWER`, two-sided.
 
     Args:
         difference: True mean of the questions' differences.
         sd: Of the questions' differences; 0 if they are all the same.
         alpha: Level of the test.
-        power: Between alpha and 1.
 
     Returns:
         None if there is no difference, or a million questions are too few.
@@ -58,7 +48,7 @@ def questions_needed(difference: float, sd: float, alpha: float = ALPHA, power: 
     low, high = max(math.ceil(math.log2(2 / alpha)), 2) - 1, _MOST_QUESTIONS
 
     def seen(n: int) -> bool:
-        return detectable_mean_difference(sd / math.sqrt(n), n - 1, alpha, power) <= abs(difference)
+        return detectable_mean_difference(sd / math.sqrt(n), n - 1, alpha) <= abs(difference)
 
     if not seen(high):
         return None
@@ -68,8 +58,8 @@ def questions_needed(difference: float, sd: float, alpha: float = ALPHA, power: 
     return high
 
 
-def mcnemar_power(drop: float, n: int, churn: float, alpha: float = ALPHA, sides: Literal[1, 2] = 1) -> float:
-    """How often McNemar's exact test sees a drop of the share of right answers.
+def mcnemar_power(drop: float, n: int, churn: float, alpha: float = ALPHA) -> float:
+    """Probability with which McNemar's exact test, one-sided, sees a drop of the share of right answers.
 
     Of all questions `churn` change for no reason, as many for the better as for the worse, and `drop` more for the
     worse. The number of discordant questions is binomial, and so are the losses among them.
@@ -79,7 +69,6 @@ def mcnemar_power(drop: float, n: int, churn: float, alpha: float = ALPHA, sides
         n: Questions.
         churn: Share of questions that two equal systems answer differently; drop + churn is at most 1.
         alpha: Level of the test.
-        sides: Of the test.
     """
     from scipy.stats import binom  # noqa: PLC0415  (half a second that tests of scores need not pay)
 
@@ -87,24 +76,22 @@ def mcnemar_power(drop: float, n: int, churn: float, alpha: float = ALPHA, sides
     if not discordant:
         return 0.0
     counts = np.arange(n + 1)
-    critical = binom.isf(alpha / sides, counts, 0.5)
+    critical = binom.isf(alpha, counts, 0.5)
     seen = binom.sf(critical, counts, (churn / 2 + drop) / discordant)
     return float(np.sum(binom.pmf(counts, n, discordant) * seen))
 
 
-def detectable_paired_drop(
-    n: int, churn: float, alpha: float = ALPHA, power: float = POWER, sides: Literal[1, 2] = 1
-) -> float | None:
-    """The smallest drop of the share of right answers that McNemar's exact test sees with probability `power`.
+def detectable_paired_drop(n: int, churn: float, alpha: float = ALPHA) -> float | None:
+    """The smallest drop of the share of right answers that McNemar's exact test sees with probability `POWER`.
 
     Returns:
         None if it sees no drop that often.
     """
-    return _smallest(lambda drop: mcnemar_power(drop, n, churn, alpha, sides), 1 - churn, power)
+    return _smallest(lambda drop: mcnemar_power(drop, n, churn, alpha), 1 - churn)
 
 
 def fisher_power(baseline: float, drop: float, n_baseline: int, n_current: int, alpha: float = ALPHA) -> float:
-    """How often Fisher's lower tail sees a drop between two sets of questions.
+    """Probability with which Fisher's lower tail sees a drop between two sets of questions.
 
     Args:
         baseline: True share of right answers of the baseline.
@@ -122,11 +109,9 @@ def fisher_power(baseline: float, drop: float, n_baseline: int, n_current: int, 
     return float(np.sum(binom.pmf(first, n_baseline, baseline) * seen))
 
 
-def detectable_fisher_drop(
-    baseline: float, n_baseline: int, n_current: int, alpha: float = ALPHA, power: float = POWER
-) -> float | None:
-    """The smallest drop that Fisher's lower tail sees with probability `power`; None if it sees none that often."""
-    return _smallest(lambda drop: fisher_power(baseline, drop, n_baseline, n_current, alpha), baseline, power)
+def detectable_fisher_drop(baseline: float, n_baseline: int, n_current: int, alpha: float = ALPHA) -> float | None:
+    """The smallest drop that Fisher's lower tail sees with probability `POWER`; None if it sees none that often."""
+    return _smallest(lambda drop: fisher_power(baseline, drop, n_baseline, n_current, alpha), baseline)
 
 
 def _critical_counts(baseline_correct: _Integers, n_baseline: int, n_current: int, alpha: float) -> _Integers:
@@ -143,12 +128,12 @@ def _critical_counts(baseline_correct: _Integers, n_baseline: int, n_current: in
     return low
 
 
-def _smallest(power_of: Callable[[float], float], most: float, power: float) -> float | None:
-    """Where a growing power reaches `power`, by bisection."""
-    if power_of(most) < power:
+def _smallest(power_of: Callable[[float], float], most: float) -> float | None:
+    """Find where a growing power reaches `POWER`, by bisection."""
+    if power_of(most) < POWER:
         return None
     low, high = 0.0, most
     while high - low > _PRECISION:
         middle = (low + high) / 2
-        low, high = (low, middle) if power_of(middle) >= power else (middle, high)
+        low, high = (low, middle) if power_of(middle) >= POWER else (middle, high)
     return high

@@ -24,7 +24,7 @@ _USUAL_SCALE = 2.0
 _USUAL_COUNTS = 8
 """As many questions of a pair does that count as: from few of them its own scale may look much too small."""
 AUDIT_SHARE = 0.1
-"""How many of the questions are drawn at random, whatever the history finds telling."""
+"""Share of the questions that are drawn at random, whatever the history finds telling."""
 _FAVOURED = 0.5
 """Each step chooses among this share of the open questions, drawn at random: the order is another with each seed at
 little loss (stochastic greedy: Mirzasoleiman et al. 2015, AAAI)."""
@@ -45,7 +45,7 @@ _RIDGE = 1e-3
 
 
 def question_weights(benchmarks: Sequence[str]) -> Floats:
-    """What each question counts when all benchmarks count alike; the sum is 1.
+    """Weigh each question so that all benchmarks count alike; the sum is 1.
 
     Args:
         benchmarks: The benchmark of each question.
@@ -94,7 +94,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Stops:
-    """Where pairs stop, and with what.
+    """Ends of pairs: where they stop, and with what.
 
     Attributes:
         looks: The index of the look, shape (pairs,).
@@ -107,7 +107,7 @@ class Stops:
 
 @dataclass(frozen=True)
 class Curve:
-    """What is known of pairs at each look, by their history.
+    """Estimates and spreads of pairs at each look, by their history.
 
     Attributes:
         asked: Questions asked, shape (looks,).
@@ -138,7 +138,7 @@ class Curve:
         return self.believed & (distances > reach) & ~equal, equal
 
     def stops(self, constant: float, margin: float) -> Stops:
-        """Where each pair stops at the latest, which is when all questions are asked."""
+        """Find where each pair stops, at the latest when all questions are asked."""
         better, equal = self.decided(constant, margin)
         stopped = better | equal
         stopped[:, -1] = True
@@ -150,7 +150,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class History:
-    """What past models say of a judge's questions.
+    """Knowledge of a judge's questions from past models.
 
     Attributes:
         means: Their mean scores, shape (questions,).
@@ -211,7 +211,7 @@ class History:
         return Order(chosen, audit)
 
     def curve(self, scores_a: Floats, scores_b: Floats, order: Order, at: Sequence[int]) -> Curve:
-        """What is known of pairs after some questions of an order.
+        """Estimate pairs after some questions of an order.
 
         A difference is taken for Gaussian with the covariance of the questions and a scale of the pair's own, which is
         shrunk to that of unrelated models. In the order's Cholesky factor every score is what was predicted plus an
@@ -252,7 +252,7 @@ class History:
 
 
 def _shrinkage(deviations: Floats, sample: Floats) -> float:
-    """How far sample covariances are to be shrunk to 0 (Schäfer & Strimmer 2005, target D), between 0 and 1."""
+    """Find how far sample covariances are to be shrunk to 0 (Schäfer & Strimmer 2005, target D), between 0 and 1."""
     n = len(deviations)
     if n < 4:  # noqa: PLR2004  (no variance of a covariance can be told)
         return 1.0
@@ -341,7 +341,7 @@ class Anytime:
     def decided(
         self, scores_a: Floats, scores_b: Floats, order: Order, at: Sequence[int], margin: float, *, since: int = 0
     ) -> tuple[Indices, Flags]:
-        """Which pairs are told apart after some questions, and which are equal within the margin.
+        """Decide which pairs are told apart after some questions, and which are equal within the margin.
 
         Args:
             scores_a: Shape (pairs, questions); NaN is no score.
@@ -372,7 +372,7 @@ class Anytime:
         return signs, equal
 
     def stops(self, scores_a: Floats, scores_b: Floats, order: Order, at: Sequence[int], margin: float) -> Stops:
-        """Where each pair stops at the latest, which is when all questions are asked."""
+        """Find where each pair stops, at the latest when all questions are asked."""
         signs, equal = self.decided(scores_a, scores_b, order, at, margin)
         stopped = equal | (signs != 0)
         stopped[:, -1] = True

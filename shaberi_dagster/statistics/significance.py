@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from shaberi_dagster.statistics.intervals import Interval
 
-Alternative = Literal["two-sided", "less", "greater"]
-"""What a small p speaks for: any difference, the first is lower, the first is higher."""
+Alternative = Literal["two-sided", "less"]
+"""Hypothesis that a small p speaks for: any difference, or the first is lower."""
 
 _Floats = npt.NDArray[np.float64]
 _Integers = npt.NDArray[np.int64]
@@ -57,8 +57,7 @@ def mcnemar_exact(only_first: int, only_second: int, alternative: Alternative = 
 
     n = only_first + only_second
     less = float(special.bdtr(only_first, n, 0.5))
-    greater = float(special.bdtr(only_second, n, 0.5))
-    return _by_alternative(less, greater, alternative)
+    return less if alternative == "less" else _two_sided(less, float(special.bdtr(only_second, n, 0.5)))
 
 
 def stratified_mcnemar(discordant: Sequence[tuple[int, int]], alternative: Alternative = "two-sided") -> float:
@@ -89,32 +88,35 @@ def fisher_lower_tail(baseline_correct: int, baseline_wrong: int, current_correc
     return float(hypergeom.cdf(current_correct, total, correct, current)) if total else 1.0
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted for how many they are (Holm 1979): the family's false positives stay at most alpha.
+def holm(p_values: Sequence[float], weights: Sequence[float] | None = None) -> list[float]:
+    """P-values adjusted for how many they are: the family's false positives stay at most alpha.
 
-    The i-th smallest of m is multiplied by m - i + 1, cut off at 1, and is at least the one before it.
+    Holm's method (1979, Scandinavian Journal of Statistics 6:65), with weights that of its section 4. The tests are
+    taken in the order of p / weight; each is multiplied by the weights of those left / its own, cut off at 1, and is at
+    least the one before it. With equal weights the i-th smallest of m is multiplied by m - i + 1.
 
     Args:
         p_values: In any order.
+        weights: Positive; how the level is shared in the beginning. None: equally.
 
     Returns:
         In the same order.
     """
     p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
+    weight = np.ones_like(p) if weights is None else np.asarray(weights, dtype=np.float64)
+    order = np.argsort(p / weight, kind="stable")
+    left = np.cumsum(weight[order][::-1])[::-1]
     adjusted = np.empty_like(p)
-    adjusted[order] = np.maximum.accumulate(np.minimum(p[order] * np.arange(p.size, 0, -1), 1.0))
-    return [float(one) for one in adjusted]
+    adjusted[order] = np.maximum.accumulate(np.minimum(p[order] * left / weight[order], 1.0))
+    return [float(value) for value in adjusted]
 
 
 def sign_flip_test(
     differences: Sequence[float],
     strata: Sequence[object] | None = None,
-    alternative: Alternative = "two-sided",
-    seed: int = _SEED,
     clusters: Sequence[object] | None = None,
 ) -> PermutationTest:
-    """The paired permutation test of a mean difference (Fisher 1935).
+    """The paired permutation test of a mean difference (Fisher 1935), two-sided.
 
     If it does not matter which system gave which of a question's two scores, each difference could as well have had
     the other sign. With strata (benchmarks) the statistic is the unweighted mean of the strata's mean differences.
@@ -126,8 +128,6 @@ def sign_flip_test(
     Args:
         differences: First - second, one per question.
         strata: The benchmark of each; None is one stratum.
-        alternative: `less`: the first is lower.
-        seed: Of the random signs.
         clusters: What changes its sign as one within a stratum, such as the categories of questions; None: each one.
     """
     values = np.asarray(differences, dtype=np.float64)
@@ -139,10 +139,10 @@ def sign_flip_test(
         sums = np.zeros(members.max() + 1, dtype=np.int64)
         np.add.at(sums, members, steps * (common // sizes[index]))
         if int(np.abs(sums).sum()) * np.count_nonzero(sums) <= _MOST_STEPS:
-            p = _all_signs(sums[sums != 0], alternative) if sums.any() else 1.0
+            p = _all_signs(sums[sums != 0]) if sums.any() else 1.0
             return PermutationTest(p, exact=True)
     weighted = np.asarray(np.bincount(members, values / sizes[index]), dtype=np.float64)
-    return PermutationTest(_random_signs(weighted, alternative, seed), exact=False)
+    return PermutationTest(_random_signs(weighted), exact=False)
 
 
 def sign_flip_intervals(
@@ -150,7 +150,6 @@ def sign_flip_intervals(
     confidences: Sequence[float],
     strata: Sequence[object] | None = None,
     clusters: Sequence[object] | None = None,
-    seed: int = _SEED,
 ) -> list[Interval | None]:
     """The mean differences that `sign_flip_test` does not refuse: 0 is one of them where p is above 1 - confidence.
 
@@ -164,7 +163,6 @@ def sign_flip_intervals(
         confidences: Between 0 and 1, one per interval.
         strata: The benchmark of each; None is one stratum.
         clusters: What changes its sign as one.
-        seed: Of the random subsets.
 
     Returns:
         An interval for each confidence; None where there are so few questions that no difference is refused.
@@ -173,7 +171,7 @@ def sign_flip_intervals(
     index, sizes = _strata(values.size, strata)
     members, shares = _members(index, clusters), 1 / sizes[index]
     sums, weights = np.bincount(members, values * shares), np.bincount(members, shares)
-    subsets = _subsets(sums.size, seed)
+    subsets = _subsets(sums.size)
     means = np.sort((subsets @ sums) / (subsets @ weights))
     intervals: list[Interval | None] = []
     for confidence in confidences:
@@ -198,11 +196,11 @@ def _members(strata: _Integers, clusters: Sequence[object] | None) -> _Integers:
     return np.array([numbers.setdefault(key, len(numbers)) for key in zip(strata.tolist(), clusters, strict=True)])
 
 
-def _subsets(n: int, seed: int) -> _Floats:
+def _subsets(n: int) -> _Floats:
     """Rows of 0 and 1 that are not all 0: all of them for few columns, else random ones."""
     if n <= _MOST_FOR_ALL_SUBSETS:
         return ((np.arange(1, 2**n)[:, None] >> np.arange(n)) & 1).astype(np.float64)
-    return np.random.default_rng(seed).integers(0, 2, (_SUBSETS, n), dtype=np.int8).astype(np.float64)
+    return np.random.default_rng(_SEED).integers(0, 2, (_SUBSETS, n), dtype=np.int8).astype(np.float64)
 
 
 def _whole_numbers(values: _Floats) -> _Integers | None:
@@ -215,7 +213,7 @@ def _whole_numbers(values: _Floats) -> _Integers | None:
     return None
 
 
-def _all_signs(values: _Integers, alternative: Alternative) -> float:
+def _all_signs(values: _Integers) -> float:
     divisor = math.gcd(*map(int, values))
     sizes = np.sort(np.abs(values // divisor))
     most, observed = int(sizes.sum()), int(values.sum()) // divisor
@@ -228,26 +226,20 @@ def _all_signs(values: _Integers, alternative: Alternative) -> float:
         distribution[: reached - size + 1] = half
         distribution[size : reached + 1] += half
     positive = (most + observed) // 2
-    less = float(distribution[: positive + 1].sum())
-    greater = float(distribution[positive:].sum())
-    return _by_alternative(less, greater, alternative)
+    return _two_sided(float(distribution[: positive + 1].sum()), float(distribution[positive:].sum()))
 
 
-def _random_signs(values: _Floats, alternative: Alternative, seed: int) -> float:
-    generator = np.random.default_rng(seed)
-    tolerance = _OFF_LATTICE * float(np.abs(values).sum())
-    observed, less, greater, more_extreme = float(values.sum()), 0, 0, 0
+def _random_signs(values: _Floats) -> float:
+    generator = np.random.default_rng(_SEED)
+    observed = abs(float(values.sum())) - _OFF_LATTICE * float(np.abs(values).sum())
+    as_extreme = 0
     for start in range(0, _RESAMPLES, _RESAMPLES_AT_ONCE):
         count = min(_RESAMPLES_AT_ONCE, _RESAMPLES - start)
         sums = (2.0 * generator.integers(0, 2, (count, values.size), dtype=np.int8) - 1.0) @ values
-        less += int(np.count_nonzero(sums <= observed + tolerance))
-        greater += int(np.count_nonzero(sums >= observed - tolerance))
-        more_extreme += int(np.count_nonzero(np.abs(sums) >= abs(observed) - tolerance))
-    count = {"two-sided": more_extreme, "less": less, "greater": greater}[alternative]
-    return (count + 1) / (_RESAMPLES + 1)
+        as_extreme += int(np.count_nonzero(np.abs(sums) >= observed))
+    return (as_extreme + 1) / (_RESAMPLES + 1)
 
 
-def _by_alternative(less: float, greater: float, alternative: Alternative) -> float:
+def _two_sided(less: float, greater: float) -> float:
     """P of a symmetric distribution from its two tails, each with the observed value."""
-    p = {"two-sided": 2 * min(less, greater), "less": less, "greater": greater}[alternative]
-    return min(p, 1.0)
+    return min(2 * min(less, greater), 1.0)

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from scipy import special
 
 from shaberi_dagster.statistics.intervals import Interval
+from shaberi_dagster.statistics.power import ALPHA
 from shaberi_dagster.statistics.significance import holm
 
-ALPHA = 0.05
 _ROUNDING = 1e-9  # of sums of squares
 
 _Floats = npt.NDArray[np.float64]
@@ -91,7 +91,7 @@ def compare_pairs(scores: npt.ArrayLike, benchmarks: Sequence[str]) -> PairwiseD
 
 
 def _sums(part: _Floats) -> tuple[npt.NDArray[np.int64], _Floats, _Floats]:
-    """Of each pair: number of common questions, sum of the differences, and sum of their squares."""
+    """Sum up each pair: number of common questions, sum of the differences, and sum of their squares."""
     there = ~np.isnan(part)
     count = there.sum(axis=2)
     everybody = there.any(axis=0).sum(axis=1)

@@ -13,7 +13,7 @@ from shaberi_dagster.defs.operations import import_trees as import_from
 from shaberi_dagster.defs.options import IMPORT
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
-from shaberi_dagster.lake.upgrades import FORMAT, FORMAT_NAME
+from shaberi_dagster.lake.formats import FORMAT, FORMAT_NAME
 from tests.exchange.trees.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration

@@ -17,8 +17,10 @@ from shaberi_dagster import open_lake
 from shaberi_dagster.cli import query
 from shaberi_dagster.cli.query import list_queries, run_sql
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import describe_sql, open_catalog, run_query, view_files, view_name, write_catalog
+from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
+from shaberi_dagster.lake.statements import describe_sql
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.views import public_views
 from shaberi_dagster.reports.named_queries import QUERIES
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show import rows as rendered_rows
@@ -483,9 +485,10 @@ def test_views_and_queries_are_listed_with_their_descriptions(settings, capsys, 
 
     queries = sorted((settings.sql / "queries").glob("*.sql"))
     assert queries
-    for name, path in [(view_name(path), path) for path in view_files()] + [(path.stem, path) for path in queries]:
+    descriptions = {path.stem: describe_sql(path) for path in queries}
+    for name, description in {**descriptions, **{view.name: view.description for view in public_views()}}.items():
         (line,) = (line for line in out.splitlines() if line.split()[1:2] == [name])
-        assert describe_sql(path).split(". ")[0].removesuffix(".") in line
+        assert description.split(". ")[0].removesuffix(".") in line
     assert [line.strip() for line in out.splitlines() if "limit=" in line] == ["limit=20"] * 2
 
 

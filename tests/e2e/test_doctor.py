@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.lake.upgrades import FORMAT
+from shaberi_dagster.lake.formats import FORMAT
 from tests.commands import lake_of, run, run_anew
 from tests.e2e.conftest import Evaluated
 

@@ -9,7 +9,8 @@ import pytest
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.caches import JUDGE, import_ensemble
 from shaberi_dagster.exchange.importer import unknown_question_id
-from shaberi_dagster.lake.catalog import open_catalog, view_files, view_name
+from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.lake.views import public_views
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.runs.planning import load_run, plan_run
@@ -357,9 +358,9 @@ def test_benchmarks_that_are_not_registered_break_no_view_and_no_table(workspace
     imported(cache=ensemble({"q-1": [response("4"), failed()]}), base=baseline(result("q-1", response("4"))))
 
     with open_catalog(workspace.settings.warehouse) as catalog:
-        for path in view_files():
-            if " macro " not in path.read_text(encoding="utf-8"):
-                catalog.execute(f"from {view_name(path)}").fetchall()
+        for view in public_views():
+            if view.kind == "view":
+                catalog.execute(f"from {view.name}").fetchall()
         for policy in ("legacy", "zero", "strict"):
             (row,) = read_scores(catalog, ScoreSelection(null_policy=policy)).rows
             assert (row.benchmark, row.judge, row.score, row.n_planned) == ("gsm8k", JUDGE, 1.0, 1)

@@ -10,23 +10,22 @@ import pytest
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake import catalog as catalog_module
+from shaberi_dagster.lake import views as views_module
 from shaberi_dagster.lake.catalog import (
     CATALOG_NAME,
     connect,
-    default_parameters,
     define_tables,
-    describe_sql,
     logged_versions,
     open_catalog,
-    parameter_kinds,
     run_query,
-    view_files,
-    view_name,
     write_catalog,
 )
+from shaberi_dagster.lake.compaction import compact_lake
+from shaberi_dagster.lake.formats import FORMAT_NAME
 from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.lake.statements import default_parameters, describe_sql, parameter_kinds
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import FORMAT_NAME
+from shaberi_dagster.lake.views import View, public_views, view_files
 
 pytestmark = pytest.mark.integration
 
@@ -130,11 +129,11 @@ def test_the_views_of_an_empty_lake_have_the_tables_columns_and_types(
     assert {row[0]: row[1] for row in described} == types
 
 
-@pytest.mark.parametrize("path", view_files(), ids=view_name)
+@pytest.mark.parametrize("view", public_views(), ids=lambda view: view.name)
 def test_each_view_is_described_and_can_be_selected_on_an_empty_lake(
-    path: Path, empty_catalog: duckdb.DuckDBPyConnection
+    view: View, empty_catalog: duckdb.DuckDBPyConnection
 ) -> None:
-    name = view_name(path)
+    name = view.name
     assert run_query(empty_catalog, f"select * from {_MACROS.get(name, name)}").fetchall() == []
     source = (
         "duckdb_functions() where function_name"
@@ -142,8 +141,8 @@ def test_each_view_is_described_and_can_be_selected_on_an_empty_lake(
         else "duckdb_views() where schema_name = 'main' and view_name"
     )
     comments = run_query(empty_catalog, f"select comment from {source} = $name", {"name": name}).fetchall()
-    assert comments == [(describe_sql(path),)]
-    assert len(describe_sql(path)) > 20
+    assert comments == [(view.description,)]
+    assert len(view.description) > 20
 
 
 def test_every_column_of_the_lake_has_a_description_that_sql_shows(catalog: duckdb.DuckDBPyConnection) -> None:
@@ -377,7 +376,7 @@ def test_the_catalog_is_written_anew_after_compaction(lake: Lake) -> None:
     for run in ("a", "b", "c"):
         lake.append("answers", _answers(run))
     open_catalog(lake.folder).close()
-    lake.compact(retention_hours=0)
+    compact_lake(lake, retention_hours=0)
     with open_catalog(lake.folder) as connection:
         assert _count(connection) == 6
 
@@ -396,16 +395,16 @@ def test_the_catalog_is_written_anew_when_a_view_changed(
 ) -> None:
     lake.append("answers", _answers("a"))
     own = tmp_path / "sql" / "views"
-    shutil.copytree(view_files()[0].parent, own)
-    monkeypatch.setattr(catalog_module, "project_folder", lambda name: tmp_path / name)
+    shutil.copytree(view_files()["leaderboard"].parent, own)
+    monkeypatch.setattr(views_module, "project_folder", lambda name: tmp_path / name)
     open_catalog(lake.folder).close()
     assert not _is_rewritten(lake)
-    view = own / "10_answers.sql"
+    view = own / "10_prompts.sql"
     later = view.stat().st_mtime_ns + int(timedelta(seconds=1).total_seconds() * 1e9)
-    view.write_text("-- Only the columns that a test needs.\ncreate view answers as select 42 as n;", encoding="utf-8")
+    view.write_text("-- Only the columns that a test needs.\ncreate view prompts as select 42 as n;", encoding="utf-8")
     os.utime(view, ns=(later, later))
     with open_catalog(lake.folder) as connection:
-        assert run_query(connection, "from answers").fetchall() == [(42,)]
+        assert run_query(connection, "from prompts").fetchall() == [(42,)]
 
 
 def test_a_catalog_that_is_no_catalog_is_written_anew(lake: Lake) -> None:
@@ -457,7 +456,7 @@ def test_versions_are_read_from_the_names_of_the_logs(lake: Lake) -> None:
     lake.append("answers", _answers("b"))
     lake.delta("runs")
     assert logged_versions(lake.folder) == {"answers": 2, "runs": 0} == lake.versions()
-    lake.compact(retention_hours=0)
+    compact_lake(lake, retention_hours=0)
     assert logged_versions(lake.folder) == lake.versions()
 
 

@@ -11,7 +11,7 @@ import pytest
 from deltalake.exceptions import CommitFailedError
 
 from shaberi_dagster.lake import compaction
-from shaberi_dagster.lake.compaction import put_together, surplus_files
+from shaberi_dagster.lake.compaction import compact_lake, put_together, surplus_files
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 
@@ -58,7 +58,7 @@ def test_many_small_files_become_few_in_the_order_of_models(lake: Lake) -> None:
         lake.append("answers", pl.concat([_answers(model), _answers(model, 1, "elyza")]))
     before = _content(lake)
 
-    lake.compact()
+    compact_lake(lake)
 
     assert _content(lake) == before
     elyza, *tengu = sorted(_files(lake), key=lambda file: (len(file) != 20, file))
@@ -70,13 +70,13 @@ def test_many_small_files_become_few_in_the_order_of_models(lake: Lake) -> None:
 
 def test_a_file_that_is_too_large_is_taken_apart_and_good_ones_stay(lake: Lake) -> None:
     lake.append("answers", _answers("large", 200))
-    lake.compact()
+    compact_lake(lake)
     good = [uri for uri in lake.delta("answers").file_uris() if Path(uri).stat().st_size >= _SIZE / 2]
     lake.append("answers", _answers("young"))
     lake.append("answers", _answers("younger"))
     before = _content(lake)
 
-    lake.compact()
+    compact_lake(lake)
 
     assert _content(lake) == before
     assert set(good) < set(lake.delta("answers").file_uris())
@@ -107,7 +107,7 @@ def test_how_many_files_fewer_there_will_be_is_known_before(lake: Lake) -> None:
     n_files = sum(len(_sizes(lake, table)) for table in lake.versions())
     surplus = surplus_files(lake)
 
-    lake.compact()
+    compact_lake(lake)
 
     assert n_files - sum(len(_sizes(lake, table)) for table in lake.versions()) == surplus > 10
     assert surplus_files(lake) == 0
@@ -116,10 +116,10 @@ def test_how_many_files_fewer_there_will_be_is_known_before(lake: Lake) -> None:
 def test_what_is_in_order_is_not_written_again(lake: Lake) -> None:
     for model in "abcdefgh":
         lake.append("answers", _answers(model))
-    lake.compact()
+    compact_lake(lake)
     files, version = lake.delta("answers").file_uris(), lake.versions()["answers"]
 
-    lake.compact()
+    compact_lake(lake)
 
     assert (lake.delta("answers").file_uris(), lake.versions()["answers"]) == (files, version)
 
@@ -127,7 +127,7 @@ def test_what_is_in_order_is_not_written_again(lake: Lake) -> None:
 def test_to_replace_a_run_few_files_are_written_anew(lake: Lake) -> None:
     for model in range(40):
         lake.append("answers", _answers(f"model-{model:02}"))
-    lake.compact()
+    compact_lake(lake)
     before = set(lake.delta("answers").file_uris())
 
     lake.replace("answers", _answers("model-20"), {"run_id": "model-20@@t"})
@@ -157,7 +157,7 @@ def test_rows_of_every_table_are_what_they_were(table: str, lake: Lake) -> None:
         lake.append(table, pl.DataFrame([each], schema=schema))
     before = _content(lake, table)
 
-    lake.compact(retention_hours=0)
+    compact_lake(lake, retention_hours=0)
 
     assert len(_sizes(lake, table)) == 1
     assert _content(lake, table) == before
@@ -181,7 +181,7 @@ def test_rows_that_others_add_meanwhile_stay(lake: Lake, monkeypatch: pytest.Mon
         lake.append("answers", _answers(model, 2))
     _meanwhile(monkeypatch, lambda: Lake(lake.folder).append("answers", _answers("c", 1)))
 
-    lake.compact()
+    compact_lake(lake)
 
     assert sorted(lake.read("answers")["run_id"]) == ["a@@t", "a@@t", "b@@t", "b@@t", "c@@t"]
 
@@ -192,7 +192,7 @@ def test_rows_that_others_replace_meanwhile_do_not_come_back(lake: Lake, monkeyp
     replaced = {"run_id": "a@@t"}
     _meanwhile(monkeypatch, lambda: Lake(lake.folder).replace("answers", _answers("a", 1, length=10), replaced))
 
-    lake.compact()
+    compact_lake(lake)
 
     assert sorted(lake.read("answers")["run_id"]) == ["a@@t", "b@@t", "b@@t"]
     assert len(lake.read("answers", replaced)["answer"].item()) == 10
@@ -217,7 +217,7 @@ def test_a_writer_who_began_before_finds_its_rows_after(lake: Lake) -> None:
     writer = Lake(lake.folder)
     writer.read("answers")
 
-    lake.compact()
+    compact_lake(lake)
     writer.replace("answers", _answers("a", 1), {"run_id": "a@@t"})
 
     assert sorted(lake.read("answers")["run_id"]) == ["a@@t", "b@@t", "b@@t"]

@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.lake.catalog import connect, default_parameters, write_catalog
+from shaberi_dagster.lake.catalog import connect, write_catalog
+from shaberi_dagster.lake.statements import default_parameters
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.prices import GENAI_PRICES, PriceList
 from shaberi_dagster.runs.workspace import Workspace

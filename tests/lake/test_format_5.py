@@ -15,8 +15,8 @@ from perf.history import Size, write_history
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.lake.formats import FORMAT, stored_format
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import FORMAT, stored_format
 from shaberi_dagster.runs.workspace import Workspace
 from tests.example_runs import ask, materialized, own_engine, stored_run, without_results
 from tests.exchange.trees.trees import LegacyTree, rows_of

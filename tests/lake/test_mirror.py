@@ -13,8 +13,9 @@ from deltalake import DeltaTable
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake import mirror
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.lake.compaction import compact_lake
+from shaberi_dagster.lake.formats import FORMAT, stored_format
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import FORMAT, stored_format
 from shaberi_dagster.lake.writer import RowWriter
 from shaberi_dagster.settings import Settings
 from tests.object_storage import Bucket, running_store
@@ -103,7 +104,7 @@ def test_compaction_in_the_store_reaches_every_mirror_and_old_files_leave_them_a
     assert counted(there) == 12
     old = [path for path in there.rglob("*.parquet") if path.parent.name != "_delta_log"]
 
-    counts = Lake(here).compact()["answers"]
+    counts = compact_lake(Lake(here))["answers"]
 
     assert counts == {"files_before": 4, "files_after": 1, "files_deleted": 0}
     assert counted(there) == counted(here) == 12
@@ -111,7 +112,7 @@ def test_compaction_in_the_store_reaches_every_mirror_and_old_files_leave_them_a
     assert all(path.exists() for path in old)  # for those who have the older catalog open
     for path in old:
         os.utime(path, (0, 0))
-    Lake(there).compact()
+    compact_lake(Lake(there))
     assert not any(path.exists() for path in old)
     assert counted(there) == 12
     assert counted(machine(bucket, tmp_path / "new")) == 12  # from the checkpoint

@@ -14,6 +14,7 @@ import pytest
 from shaberi_dagster.cli.query import run_sql
 from shaberi_dagster.cli.view_scores import show_scores
 from shaberi_dagster.lake.catalog import CATALOG_NAME, connect, open_catalog, run_query, write_catalog
+from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.settings import Settings
@@ -76,7 +77,7 @@ def test_a_copy_shows_what_is_in_it_whatever_became_of_the_first(made: Path, tmp
     write_catalog(Lake(first))
     shutil.copytree(first, copy)
     Lake(first).replace("answers", pl.DataFrame(schema=Lake(first).read("answers").schema), {"run_id": "m@@t"})
-    Lake(first).compact(retention_hours=0)
+    compact_lake(Lake(first), retention_hours=0)
 
     assert _asked(copy / CATALOG_NAME) == [(2, 2.0)]
 

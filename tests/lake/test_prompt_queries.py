@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 from scipy.stats import pearsonr, spearmanr
 
-from shaberi_dagster.lake.catalog import connect, default_parameters
+from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.lake.statements import default_parameters
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.settings import Settings
 

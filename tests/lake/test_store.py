@@ -13,9 +13,10 @@ from deltalake.exceptions import DeltaError
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake import store
 from shaberi_dagster.lake.catalog import connect
+from shaberi_dagster.lake.compaction import compact_lake
+from shaberi_dagster.lake.formats import write_format
 from shaberi_dagster.lake.schemas import ANSWERS, RUNS, TABLES, Table
 from shaberi_dagster.lake.store import Lake, conform
-from shaberi_dagster.lake.upgrades import begin
 from tests.sizes import FULL, size
 
 pytestmark = pytest.mark.integration
@@ -82,7 +83,7 @@ def lake(tmp_path: Path) -> Lake:
 def test_a_table_that_was_only_begun_is_read_as_missing_and_made_by_who_writes(
     tmp_path: Path, left: str | None
 ) -> None:
-    begin(tmp_path)
+    write_format(tmp_path)
     log = tmp_path / "answers" / "_delta_log"
     log.mkdir(parents=True)
     if left:
@@ -261,7 +262,7 @@ def test_a_table_that_is_open_shows_what_others_wrote_and_compacted_since(lake: 
     other = Lake(lake.folder)
     other.replace("answers", _answers("b", 5), {"run_id": "b"})
     assert lake.read("answers").height == 8
-    other.compact()
+    compact_lake(other)
     assert len(lake.delta("answers").file_uris()) == 1
     lake.replace("answers", _answers("a", 1), {"run_id": "a"})
     assert sorted(other.read("answers")["run_id"]) == ["a", "b", "b", "b", "b", "b"]
@@ -315,7 +316,7 @@ def test_a_transaction_is_known_once_its_rows_are_in(lake: Lake) -> None:
     lake.append("answers", _answers("b"))
     assert lake.committed("answers", "one")
     assert not lake.committed("answers", "two")
-    lake.compact()
+    compact_lake(lake)
     assert lake.committed("answers", "one")
 
 
@@ -344,7 +345,7 @@ def test_compaction_keeps_all_rows_in_fewer_files(lake: Lake) -> None:
         lake.append("answers", _answers(f"r{number}"))
     lake.replace("answers", _answers("r0", 1), {"run_id": "r0"})
     before = sorted(lake.read("answers").rows(), key=repr)
-    report = lake.compact(retention_hours=0)
+    report = compact_lake(lake, retention_hours=0)
     assert set(report) == {"answers"}
     counts = report["answers"]
     assert (counts["files_before"], counts["files_after"]) == (6, 1)
@@ -359,7 +360,7 @@ def test_compaction_keeps_files_that_younger_readers_may_need(lake: Lake) -> Non
     for number in range(3):
         lake.append("answers", _answers(f"r{number}"))
     old = lake.delta("answers").file_uris()
-    assert lake.compact()["answers"]["files_deleted"] == 0
+    assert compact_lake(lake)["answers"]["files_deleted"] == 0
     assert all(Path(uri).is_file() for uri in old)
 
 
@@ -411,7 +412,7 @@ def test_columns_are_added_when_a_table_is_written(older: Lake) -> None:
 def test_files_without_a_column_are_known_until_they_are_compacted(older: Lake) -> None:
     older.append("answers", _answers("new").with_columns(generation=pl.lit(2)))
     assert older.lacks_columns("answers")
-    older.compact()
+    compact_lake(older)
     assert not older.lacks_columns("answers")
     assert sorted(set(older.read("answers")["generation"]), key=str) == [2, None]
 

@@ -16,8 +16,10 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake import catalog as catalog_module
 from shaberi_dagster.lake import upgrades
 from shaberi_dagster.lake.catalog import open_as_of, open_catalog
-from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import FORMAT, FORMAT_NAME, bring_up_to_date, check_format, stored_format
+from shaberi_dagster.lake.compaction import compact_lake
+from shaberi_dagster.lake.formats import FORMAT, FORMAT_NAME, check_format, stored_format
+from shaberi_dagster.lake.store import Lake, Step
+from shaberi_dagster.lake.upgrades import bring_up_to_date
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.commands import run
@@ -142,7 +144,7 @@ def test_a_lake_that_is_only_for_reading_refuses_to_write_an_older_one(older: La
     ):
         older.append("judgements", _judgements("b"))
     with pytest.raises(ConfigurationError, match="has format 1"):
-        older.compact()
+        compact_lake(older)
     assert _files(older.folder) == before
 
 
@@ -152,7 +154,7 @@ def test_steps_are_taken_in_order_and_one_that_was_killed_is_taken_again(
     monkeypatch.setattr(upgrades, "FORMAT", 4)
     taken: list[int] = []
 
-    def step(number: int, *, killed: bool = False) -> upgrades.Step:
+    def step(number: int, *, killed: bool = False) -> Step:
         def one(lake: Lake) -> None:
             taken.append(number)
             lake.widen("prompts")
@@ -198,8 +200,8 @@ _WRITER = """
 import sys
 from pathlib import Path
 import polars as pl
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.runs.workspace import Workspace
 lake = Installation(Settings.from_environment(), environment={}).lake
 rows = lake.read("judgements", {"run_id": "a"})
 print("ready", flush=True)

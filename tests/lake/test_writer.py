@@ -8,6 +8,7 @@ import pytest
 
 from shaberi_dagster.lake import writer
 from shaberi_dagster.lake.catalog import connect
+from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.writer import RowWriter
 from shaberi_dagster.runs.workspace import Workspace
@@ -74,7 +75,7 @@ def test_every_judge_has_a_partition_whatever_its_name_and_all_readers_find_it(
         rows = connection.sql("select judge, question_id from lake.judgements").fetchall()
     assert sorted(rows, key=repr) == expected
     assert len(lake.delta("judgements").file_uris()) == len(judges)
-    lake.compact(retention_hours=0)
+    compact_lake(lake, retention_hours=0)
     assert _found(lake, "judge", "question_id") == expected
     lake.replace("judgements", pl.DataFrame([_row("q0", _HOSTILE, score=1.0)]), {"judge": _HOSTILE})
     assert lake.read("judgements", {"judge": _HOSTILE})["score"].to_list() == [1.0]

@@ -183,7 +183,7 @@ def test_names_and_hashes_tell_order_and_settings():
     assert pipeline_name([first, second]) == "first,second"
     assert pipeline_name([]) == "baseline"
     hashes = {
-        pipeline_hash(passes)
+        pipeline_hash([one.config_hash for one in passes])
         for passes in ([first], [second], [first, second], [second, first], [First(Cost(severity=0.3))])
     }
     assert len(hashes) == 5
@@ -227,8 +227,8 @@ def test_what_an_earlier_version_found_counts_until_todays_has_looked_and_the_ha
     both = frame.filter(pipeline="first,second").sort("question_id")
     assert [deltas[0]["version"] for deltas in both["deltas"][:2].to_list()] == ["1", "2"]
     old, new, _ = both["pipeline_hash"]
-    assert new == pipeline_hash([today, second])
-    assert old == pipeline_hash([First(Cost(severity=0.4)), second])
+    assert new == pipeline_hash([today.config_hash, second.config_hash])
+    assert old == pipeline_hash([First(Cost(severity=0.4)).config_hash, second.config_hash])
 
 
 def test_an_answer_without_a_finding_goes_with_the_versions_of_its_run():

@@ -20,7 +20,8 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.judges.rule import RuleJudge
 from shaberi_dagster.judges.rules.registry import GRADERS
-from shaberi_dagster.lake.catalog import VIEWS, open_catalog, run_query, write_catalog
+from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
+from shaberi_dagster.lake.views import VIEWS
 from shaberi_dagster.llm.endpoints import ENDPOINTS, default_max_tokens, request_body, resolve_endpoint
 from shaberi_dagster.llm.types import ChatRequest, Message, Sampling
 from shaberi_dagster.passes.registry import PASSES, make_pass

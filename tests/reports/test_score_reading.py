@@ -14,6 +14,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.requests import POLICIES as POLICY_MEANINGS
 from shaberi_dagster.reports.requests import ScoreSelection
@@ -345,7 +346,7 @@ def test_a_time_whose_files_are_gone_is_refused(settings):
     lake.replace("metrics", pl.DataFrame([metric()], infer_schema_length=None), {"run_id": "m@@t"})
     before = datetime.now(UTC)
     lake.replace("metrics", pl.DataFrame([metric(score=2.0)], infer_schema_length=None), {"run_id": "m@@t"})
-    lake.compact(retention_hours=0)
+    compact_lake(lake, retention_hours=0)
     with pytest.raises(ConfigurationError, match="is not kept any more"):
         show_scores(settings.warehouse, ScoreSelection(as_of=before), "json")
 

@@ -15,7 +15,8 @@ from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.judges.llm import LLMJudge
-from shaberi_dagster.lake.catalog import connect, default_parameters
+from shaberi_dagster.lake.catalog import connect
+from shaberi_dagster.lake.statements import default_parameters
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.types import ChatRequest
 from shaberi_dagster.prompts.library import PromptError, Template, fallback_messages

@@ -11,7 +11,8 @@ import pytest
 
 from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.lake.catalog import connect, default_parameters
+from shaberi_dagster.lake.catalog import connect
+from shaberi_dagster.lake.statements import default_parameters
 from shaberi_dagster.runs.planning import judged_anew, plan_run, store_run
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace

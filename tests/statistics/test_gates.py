@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import binom
 
-from shaberi_dagster.statistics.gates import Tally, could_fail, fisher_gate, paired_gate, weighted_holm
+from shaberi_dagster.statistics.gates import Tally, could_fail, fisher_gate, paired_gate
 from shaberi_dagster.statistics.significance import fisher_lower_tail, holm, mcnemar_exact
 from tests.sizes import size
 
@@ -34,18 +34,18 @@ def paired(losses, gains, *, strategy="single", benchmark="a", n=100):
 
 
 @unit
-def test_weighted_holm_with_equal_weights_is_holm():
+def test_holm_with_equal_weights_is_that_without():
     p = [0.04, 0.001, 0.3, 0.02, 0.02]
-    assert weighted_holm(p, [0.2] * 5) == pytest.approx(holm(p))
+    assert holm(p, [0.2] * 5) == pytest.approx(holm(p))
 
 
 @unit
 def test_weighted_holm_gives_a_test_its_share_of_the_level_first():
     # Shares 3/4 and 1/4 of 0.1: 0.07 is within 0.075, and leaves the whole level to the other.
-    assert weighted_holm([0.07, 0.09], [3, 1]) == pytest.approx([0.07 * 4 / 3, 0.07 * 4 / 3])
-    assert weighted_holm([0.08, 0.02], [3, 1]) == pytest.approx([0.08, 0.08])
-    assert weighted_holm([0.08, 0.04], [3, 1]) == pytest.approx([0.08 * 4 / 3, 0.08 * 4 / 3])
-    assert weighted_holm([], []) == []
+    assert holm([0.07, 0.09], [3, 1]) == pytest.approx([0.07 * 4 / 3, 0.07 * 4 / 3])
+    assert holm([0.08, 0.02], [3, 1]) == pytest.approx([0.08, 0.08])
+    assert holm([0.08, 0.04], [3, 1]) == pytest.approx([0.08 * 4 / 3, 0.08 * 4 / 3])
+    assert holm([], []) == []
 
 
 @unit

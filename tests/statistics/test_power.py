@@ -16,13 +16,11 @@ from shaberi_dagster.statistics.significance import fisher_lower_tail, mcnemar_e
 pytestmark = pytest.mark.unit
 
 
-@pytest.mark.parametrize(
-    ("n", "sides", "alternative"), [(20, 2, "two-sided"), (40, 1, "larger"), (120, 2, "two-sided")]
-)
-def test_the_detectable_mean_difference_is_that_of_statsmodels(n, sides, alternative):
-    in_sd = TTestPower().solve_power(nobs=n, alpha=0.05, power=0.8, alternative=alternative)
+@pytest.mark.parametrize("n", [20, 40, 120])
+def test_the_detectable_mean_difference_is_that_of_statsmodels(n):
+    in_sd = TTestPower().solve_power(nobs=n, alpha=0.05, power=0.8)
 
-    found = detectable_mean_difference(2.0 / np.sqrt(n), n - 1, sides=sides)
+    found = detectable_mean_difference(2.0 / np.sqrt(n), n - 1)
 
     assert found == pytest.approx(2.0 * in_sd, rel=1e-4)
 

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.lake.compaction import compact_lake
 from tests.archives import extract
 from tests.kept_lake.contents import ARCHIVE, workspace_of
 from tests.viewer.site import served
@@ -19,7 +20,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kept")
     with tarfile.open(ARCHIVE) as archive:
         extract(archive, folder)
-    workspace_of(folder).lake.compact()  # whoever writes first brings the lake up to date
+    compact_lake(workspace_of(folder).lake)  # whoever writes first brings the lake up to date
     return folder
 
 

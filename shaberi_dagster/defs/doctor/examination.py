@@ -17,10 +17,11 @@ from shaberi_dagster.defs.partitions import add_missing_partitions
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.journal.backends import journals_of
 from shaberi_dagster.judges.rules.registry import GRADERS
-from shaberi_dagster.lake.catalog import VIEWS, logged_versions, open_catalog
+from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.damage import DamagedLakeError, damage_behind, find_damage
+from shaberi_dagster.lake.formats import FORMAT, stored_format
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import FORMAT, stored_format
+from shaberi_dagster.lake.views import VIEWS
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_file
 from shaberi_dagster.llm.endpoints import ENDPOINTS, key_bindings
 from shaberi_dagster.passes.registry import PASSES

@@ -11,10 +11,10 @@ from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.publishing import published_at_the_end
 from shaberi_dagster.exchange.trees.runs import tag_of_tree
+from shaberi_dagster.lake.formats import check_format
 from shaberi_dagster.lake.repair import Repair, repair
 from shaberi_dagster.lake.schemas import LEGACY_FILES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import check_format
 from shaberi_dagster.reports.findings import CheckResult
 from shaberi_dagster.runs.former import record_former_configs
 from shaberi_dagster.runs.planning import load_questions, store_question_set

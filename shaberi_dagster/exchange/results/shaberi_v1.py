@@ -20,18 +20,16 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, Field
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.exchange.importing import SAMPLE, ImportedRows
 from shaberi_dagster.exchange.results.selection import SHABERI_V1, ExportSelection
-from shaberi_dagster.util.identity import check_model_name, safe_name
+from shaberi_dagster.exchange.trees.files import CONTENT, DATASETS, display_name
+from shaberi_dagster.exchange.trees.rows import stored_lines
 from shaberi_dagster.lake.catalog import check_there, connect
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.exchange.importing import SAMPLE, ImportedRows
-from shaberi_dagster.exchange.trees.files import CONTENT
-from shaberi_dagster.exchange.trees.files import DATASETS
-from shaberi_dagster.exchange.trees.rows import stored_lines
-from shaberi_dagster.exchange.trees.files import display_name
-from shaberi_dagster.util.progress import StageProgress
 from shaberi_dagster.reports.reading import fetch, fetch_frame
+from shaberi_dagster.util.identity import check_model_name, safe_name
+from shaberi_dagster.util.progress import StageProgress
 
 RECORD_NAME = "export.json"
 
@@ -267,7 +265,9 @@ class _Source:
         files = every.pop("files")
         for (tag,), of_import in files.group_by("import_tag", maintain_order=True):
             own = runs.filter(import_tag=tag)
-            rows = ImportedRows(*(frame.join(own, on="run_id", how="semi", maintain_order="left") for frame in every.values()))
+            rows = ImportedRows(
+                *(frame.join(own, on="run_id", how="semi", maintain_order="left") for frame in every.values())
+            )
             read = stored_lines(rows, of_import)
             # An import is under way, or was killed.
             for what, alone in _without_answers(rows):

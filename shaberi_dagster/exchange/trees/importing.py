@@ -42,9 +42,9 @@ from shaberi_dagster.exchange.trees.runs import Placing, groups_of, tag_of_tree
 from shaberi_dagster.exchange.trees.sums import Reconciliation
 from shaberi_dagster.exchange.trees.superseding import counts_of, standing, superseding, with_superseded
 from shaberi_dagster.lake.connections import connected
+from shaberi_dagster.lake.formats import FORMAT, stored_format
 from shaberi_dagster.lake.schemas import CONSENSUS, METRICS, SCORES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import FORMAT, stored_format
 from shaberi_dagster.runs.planning import store_question_set, stored_question_set
 from shaberi_dagster.runs.spec import ImportedJudge, ImportedSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace

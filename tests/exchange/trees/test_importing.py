@@ -18,8 +18,8 @@ from shaberi_dagster.exchange.trees.files import scan
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees, named_trees, reconcile_lake
 from shaberi_dagster.exchange.trees.reading import read_models
 from shaberi_dagster.lake.catalog import open_catalog, run_query
+from shaberi_dagster.lake.formats import FORMAT_NAME
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.upgrades import FORMAT_NAME
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.progress import LogReporter

@@ -13,6 +13,7 @@ import pytest
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, ImportResult, import_trees
 from shaberi_dagster.lake.catalog import open_catalog, run_query
+from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings, project_folder
@@ -90,7 +91,7 @@ def test_importing_the_samples_again_reads_nothing(corpus, mini):
 
 def test_the_sample_takes_few_bytes_after_compaction(subset):
     result, workspace = subset
-    workspace.lake.compact()
+    compact_lake(workspace.lake)
     lake = workspace.lake
     kept = sum(Path(uri).stat().st_size for table in lake.versions() for uri in lake.delta(table).file_uris())
     assert kept < MOST_OF_THE_JSON * result.bytes_read

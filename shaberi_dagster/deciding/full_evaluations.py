@@ -1,4 +1,4 @@
-"""What a decision leaves out of a full evaluation, as commands that do it."""
+"""Commands that evaluate in full what a decision leaves out."""
 
 import shlex
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from shaberi_dagster.deciding.candidates import Contender
 from shaberi_dagster.deciding.request import DecisionRequest
 
 _SAME_OPTIONS = ("samples", "questions", "base_url", "judge_base_url", "api_key_variable", "judge_api_key_variable")
-"""What of a request `run-evals` is told in the same words."""
+"""Settings of a request that are options of `run-evals` by the same names."""
 
 
 def full_evaluations(
@@ -20,7 +20,7 @@ def full_evaluations(
         benchmarks: What is decided about.
         request: What was asked for.
     """
-    specs = {one.spec.run_id: one.spec for one in lacking}
+    specs = {candidate.spec.run_id: candidate.spec for candidate in lacking}
     same = [(f"--{name.replace('_', '-')}", getattr(request, name)) for name in _SAME_OPTIONS]
     options = [
         *(("--judge-model", judge) for judge in request.judge_models or []),

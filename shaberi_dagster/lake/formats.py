@@ -1,0 +1,70 @@
+"""The format of a lake: a number in a small file. A lake of an older format is read as it is.
+
+Nothing here needs polars or delta-rs, so that readers start quickly.
+"""
+
+import json
+from pathlib import Path
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.files import swap_in
+from shaberi_dagster.lake.log import LOG
+from shaberi_dagster.lake.mirror import Mirror
+
+FORMAT = 5
+"""The format that this program writes. 1: all lakes before there was a number. 2: the table `prompts`,
+`judgements.superseded_at` with replaced failures kept, `runs.created_by`. 3: `judge_config_hash` without the address of
+the endpoint, the table `judge_configs`, endpoints with earlier addresses in specs. 4: an imported run is of one tree
+(`runs.source`), and `runs.superseded_by`. 5: `runs.not_sent`, and in scores what tells pieces of evidence apart
+(`call_hash`, `judged_at`) and whether they are outside of their scale."""
+FORMAT_NAME = "_format.json"
+_FIRST = 1
+
+
+def stored_format(folder: Path) -> int | None:
+    """Read the format of the lake in a folder; None when there is none yet.
+
+    Raises:
+        ConfigurationError: Its file is broken.
+    """
+    path = folder / FORMAT_NAME
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return _FIRST if next(folder.glob(f"*/{LOG}"), None) else None
+    try:
+        number = json.loads(text)["format"]
+    except (ValueError, KeyError, TypeError):
+        number = None
+    if not isinstance(number, int) or number < _FIRST:
+        raise ConfigurationError(
+            f'{path} does not tell the lake\'s format: write {{"format": N}} into it; this program knows {FORMAT}'
+        )
+    return number
+
+
+def check_format(folder: Path) -> int | None:
+    """Refuse a lake that a newer program has written.
+
+    Returns:
+        The lake's format; None when there is no lake yet.
+
+    Raises:
+        ConfigurationError: Its format is newer than this program, or its file is broken.
+    """
+    stored = stored_format(folder)
+    if stored is not None and stored > FORMAT:
+        raise ConfigurationError(
+            f"the lake in {folder} has format {stored} and this program knows only {FORMAT}: "
+            "update shaberi-dagster, or point SHABERI_WAREHOUSE to another lake"
+        )
+    return stored
+
+
+def write_format(folder: Path, number: int = FORMAT) -> None:
+    """Give a lake its format: a new one before its first table is made, an older one after each step of an upgrade."""
+    content = (json.dumps({"format": number}) + "\n").encode()
+    if mirror := Mirror.of(folder):
+        mirror.put(FORMAT_NAME, content)
+    else:
+        swap_in(folder / FORMAT_NAME, content, durable=True)

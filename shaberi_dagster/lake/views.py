@@ -1,0 +1,103 @@
+"""The public SQL views: one of each table, those of `sql/views`, and those of plugin folders.
+
+The view of a table shows its rows as they are, with today's hashes of judges' settings. A file of `sql/views` that has
+a table's name takes its place.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake import schemas
+from shaberi_dagster.lake.schemas import TABLES, Table
+from shaberi_dagster.lake.statements import describe_sql
+from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile
+from shaberi_dagster.settings import project_folder
+
+_PLACE_OF_TABLES = "10_"
+_WITH_TODAYS_HASHES = """
+create view {0} as
+select {0}.* replace (coalesce(judge_configs.judge_config_hash, {0}.judge_config_hash) as judge_config_hash)
+from lake.{0}
+left join judge_configs on former_hash = {0}.judge_config_hash;
+"""
+
+
+@dataclass(frozen=True)
+class View:
+    """A public view, or a macro that is a table.
+
+    Attributes:
+        name: Its name.
+        sql: The statement that creates it.
+        description: Its comment.
+    """
+
+    name: str
+    sql: str
+    description: str
+
+    @property
+    def kind(self) -> str:
+        """Its kind in SQL: `view`, or `macro table`."""
+        return "macro table" if " macro " in self.sql.lower() else "view"
+
+
+def public_views() -> Sequence[View]:
+    """List the project's views in the order in which they can be created: that of the numbers of files."""
+    files = view_files()
+    views = {
+        path.stem: View(name, path.read_text(encoding="utf-8"), describe_sql(path)) for name, path in files.items()
+    }
+    views |= {f"{_PLACE_OF_TABLES}{name}": _view_of(table) for name, table in TABLES.items() if name not in files}
+    return [view for _, view in sorted(views.items())]
+
+
+def view_files() -> dict[str, Path]:
+    """Map the names of views to the files of `sql/views`: `60_leaderboard.sql` defines `leaderboard`."""
+    paths = sorted((project_folder("sql") / "views").glob("*.sql"))
+    return {path.stem.partition("_")[2]: path for path in paths}
+
+
+def _view_of(table: Table) -> View:
+    has_hashes = "judge_config_hash" in table.names
+    sql = _WITH_TODAYS_HASHES if has_hashes else "create view {0} as from lake.{0};"
+    return View(table.name, sql.format(table.name), f"{table.meaning}.")
+
+
+def _read_view(file: PluginFile) -> str:
+    if file.is_own:
+        return ""  # the catalog has it
+    sql = file.path.read_text(encoding="utf-8")
+    try:
+        n_statements = len(duckdb.extract_statements(sql))
+    except duckdb.Error as error:
+        raise PluginError(file.path, None, str(error)) from error
+    begins = rf"^create\s+(?:or\s+replace\s+)?(view|macro)\s+{file.name}\b"
+    temporary, found = re.subn(begins, rf"create temp \1 {file.name}", sql, count=1, flags=re.IGNORECASE | re.MULTILINE)
+    if n_statements != 1 or not found:
+        raise PluginError(file.path, None, f"must be one statement: create view {file.name} as …")
+    return temporary
+
+
+VIEWS = Kind(
+    "view", "sql/views", ".sql", {**dict.fromkeys(TABLES, Path(schemas.__file__)), **view_files()}, read=_read_view
+)
+"""All public views by name; of those of plugin folders the statement, for a reader's own connection."""
+
+
+def define_added_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Add the views of plugin folders; asking one that is broken says why."""
+    for file in VIEWS.added:
+        if file != VIEWS.file(file.name):
+            continue
+        try:
+            connection.execute(VIEWS.use(file.name))
+        except (ConfigurationError, duckdb.Error) as error:
+            why = str(error) if isinstance(error, ConfigurationError) else f"plugin {file.path}: {error}"
+            literal = "'" + why.replace("'", "''") + "'"
+            connection.execute(f'create temp view "{file.name}" as select error({literal}) as problem')

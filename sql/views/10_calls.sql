@@ -1,3 +1,0 @@
--- One row per finished call: reply, tokens, cost, attempts, latency.
-create view calls as
-select * from lake.calls;
