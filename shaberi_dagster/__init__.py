@@ -3,20 +3,24 @@
 `open_lake` and `evaluate` are the library; they are loaded when they are used.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from shaberi_dagster.settings import VERSION
 
 if TYPE_CHECKING:
     from shaberi_dagster.api import evaluate, open_lake
 
+    __version__: str
+
 __all__ = ["__version__", "evaluate", "open_lake"]
-__version__ = VERSION
+_PLACES = {
+    "__version__": ("shaberi_dagster.settings", "VERSION"),
+    "evaluate": ("shaberi_dagster.api", "evaluate"),
+    "open_lake": ("shaberi_dagster.api", "open_lake"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in {"evaluate", "open_lake"}:
-        from shaberi_dagster import api  # noqa: PLC0415
-
-        return getattr(api, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _PLACES[name]
+    return getattr(import_module(module), attribute)

@@ -16,8 +16,8 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.util.identity import sha256_json
 from shaberi_dagster.judges.rule import rule_sampling
+from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.llm.endpoints import may_be_sent
 from shaberi_dagster.llm.types import Sampling
@@ -25,7 +25,7 @@ from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.passes.registry import PASSES, make_pass
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.judges.spec import JudgeSpec
+from shaberi_dagster.util.identity import sha256_json
 
 FORMAT = "shaberi-results/1"
 STAGES = {"answers": "generation", "judgements": "judging", "pass_outputs": "passes", "consensus": "consensus"}

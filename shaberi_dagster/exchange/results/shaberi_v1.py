@@ -20,18 +20,18 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, Field
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.exchange.results.selection import SHABERI_V1, ExportSelection
-from shaberi_dagster.util.identity import check_model_name, safe_name
-from shaberi_dagster.lake.catalog import check_there, connect
-from shaberi_dagster.lake.files import swap_in
-from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.exchange.legacy.assemble import Batch
 from shaberi_dagster.exchange.legacy.lines import CONTENT, SAMPLE
 from shaberi_dagster.exchange.legacy.questions import DATASETS
 from shaberi_dagster.exchange.legacy.stored import stored_lines
 from shaberi_dagster.exchange.legacy.tree import display_name
-from shaberi_dagster.util.progress import StageProgress
+from shaberi_dagster.exchange.results.selection import SHABERI_V1, ExportSelection
+from shaberi_dagster.lake.catalog import check_there, connect
+from shaberi_dagster.lake.files import swap_in
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.reading import fetch, fetch_frame
+from shaberi_dagster.util.identity import check_model_name, safe_name
+from shaberi_dagster.util.progress import StageProgress
 
 RECORD_NAME = "export.json"
 

@@ -14,26 +14,31 @@ from aiohttp import web
 from scipy import stats
 
 from shaberi_dagster.errors import ConfigurationError, EndpointError, ShaberiError
-from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.exchange.results.folder import Folder
-from shaberi_dagster.exchange.results.manifest import manifest_of, read_records
-from shaberi_dagster.exchange.results.results_tree import export_run, export_runs, export_summary, is_exported, write_manifest
-from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.legacy.ensemble import import_ensemble
 from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.exchange.results.folder import Folder
+from shaberi_dagster.exchange.results.manifest import manifest_of, read_records
+from shaberi_dagster.exchange.results.results_tree import (
+    export_run,
+    export_runs,
+    export_summary,
+    is_exported,
+    write_manifest,
+)
+from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes import registry
 from shaberi_dagster.passes.base import Finding, Pass, PassConfig
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.stages.result import STAGES
 from tests.commands import lake_of
+from tests.example_runs import ask, own_engine, stored_run, without_results
 from tests.exchange.legacy.caches import baseline, ensemble, failed, response, result, write
 from tests.exchange.legacy.trees import LegacyTree, rows_of
 from tests.mock_endpoint import Options, running_mock
 from tests.results_tree import SCHEMAS, assert_valid_tree, documents, problems
-from tests.example_runs import ask, own_engine, stored_run, without_results
 from tests.sizes import size
 
 pytestmark = pytest.mark.integration

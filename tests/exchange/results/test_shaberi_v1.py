@@ -9,19 +9,18 @@ import pytest
 
 from shaberi_dagster.deciding.candidates import partial_spec
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.exchange.results.selection import ExportSelection
-from shaberi_dagster.exchange.results.shaberi_v1 import RECORD_NAME, export
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.legacy.ensemble import import_ensemble
 from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
+from shaberi_dagster.exchange.results.selection import ExportSelection
+from shaberi_dagster.exchange.results.shaberi_v1 import RECORD_NAME, export
 from shaberi_dagster.runs.planning import store_run
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.commands import lake_of
-from tests.exchange.results.comparing import assert_same_trees, exact, files_in, rows_in
+from tests.example_runs import ask, materialized, own_engine, stored_run, without_results
 from tests.exchange.legacy.caches import ensemble, response, write
 from tests.exchange.legacy.trees import FOLDERS, LegacyTree, columns_of, lines_of, questions_of, rows_of
-from tests.example_runs import ask, materialized, own_engine, stored_run, without_results
+from tests.exchange.results.comparing import assert_same_trees, exact, files_in, rows_in
 
 pytestmark = pytest.mark.integration
 
