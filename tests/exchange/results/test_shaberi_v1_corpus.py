@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
 
 from shaberi_dagster.exchange.results.selection import ExportSelection
 from shaberi_dagster.exchange.results.shaberi_v1 import export
