@@ -32,7 +32,7 @@ def cost(how: CostOptions) -> int:
     from shaberi_dagster.reports.cost import read_cost  # noqa: PLC0415
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
     from shaberi_dagster.show.cost import CostDocument  # noqa: PLC0415
-    from shaberi_dagster.show.document import check_format  # noqa: PLC0415
+    from shaberi_dagster.show.formats import check_format  # noqa: PLC0415
 
     check_format(how.output_format)
     with open_catalog(Settings.from_environment().warehouse) as catalog:

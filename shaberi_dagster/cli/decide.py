@@ -40,7 +40,7 @@ def decide(request: DecisionRequest, calls: CallOptions, how: Decide) -> int:
     """Decide which of some models is better, with as few questions as it takes."""
     # Polars, NumPy and Dagster, which help needs not.
     from shaberi_dagster.cli.output import show  # noqa: PLC0415
-    from shaberi_dagster.show.document import check_format  # noqa: PLC0415
+    from shaberi_dagster.show.formats import check_format  # noqa: PLC0415
 
     output_format = "json" if how.as_json else how.output_format
     check_format(output_format)

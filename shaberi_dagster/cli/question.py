@@ -48,7 +48,7 @@ def question(how: QuestionOptions) -> int:
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
     from shaberi_dagster.reports.question import read_question  # noqa: PLC0415
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
-    from shaberi_dagster.show.document import check_format  # noqa: PLC0415
+    from shaberi_dagster.show.formats import check_format  # noqa: PLC0415
     from shaberi_dagster.show.question import QuestionDocument  # noqa: PLC0415
 
     check_format(how.output_format)

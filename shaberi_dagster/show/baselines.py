@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shaberi_dagster.show.document import Block, Document, Sentences, number, table_of, text
-from shaberi_dagster.show.figures import counted, percent
+from shaberi_dagster.reports.figures import counted, percent
+from shaberi_dagster.reports.report import Block, Document, Sentences, number, table_of, text
 
 
 @dataclass(frozen=True)

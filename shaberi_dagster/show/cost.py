@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 from shaberi_dagster.reports.cost import CostReport
+from shaberi_dagster.reports.report import Block, Document, Sentences
 from shaberi_dagster.reports.scores import TokenRow
-from shaberi_dagster.show.document import Block, Document, Sentences
 from shaberi_dagster.show.tokens import token_table
 
 

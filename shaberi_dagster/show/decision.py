@@ -7,8 +7,8 @@ from typing import Any
 
 from shaberi_dagster.deciding.expected import Expectation
 from shaberi_dagster.reports.decision import DecisionReport, StoredLook
-from shaberi_dagster.show.document import Block, Document, Heading, Sentences, number, table_of, text
-from shaberi_dagster.show.figures import counted, decimals, percent, signed
+from shaberi_dagster.reports.figures import counted, decimals, percent, signed
+from shaberi_dagster.reports.report import Block, Document, Heading, Sentences, number, table_of, text
 from shaberi_dagster.statistics.intervals import Interval
 
 _OPEN = "open"

@@ -8,8 +8,8 @@ from typing import Any
 
 from shaberi_dagster.exchange.results.results_tree import ResultsExport
 from shaberi_dagster.exchange.results.shaberi_v1 import RECORD_NAME, Export, Note
-from shaberi_dagster.show.document import Block, Document, Sentences
-from shaberi_dagster.show.figures import megabytes
+from shaberi_dagster.reports.figures import megabytes
+from shaberi_dagster.reports.report import Block, Document, Sentences
 
 
 @dataclass(frozen=True)

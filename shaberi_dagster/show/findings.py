@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from shaberi_dagster.reports.findings import CheckResult
-from shaberi_dagster.show.document import Block, Document, Sentences
+from shaberi_dagster.reports.report import Block, Document, Sentences
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from shaberi_dagster.reports.figures import percent, points
 from shaberi_dagster.reports.gate import MOST_FAILED, GateReport, Lift
-from shaberi_dagster.show.document import (
-    Block,
-    Document,
-    DocumentTable,
-    Heading,
-    Sentences,
-    number,
-    table_of,
-    text,
-)
-from shaberi_dagster.show.figures import NOTHING, percent, points
+from shaberi_dagster.reports.report import NOTHING, Block, Document, Heading, Sentences, Table, number, table_of, text
 from shaberi_dagster.statistics.gates import GateTest
 
 _ALL = "all"
@@ -85,7 +76,7 @@ def _test_data(test: GateTest) -> dict[str, Any]:
     }
 
 
-def _tests(report: GateReport) -> DocumentTable:
+def _tests(report: GateReport) -> Table:
     paired = report.gate == "paired"
     columns = [
         text("strategy", lambda test: test.tally.strategy),
@@ -124,7 +115,7 @@ def _detectable(test: GateTest) -> str:
     return NOTHING if drop is None else points(-drop)
 
 
-def _lifts(lifts: Iterable[Lift]) -> DocumentTable:
+def _lifts(lifts: Iterable[Lift]) -> Table:
     columns = [
         text("lift over single", lambda lift: lift.strategy),
         number("before", lambda lift: points(lift.baseline)),

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from shaberi_dagster.exchange.legacy.reconcile import Reconciliation
-from shaberi_dagster.show.document import Block, Document, DocumentColumn, DocumentTable, Heading, Sentences
+from shaberi_dagster.reports.report import Block, Column, Document, Heading, Sentences, Table
 from shaberi_dagster.show.ensemble import EnsembleDocument
 
 _MOST_SHOWN = 20
@@ -127,11 +127,11 @@ class CachesDocument(Document):
 def _titled(title: str, frame: pl.DataFrame) -> Iterator[Block]:
     """A frame with its numbers aligned; columns that say nothing are left out."""
     yield Heading(title)
-    yield DocumentTable(
+    yield Table(
         [
-            DocumentColumn(
+            Column(
                 column.name.replace("_", " "),
-                [_cell(value) for value in column],
+                cells=[_cell(value) for value in column],
                 left=not column.dtype.is_numeric(),
                 folds=not column.dtype.is_numeric(),
             )

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from shaberi_dagster.lake.copying import Copied
-from shaberi_dagster.show.document import Block, Document, Sentences
-from shaberi_dagster.show.figures import megabytes
+from shaberi_dagster.reports.figures import megabytes
+from shaberi_dagster.reports.report import Block, Document, Sentences
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from shaberi_dagster.show.document import (
-    Block,
-    Document,
-    DocumentTable,
-    Heading,
-    Sentences,
-    number,
-    table_of,
-    text,
-)
+from shaberi_dagster.reports.report import Block, Document, Heading, Sentences, Table, number, table_of, text
 from shaberi_dagster.show.terminal import table_width
 from shaberi_dagster.stages.forecast import ALL_STAGES, NO_CALL, Forecast, totals
 
@@ -68,7 +59,7 @@ class PlanDocument(Document):
             "notes": _notes(self.estimates),
         }
 
-    def _table(self, named: Sequence[tuple[str, ...]]) -> DocumentTable:
+    def _table(self, named: Sequence[tuple[str, ...]]) -> Table:
         """The table.
 
         Args:

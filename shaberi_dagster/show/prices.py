@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from shaberi_dagster.reports.report import Block, Document, Sentences, number, table_of, text
 from shaberi_dagster.runs.known_prices import KnownPrices
-from shaberi_dagster.show.document import Block, Document, Sentences, number, table_of, text
 
 _DAY_SECONDS = 24 * 60 * 60
 

@@ -2,10 +2,10 @@
 
 from shaberi_dagster.lake.catalog import VIEWS, describe_sql, view_files, view_name
 from shaberi_dagster.reports.named_queries import QUERIES
-from shaberi_dagster.show.document import DocumentTable, table_of, text
+from shaberi_dagster.reports.report import Table, table_of, text
 
 
-def query_table() -> DocumentTable:
+def query_table() -> Table:
     """The views and the named queries with their parameters and the first sentence of their descriptions."""
     added = (file.path for file in VIEWS.added if VIEWS.file(file.name) == file)
     files = {**{view_name(path): path for path in view_files()}, **{path.stem: path for path in added}}

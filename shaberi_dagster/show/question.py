@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from shaberi_dagster.reports.question import QuestionReport
+from shaberi_dagster.reports.report import Block, Cell, Column, Document, Heading, Sentences, Table
 from shaberi_dagster.reports.scores import grouped
-from shaberi_dagster.show.document import Block, Cell, Document, DocumentColumn, DocumentTable, Heading, Sentences
 
 _ASKED = ("question", "reference", "criteria")
 _SAMPLE = ("run_id", "model", "run_tag", "sample_index")
@@ -29,10 +29,10 @@ class QuestionDocument(Document):
         report = self.report
         yield Heading(f"{report.question_set} {report.position}", report.category or "")
         asked = {name: text for name in _ASKED if (text := getattr(report, name))}
-        yield DocumentTable(
+        yield Table(
             [
-                DocumentColumn("", list(asked), left=True),
-                DocumentColumn("", [_lines(text) for text in asked.values()], left=True, folds=True),
+                Column("", cells=list(asked), left=True),
+                Column("", cells=[_lines(text) for text in asked.values()], left=True, folds=True),
             ]
         )
         if not report.answers.height:
@@ -43,11 +43,11 @@ class QuestionDocument(Document):
                 ("answer", "", answer["answer"]),
                 *((_who(one), _score(one), one["judge_output"]) for one in judgements),
             ]
-            yield DocumentTable(
+            yield Table(
                 [
-                    DocumentColumn("", [who for who, _, _ in rows], left=True, folds=True),
-                    DocumentColumn("score", [score for _, score, _ in rows]),
-                    DocumentColumn("text", [_lines(text or "") for _, _, text in rows], left=True, folds=True),
+                    Column("", cells=[who for who, _, _ in rows], left=True, folds=True),
+                    Column("score", cells=[score for _, score, _ in rows]),
+                    Column("text", cells=[_lines(text or "") for _, _, text in rows], left=True, folds=True),
                 ]
             )
 

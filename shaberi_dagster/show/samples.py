@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from shaberi_dagster.reports.report import Block, Document, Sentences
 from shaberi_dagster.reports.samples import Samples
-from shaberi_dagster.show.document import Block, Document, Sentences
 
 
 @dataclass(frozen=True)

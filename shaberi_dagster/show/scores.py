@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from shaberi_dagster.reports.report import Block, Document, Heading, Sentences, Table
 from shaberi_dagster.reports.scores import ScoreReport
-from shaberi_dagster.show.document import Block, Document, DocumentTable, Heading, Sentences
 from shaberi_dagster.show.score_data import CSV_COLUMNS, score_data, score_records
 from shaberi_dagster.show.score_notes import notes_line, score_notes
 from shaberi_dagster.show.score_tables import (
@@ -121,6 +121,6 @@ class ScoreDocument(Document):
 
 def _with_all_columns(block: Block) -> Block:
     """A table none of whose columns is left out for want of room."""
-    if not isinstance(block, DocumentTable):
+    if not isinstance(block, Table):
         return block
     return replace(block, columns=[replace(one, spare=False) for one in block.columns])

@@ -3,16 +3,16 @@
 import math
 from collections.abc import Callable, Sequence
 
+from shaberi_dagster.reports.figures import counted, is_number
+from shaberi_dagster.reports.report import NOTHING, Cell, Table, number, table_of, text
 from shaberi_dagster.reports.scores import TokenRow, grouped
-from shaberi_dagster.show.document import Cell, DocumentTable, number, table_of, text
-from shaberi_dagster.show.figures import NOTHING, counted, is_number
 from shaberi_dagster.show.score_data import RARE_TOKENS, TOKENS
 
 _UNKNOWN = "unknown"
 _MOST_LINES = 40
 
 
-def token_table(tokens: Sequence[TokenRow], *, whole: bool) -> DocumentTable:
+def token_table(tokens: Sequence[TokenRow], *, whole: bool) -> Table:
     """A line for each run, stage and benchmark; where that would be too many, for each run and stage; and the total."""
     by_benchmark = whole or len(tokens) <= _MOST_LINES
     several = len({(row.model, row.run_tag) for row in tokens}) > 1

@@ -10,7 +10,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.results.results_tree import ResultsExport, RunExport
 from shaberi_dagster.exchange.results.selection import ExportSelection
 from shaberi_dagster.exchange.results.shaberi_v1 import Export, Note
-from shaberi_dagster.show.document import Document, Sentences
+from shaberi_dagster.reports.report import Document, Sentences
 from shaberi_dagster.show.exports import ResultsDocument, TreeDocument
 from tests.example_runs import ask, stored_run
 from tests.permissions import read_only

@@ -12,8 +12,8 @@ from shaberi_dagster.cli.import_ensemble import ImportEnsemble, import_ensemble
 from shaberi_dagster.exchange.legacy.ensemble import EnsembleImport, FileCounts
 from shaberi_dagster.lake.schemas import LEGACY_QUARANTINE
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.report import Sentences
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show.document import Sentences
 from shaberi_dagster.show.imports import CachesDocument
 from tests.exchange.legacy.caches import baseline, ensemble, response, result, write
 

@@ -23,10 +23,10 @@ from shaberi_dagster.cli.shaberi import app as shaberi
 from shaberi_dagster.cli.view_scores import app as view_scores
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.reports.figures import decimals, p_value, percent, points, signed
 from shaberi_dagster.reports.gate import check_regression
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.show.document import write
-from shaberi_dagster.show.figures import decimals, p_value, percent, points, signed
+from shaberi_dagster.show.formats import write
 from shaberi_dagster.show.gate import GateDocument
 from tests.random_lakes import BASELINE, make_lake
 from tests.sizes import size

@@ -21,7 +21,7 @@ from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.reports.scores import ScoreReport
 from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show.document import write
+from shaberi_dagster.show.formats import write
 from shaberi_dagster.show.scores import ScoreDocument
 from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval
 from shaberi_dagster.statistics.ties import compare_pairs

@@ -3,8 +3,8 @@
 import pytest
 
 from shaberi_dagster.reports.findings import CheckResult
+from shaberi_dagster.reports.report import Document, Sentences
 from shaberi_dagster.reports.samples import Samples
-from shaberi_dagster.show.document import Document, Sentences
 from shaberi_dagster.show.findings import FindingsDocument
 from shaberi_dagster.show.samples import SamplesDocument
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from shaberi_dagster.deciding.expected import Expectation
 from shaberi_dagster.reports.decision import DecisionReport, StoredLook
 from shaberi_dagster.show.decision import DecisionDocument, ExpectedDocument
-from shaberi_dagster.show.document import write
+from shaberi_dagster.show.formats import write
 
 pytestmark = pytest.mark.unit
 

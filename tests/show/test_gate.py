@@ -7,7 +7,7 @@ from rich.console import Console
 
 from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.show.data import as_json
-from shaberi_dagster.show.document import write
+from shaberi_dagster.show.formats import write
 from shaberi_dagster.show.gate import GateDocument
 from shaberi_dagster.statistics.gates import Tally, could_fail, paired_gate, pool
 

@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from shaberi_dagster.show.document import write
+from shaberi_dagster.show.formats import write
 from shaberi_dagster.show.plan import PlanDocument
 from shaberi_dagster.stages.forecast import Forecast
 

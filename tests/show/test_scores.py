@@ -22,7 +22,7 @@ from shaberi_dagster.reports.scores import (
 from shaberi_dagster.reports.standings import read_standings
 from shaberi_dagster.show.data import as_csv as csv_of
 from shaberi_dagster.show.data import as_json as json_of
-from shaberi_dagster.show.document import FORMATS, write
+from shaberi_dagster.show.formats import FORMATS, write
 from shaberi_dagster.show.markdown import as_markdown as markdown_of
 from shaberi_dagster.show.scores import ScoreDocument, ScoreView
 from shaberi_dagster.statistics.intervals import Estimate, Interval

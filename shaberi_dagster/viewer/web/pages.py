@@ -19,6 +19,7 @@ from shaberi_dagster.reports.leaderboard import read_leaderboard
 from shaberi_dagster.reports.question import ShownAnswer
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
 from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.reports.report import Sentences
 from shaberi_dagster.reports.requests import BASELINE, POLICIES, ComparisonRequest, ScoreSelection, check_choice
 from shaberi_dagster.reports.run_progress import CostOf, read_run
 from shaberi_dagster.reports.score_reading import read_rankings
@@ -27,7 +28,6 @@ from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, read_side_by_s
 from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.show.comparison import ComparisonDocument
 from shaberi_dagster.show.decision import DecisionDocument
-from shaberi_dagster.show.document import Sentences
 from shaberi_dagster.show.ensemble import EnsembleDocument
 from shaberi_dagster.show.score_tables import strategy_blocks
 from shaberi_dagster.viewer.web.ask import Ask
