@@ -45,7 +45,7 @@ class Column:
         title: What stands above.
         value: The name of its value in a row, or a function from a row to a cell; none: the title with underscores.
         cells: One per row; `of` makes them.
-        digits: Decimals of its numbers.
+        form: Of its numbers.
         null: What stands for a missing value.
         unknown: The name of a count of what is missing in a value; where there is some, the cell says so.
         total: The last line has its sum.
@@ -64,7 +64,7 @@ class Column:
     title: Cell
     value: str | Callable[[Any], Cell] = ""
     cells: Sequence[Cell] = ()
-    digits: int = 0
+    form: str = "{:,}"
     null: str = NOTHING
     unknown: str = ""
     total: bool = False
@@ -95,14 +95,14 @@ class Column:
     def cell(self, row: Row) -> str:
         """Return how the value of a row looks."""
         value, missing = row[self.name], self.unknown and row[self.unknown]
-        if value is None:
+        if value is None or value != value:  # noqa: PLR0124  (not a number)
             return UNKNOWN if missing else self.null
         if isinstance(value, str):
             return value
         if isinstance(value, datetime):
             return f"{value:%Y-%m-%d %H:%M}"
         if isinstance(value, int | float):
-            return f"{value:,.{self.digits}f}" + (f" + {UNKNOWN}" if missing else "")
+            return self.form.format(value) + (f" + {UNKNOWN}" if missing else "")
         return ", ".join(map(str, value))
 
 
@@ -351,16 +351,22 @@ class Report:
     read: "Callable[[duckdb.DuckDBPyConnection, Any], Document] | None" = None
 
     @property
+    def heading(self) -> str:
+        """The heading of its page."""
+        return self.name.replace("_", " ").capitalize()
+
+    @property
     def epilog(self) -> str:
         """The end of its help."""
         examples = "".join(f"\n  {example}" for example in self.examples)
         return f"Examples:\n\n\b{examples}\n\n{self.more}".rstrip() if examples else self.more
 
-    def result(self, rows: Mapping[str, Sequence[Row]]) -> Result:
+    def result(self, rows: Mapping[str, Sequence[Row]], csv_columns: Sequence[str]) -> Result:
         """Return what is said of rows.
 
         Args:
             rows: Those of each table by its name.
+            csv_columns: Names of the values in rows of the first.
         """
         first = rows[self.tables[0].name]
         verdict = [self.verdict(rows)] if self.verdict else []
@@ -373,7 +379,8 @@ class Report:
         for table in self.tables:
             document[table.name] = rows[table.name]
             if table.totals:
-                document["total"] = {
-                    name: value for name, value in table.summed(rows[table.name]).items() if name in table.totals
-                }
-        return Result([block for block in said if not isinstance(block, Sentences) or block.texts], first, document)
+                sums = table.summed(rows[table.name])
+                document["total"] = {name: sums[name] for name in table.totals}
+        return Result(
+            [block for block in said if not isinstance(block, Sentences) or block.texts], first, document, csv_columns
+        )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import benchmarks_in, check_passes, fetch, fetch_as, reported_scales
 from shaberi_dagster.reports.requests import ScoreSelection
@@ -70,7 +69,7 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
         ranked,
         rankings=rankings,
         remarks=remarks,
-        tokens=read_cost(catalog, run_ids=run_ids).rows,
+        tokens=fetch(catalog, "cost", run_ids=run_ids),
         ties=read_ties(ranked.rows, samples),
         unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
         replies=replies,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, TypeVar
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, RULE, Benchmark
 from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates
@@ -110,45 +110,6 @@ class ScoreRow(NamedTuple):
     def change(self) -> float | None:
         """What the passes changed."""
         return less(self.score, self.baseline_score)
-
-
-@dataclass(frozen=True)
-class TokenRow:
-    """Tokens and cost of one stage of one run for one benchmark; sums over what is known, None when nothing is.
-
-    Attributes:
-        model: The evaluated model.
-        run_tag: Its run.
-        stage: `answers`, `judgements`, …
-        benchmark: The benchmark the calls were made for.
-        calls: Finished calls.
-        prompt_tokens: Tokens sent.
-        completion_tokens: Tokens received.
-        cost_usd: Cost in US dollars at the price of each call's date.
-        cached_tokens: Tokens sent that came from a cache.
-        reasoning_tokens: Tokens received that were hidden reasoning.
-        calls_without_usage: Calls whose tokens are not in the sums: the endpoint did not tell them.
-        calls_without_price: Calls whose cost is not in the sum: their price or their tokens are unknown.
-        price_sources: Where the prices in the sum are from.
-        first_day: Date (UTC) of the first call.
-        last_day: Date of the last call.
-    """
-
-    model: str
-    run_tag: str
-    stage: str
-    benchmark: str
-    calls: int
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    cost_usd: float | None
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    calls_without_usage: int = 0
-    calls_without_price: int = 0
-    price_sources: Sequence[str] = ()
-    first_day: str = ""
-    last_day: str = ""
 
 
 @dataclass(frozen=True)
@@ -422,7 +383,7 @@ class ScoreReport:
         policy: The null policy of all rows.
         pipeline: The pass pipeline of all rows.
         rows: One per run, judge and benchmark.
-        tokens: One per run, stage and benchmark.
+        tokens: The rows of `sql/reports/cost.sql`, one per run, stage and benchmark.
         statistics: Aggregates over repeated runs; empty when none were asked for.
         judge_means: Means over judges, when there are several.
         judge_pairs: How far these judges agree.
@@ -440,7 +401,7 @@ class ScoreReport:
     policy: str
     pipeline: str
     rows: Sequence[ScoreRow]
-    tokens: Sequence[TokenRow] = ()
+    tokens: Sequence[Mapping[str, Any]] = ()
     statistics: Sequence[RunStatistic] = ()
     judge_means: Sequence[JudgeMean] = ()
     judge_pairs: Sequence[JudgePair] = ()
