@@ -150,7 +150,7 @@ def test_everything_is_evaluated_at_once_and_shown_in_sql_and_reports(
         for judge in ("rule:contains", "rule:contains+my-model-judge")
     }
     assert lake.sql("impolite_models").to_dicts()[0]["model"] == "my-model-7b"
-    assert lake.polite(models=["my-model-7b"]).rows() == [("my-model-7b", 4, 4.0, 3.5, 0)]
+    assert lake.polite(models=["my-model-7b"]).rows() == [("my-model-7b", 2, 4.0, 3.5, 0)]
     report = lake.scores(models=["my-model-7b"])
     assert set(report.frame["benchmark"]) >= {"manners"}
 

@@ -340,7 +340,7 @@ PAGES: Mapping[str, Page] = {
 
 def all_pages() -> Mapping[str, Page]:
     """Return all pages by their addresses; a declared report has one unless there is a larger one for it."""
-    return {**{f"/{name}": _declared(name) for name in REPORTS}, **PAGES}
+    return {**PAGES, **{f"/{name}": _declared(name) for name in REPORTS if f"/{name}" not in PAGES}}
 
 
 LIVE = frozenset({"/run"})
