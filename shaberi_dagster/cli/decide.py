@@ -46,15 +46,14 @@ def decide(request: DecisionRequest, calls: CallOptions, how: Decide) -> int:
     check_format(output_format)
     if how.dry_run:
         from shaberi_dagster.deciding.decision import prepare  # noqa: PLC0415
-        from shaberi_dagster.deciding.expected import expected  # noqa: PLC0415
+        from shaberi_dagster.deciding.expected import expected, expected_result  # noqa: PLC0415
         from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
         from shaberi_dagster.settings import Settings  # noqa: PLC0415
-        from shaberi_dagster.show.decision import ExpectedDocument  # noqa: PLC0415
 
         workspace = Installation(Settings.from_environment(), options=calls)
         decision = prepare(request, workspace)
-        found = tuple(expected(decision, workspace, datetime.now(UTC)))
-        document = ExpectedDocument(found, decision.decision_id, decision.boundary.name, decision.n_history)
+        found = expected(decision, workspace, datetime.now(UTC))
+        document = expected_result(found, decision.decision_id, decision.boundary.name, decision.n_history)
         show(document, output_format)
         return FINE
     from shaberi_dagster.defs.operations import decide as decide_here  # noqa: PLC0415

@@ -28,7 +28,7 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, Version, run_
 from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.cli.declared import ReportGroup, add_reports
 from shaberi_dagster.cli.options import OptionsCommand, takes_models
-from shaberi_dagster.reports.findings import CheckResult
+from shaberi_dagster.reports.findings import CheckResult, findings_result
 from shaberi_dagster.runs.request_file import request_schema
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.data import as_json
@@ -155,7 +155,6 @@ def doctor(
     del debug
     from shaberi_dagster.cli.output import say, tell  # noqa: PLC0415
     from shaberi_dagster.defs.doctor.examination import examine, fetch_model  # noqa: PLC0415
-    from shaberi_dagster.show.findings import FindingsDocument  # noqa: PLC0415
 
     settings = Settings.from_environment()
     if install_model:
@@ -166,7 +165,7 @@ def doctor(
 
         repairs = list(repaired(settings))
     findings = [*repairs, *examine(settings, run_plugins=plugins)]
-    say(FindingsDocument(findings))
+    say(findings_result(findings))
     return FINE if all(finding.fine for finding in findings) else FAILED_PARTS
 
 

@@ -285,7 +285,7 @@ class Result(Document):
     """Tables and sentences with the rows that they were made of.
 
     Attributes:
-        said: What people read, in order.
+        said: What people read, in order; no sentences are nothing.
         rows: The lines of the CSV file.
         document: The JSON document; None: the rows.
         csv_columns: Of the CSV file; none: those of the first row.
@@ -299,9 +299,10 @@ class Result(Document):
     def blocks(self, width: int | None) -> Iterable[Block]:
         """Return tables and sentences, on a terminal with short tables."""
         brief = width is not None
+        said = (block for block in self.said if not isinstance(block, Sentences) or block.texts)
         return [
-            block.of(block.rows, brief=brief) if brief and isinstance(block, Table) and block.brief else block
-            for block in self.said
+            block.of(block.rows, brief=True) if brief and isinstance(block, Table) and block.brief else block
+            for block in said
         ]
 
     def records(self) -> Iterable[Row]:
@@ -381,6 +382,4 @@ class Report:
             if table.totals:
                 sums = table.summed(rows[table.name])
                 document["total"] = {name: sums[name] for name in table.totals}
-        return Result(
-            [block for block in said if not isinstance(block, Sentences) or block.texts], first, document, csv_columns
-        )
+        return Result(said, first, document, csv_columns)

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Any
 
-from shaberi_dagster.deciding.expected import Expectation
 from shaberi_dagster.reports.decision import DecisionReport, StoredLook
 from shaberi_dagster.reports.figures import counted, decimals, percent, signed
 from shaberi_dagster.reports.report import Block, Document, Heading, Sentences, number, table_of, text
@@ -103,14 +101,14 @@ class DecisionDocument(Document):
     def data(self) -> Mapping[str, Any]:
         """One document."""
         return {
-            **{name: _plain(value) for name, value in self.report.decision.items()},
+            **self.report.decision,
             "verdict": self.report.verdict,
             "questions_saved": self.report.n_saved,
             "calls_saved": self.report.calls_saved,
             "cost_saved_usd": self.report.cost_saved_usd,
             "pairs": [asdict(look) for look in self.report.last_looks],
             "curve": [asdict(look) for look in self.report.curve],
-            "calibration": [{name: _plain(value) for name, value in row.items()} for row in self.report.calibration],
+            "calibration": self.report.calibration,
             "full_evaluation": list(self.full),
             "notes": [*self._outside(), *self._notes()],
         }
@@ -132,67 +130,3 @@ def _in_words(look: StoredLook) -> str:
     if look.verdict in {"A", "B"}:
         return f"{look.verdict} is better"
     return _OPEN if look.verdict == _OPEN else "equal within the margin"
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value
-
-
-@dataclass(frozen=True)
-class ExpectedDocument(Document):
-    """What a decision may take, in each of the formats.
-
-    Attributes:
-        expectations: By how close the pair is.
-        decision_id: Which decision.
-        boundary: What would tell when it is sure: history or anytime.
-        n_history: Past models of the judges.
-    """
-
-    expectations: tuple[Expectation, ...]
-    decision_id: str
-    boundary: str
-    n_history: int
-
-    def blocks(self, width: int | None) -> Iterable[Block]:
-        """A line for each kind of pair."""
-        del width
-        yield Heading("plan; no call is made", f"decision {self.decision_id}")
-        columns = [
-            text("for", lambda one: one.pair),
-            number("questions", lambda one: f"{one.n_questions:,}"),
-            number("calls", _calls),
-            number("cost in USD", lambda one: "unknown" if one.cost_usd is None else f"{one.cost_usd:,.4f}"),
-        ]
-        yield table_of(self.expectations, columns)
-        yield Sentences(list(self._notes()), "note")
-
-    def _notes(self) -> Iterator[str]:
-        if self.boundary == "history":
-            yield (
-                f"Questions: means of replayed decisions between past models (history of {self.n_history}); calls are "
-                "of all candidates, and what is paid for is left out."
-            )
-        else:
-            yield (
-                f"The history of {self.n_history} models does not suffice for a replay: a decision stops as soon as "
-                "bets that are valid at any time allow it. Calls are of all candidates; what is paid for is left out."
-            )
-
-    def data(self) -> Mapping[str, Any]:
-        """One document."""
-        return {
-            "decision_id": self.decision_id,
-            "boundary": self.boundary,
-            "n_history": self.n_history,
-            "expected": [asdict(one) for one in self.expectations],
-            "notes": list(self._notes()),
-        }
-
-    def records(self) -> Iterable[Mapping[str, Any]]:
-        """A line for each kind of pair."""
-        return map(asdict, self.expectations)
-
-
-def _calls(one: Expectation) -> str:
-    return f"{one.calls:,}" if one.calls == one.calls_most else f"{one.calls:,}–{one.calls_most:,}"

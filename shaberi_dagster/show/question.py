@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, ClassVar
 
 from shaberi_dagster.reports.question import QuestionReport
@@ -64,8 +63,7 @@ class QuestionDocument(Document):
         report = self.report
         texts = {name: value for name, value in vars(report).items() if name not in {"answers", "judgements"}}
         return texts | {
-            name: [{key: _plain(value) for key, value in row.items()} for row in frame.to_dicts()]
-            for name, frame in (("answers", report.answers), ("judgements", report.judgements))
+            name: frame.to_dicts() for name, frame in (("answers", report.answers), ("judgements", report.judgements))
         }
 
     def _answers(self) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
@@ -93,7 +91,3 @@ def _score(judgement: Mapping[str, Any]) -> str:
 
 def _lines(text: str) -> Cell:
     return tuple(text.replace("\t", "    ").split("\n"))
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value

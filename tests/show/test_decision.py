@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from shaberi_dagster.deciding.expected import Expectation
+from shaberi_dagster.deciding.expected import Expectation, expected_result
 from shaberi_dagster.reports.decision import DecisionReport, StoredLook
-from shaberi_dagster.show.decision import DecisionDocument, ExpectedDocument
+from shaberi_dagster.show.decision import DecisionDocument
 from shaberi_dagster.show.formats import write
 
 pytestmark = pytest.mark.unit
@@ -75,7 +75,7 @@ def test_the_document_has_the_whole_curve():
 
 def test_a_plan_has_a_line_for_each_kind_of_pair():
     expectations = (Expectation("a clear pair", 25, 100, 150, 0.25), Expectation("at most", 120, 480, 480, None))
-    text = shown(ExpectedDocument(expectations, "d1", "history", 80))
+    text = shown(expected_result(expectations, "d1", "history", 80))
 
     assert "100–150" in text
     assert "0.2500" in text
