@@ -19,7 +19,6 @@ from shaberi_dagster.cli import (
     import_legacy,
     new,
     prices,
-    question,
     report,
     reprocess,
     view,
@@ -109,7 +108,6 @@ _command(epilog=import_ensemble.EPILOG)(takes_models(import_ensemble.import_ense
 _command(epilog=reprocess.EPILOG)(takes_models(reprocess.reprocess))
 _command(epilog=compare.EPILOG)(takes_models(compare.compare))
 _command(epilog=decide.EPILOG)(takes_models(decide.decide))
-_command(epilog=question.EPILOG)(takes_models(question.question))
 add_reports(app)
 _command(epilog=prices.EPILOG)(takes_models(prices.prices))
 app.command(epilog=new.EPILOG)(new.new)
