@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shaberi_dagster.reports.comparison import ComparisonReport
     from shaberi_dagster.reports.question import QuestionReport
     from shaberi_dagster.reports.report import Document, Report
-    from shaberi_dagster.reports.scores import ScoreReport
+    from shaberi_dagster.reports.score_report import ScoreReport
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from shaberi_dagster.reports.scores import OVERALL, RunMean, RunStatistic, ScoreReport, ScoreRow, Tie
+from shaberi_dagster.reports.score_report import ScoreReport
+from shaberi_dagster.reports.scores import OVERALL, RunMean, RunStatistic, ScoreRow, Tie
 from shaberi_dagster.reports.standings import Ranking, Standing, remarks_on
 from shaberi_dagster.statistics.intervals import Estimate
 

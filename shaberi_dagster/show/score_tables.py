@@ -14,6 +14,7 @@ from shaberi_dagster.reports.figures import (
     signed_interval,
 )
 from shaberi_dagster.reports.report import NOTHING, Block, Cell, Column, Heading, Table, number, table_of, text
+from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.scores import (
     MEAN_OF,
     OVERALL,
@@ -22,7 +23,6 @@ from shaberi_dagster.reports.scores import (
     Replies,
     RunMean,
     RunStatistic,
-    ScoreReport,
     ScoreRow,
     benchmark_order,
     grouped,

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from shaberi_dagster.reports.declared.cost import TOKENS, cost_line
 from shaberi_dagster.reports.report import Block, Document, Heading, Sentences, Table
-from shaberi_dagster.reports.scores import ScoreReport
+from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.show.score_data import CSV_COLUMNS, score_data, score_records
 from shaberi_dagster.show.score_notes import notes_line, score_notes
 from shaberi_dagster.show.score_tables import (

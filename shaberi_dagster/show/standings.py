@@ -12,7 +12,7 @@ from shaberi_dagster.reports.figures import (
     signed_interval,
 )
 from shaberi_dagster.reports.report import NOTHING, Bar, Block, Cell, Column, Heading, Sentences, Table
-from shaberi_dagster.reports.scores import ScoreReport
+from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.standings import NotRanked, Ranking, Standing, remarks_on
 from shaberi_dagster.show.terminal import table_width
 

@@ -18,7 +18,7 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.requests import POLICIES as POLICY_MEANINGS
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
-from shaberi_dagster.reports.scores import ScoreReport
+from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.formats import write

@@ -8,16 +8,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from shaberi_dagster.reports.scores import (
-    JudgeMean,
-    JudgePair,
-    Replies,
-    RunStatistic,
-    ScoreReport,
-    ScoreRow,
-    Tie,
-    Unfinished,
-)
+from shaberi_dagster.reports.score_report import ScoreReport
+from shaberi_dagster.reports.scores import JudgeMean, JudgePair, Replies, RunStatistic, ScoreRow, Tie, Unfinished
 from shaberi_dagster.reports.standings import read_standings
 from shaberi_dagster.show.data import as_csv as csv_of
 from shaberi_dagster.show.data import as_json as json_of
