@@ -57,8 +57,8 @@ def decide(request: DecisionRequest, calls: CallOptions, how: Decide) -> int:
         show(document, output_format)
         return FINE
     from shaberi_dagster.defs.operations import decide as decide_here  # noqa: PLC0415
-    from shaberi_dagster.show.decision import DecisionDocument  # noqa: PLC0415
+    from shaberi_dagster.show.decision import decision_result  # noqa: PLC0415
 
     report, full_evaluations = decide_here(request, calls)
-    show(DecisionDocument(report, full_evaluations), output_format)
+    show(decision_result(report, full_evaluations), output_format)
     return FINE if report.decision["state"] == "decided" else INCONCLUSIVE

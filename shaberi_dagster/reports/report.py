@@ -163,6 +163,7 @@ class Table:
         totals: What the document in JSON sums; none: the columns with a total.
         brief: A terminal has one line for rows that are alike in these values, where there are more than 40.
         rows: What it was made of.
+        narrow: What a terminal has instead where there is no room for it.
     """
 
     columns: Sequence[Column]
@@ -174,6 +175,7 @@ class Table:
     totals: Sequence[str] = ()
     brief: Sequence[str] = ()
     rows: Sequence[Any] = ()
+    narrow: "Table | None" = None
 
     def of(self, rows: Sequence[Any], *, brief: bool = False) -> "Table":
         """Return the table of some rows, with their total if it has one.

@@ -25,7 +25,7 @@ from shaberi_dagster.reports.figures import (
 from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.reports.report import NOTHING, Block, Document, Heading, Sentences, Table, number, table_of, text
 from shaberi_dagster.runs.spec import SINGLE, BenchmarkSpec
-from shaberi_dagster.show.gate import GateDocument
+from shaberi_dagster.show.gate import gate_result
 from shaberi_dagster.show.score_tables import left_out, strategy_blocks
 
 FORMAT = "shaberi-quick-eval/1"
@@ -59,7 +59,7 @@ class EnsembleDocument(Document):
         if report.judged:
             yield from strategy_blocks(report.judged)
         if self.gate:
-            yield from GateDocument(self.gate).blocks(width)
+            yield from gate_result(self.gate).blocks(width)
 
     def records(self) -> Iterable[Mapping[str, Any]]:
         """One line a benchmark and strategy."""
@@ -94,7 +94,7 @@ class EnsembleDocument(Document):
                 "mean_of_benchmarks": [asdict(one) for one in report.means],
             },
             "judged": [asdict(one) for one in report.judged],
-            "gate": dict(GateDocument(self.gate).data()) if self.gate else None,
+            "gate": gate_result(self.gate).document if self.gate else None,
         }
 
 

@@ -43,6 +43,7 @@ def lines_of(cell: Cell) -> list[str]:
 
 def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
     if isinstance(block, Table):
+        block = block.narrow if block.narrow and table_width(block) > console.width else block
         columns, without = _with_room([_drawable(one, console) for one in block.columns], console.width)
         yield _rich_table(columns, block.bold, console.width)
         notes = [f"Not shown for want of room: {', '.join(without)}."] if without else []

@@ -27,7 +27,7 @@ from shaberi_dagster.reports.figures import decimals, p_value, percent, points, 
 from shaberi_dagster.reports.gate import check_regression
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.show.formats import write
-from shaberi_dagster.show.gate import GateDocument
+from shaberi_dagster.show.gate import gate_result
 from tests.random_lakes import BASELINE, make_lake
 from tests.sizes import size
 from tests.viewer.site import Site, served
@@ -259,7 +259,7 @@ def _check_gate(lake: RandomLake) -> None:
         report = check_regression(catalog, after, BASELINE, failures_count=failures_count)
     shown = {}
     for output_format in ("json", "md", "csv"):
-        write(GateDocument(report), output_format, Console(file=(out := io.StringIO()), width=200))
+        write(gate_result(report), output_format, Console(file=(out := io.StringIO()), width=200))
         shown[output_format] = out.getvalue()
     data, of_md = json.loads(shown["json"]), _with(_md_tables(shown["md"]), "dataset", "before", "now")
     of_csv = list(csv.DictReader(io.StringIO(shown["csv"])))

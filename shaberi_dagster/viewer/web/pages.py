@@ -30,7 +30,7 @@ from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, read_side_by_s
 from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.show.comparison import ComparisonDocument
-from shaberi_dagster.show.decision import DecisionDocument
+from shaberi_dagster.show.decision import decision_result
 from shaberi_dagster.show.ensemble import EnsembleDocument
 from shaberi_dagster.show.score_tables import strategy_blocks
 from shaberi_dagster.viewer.web.ask import Ask
@@ -235,7 +235,7 @@ def decision(source: Source, ask: Ask) -> Shown:
         {
             "report": report,
             "curves": grouped(report.curve, lambda look: (look.a, look.b)),
-            "blocks": [] if live else list(DecisionDocument(report).blocks(None)),
+            "blocks": [] if live else list(decision_result(report).blocks(None)),
             "live": live,
         },
     )
