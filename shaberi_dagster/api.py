@@ -1,7 +1,7 @@
 """The library: `open_lake()` reads what there is, `evaluate()` makes what is missing. `docs/library.md` shows how."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import entry_points
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from shaberi_dagster.reports.comparison import ComparisonReport
     from shaberi_dagster.reports.question import QuestionReport
-    from shaberi_dagster.reports.scores import ScoreReport
+    from shaberi_dagster.reports.report import Document, Report
+    from shaberi_dagster.reports.score_report import ScoreReport
 
 
 @dataclass(frozen=True)
@@ -132,23 +133,35 @@ class LakeReader:
         with self._catalog() as catalog:
             return read_question(catalog, benchmark, position, question_set=question_set, models=models)
 
-    def cost(
-        self, *, models: Sequence[str] = (), tags: Sequence[str] = (), sources: Sequence[str] = ()
-    ) -> "pl.DataFrame":
-        """Calls, tokens and US dollars of runs, one row per model, run_tag, stage and benchmark.
+    def read(self, report: "Report", selection: Any) -> "Document":
+        """Read a declared report, as its command does.
 
         Args:
-            models: Only these; none means all.
-            tags: Only runs with one of these tags; none means all.
-            sources: Only runs imported from these trees; none means all, and the runs of our own.
+            report: Its declaration.
+            selection: Of the kind that it asks for.
 
         Raises:
-            ConfigurationError: The lake has no such model, tag or tree.
+            ConfigurationError: The lake has no such model, tag, …
         """
-        from shaberi_dagster.reports.cost import cost_frame  # noqa: PLC0415
+        from shaberi_dagster.reports.reading import read_report  # noqa: PLC0415
 
         with self._catalog() as catalog:
-            return cost_frame(catalog, models, tags, sources)
+            return read_report(catalog, report, selection)
+
+    def __getattr__(self, name: str) -> "Callable[..., pl.DataFrame]":
+        """Find the method that a declared report is: of fields of its selection it makes a frame of its first table."""
+        from shaberi_dagster.reports.declared import REPORTS  # noqa: PLC0415
+        from shaberi_dagster.reports.reading import report_frame  # noqa: PLC0415
+
+        if name not in REPORTS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+        def frame(**selection: Any) -> "pl.DataFrame":
+            report = REPORTS.use(name)
+            with self._catalog() as catalog:
+                return report_frame(catalog, report, report.selection(**selection))
+
+        return frame
 
     def _catalog(self, as_of: datetime | None = None) -> "duckdb.DuckDBPyConnection":
         from shaberi_dagster.lake.catalog import open_as_of, open_catalog  # noqa: PLC0415

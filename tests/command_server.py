@@ -60,7 +60,7 @@ _HEAVY = [
     "shaberi_dagster.passes.lang_mixing",
     "shaberi_dagster.show.comparison",
     "shaberi_dagster.show.ensemble",
-    "shaberi_dagster.show.plan",
+    "shaberi_dagster.reports.plan",
     "shaberi_dagster.show.rows",
     "shaberi_dagster.show.scores",
     "shaberi_dagster.reports.comparison",

@@ -103,6 +103,7 @@ def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) ->
         ("plugins: endpoint", "my_server"),
         ("plugins: view", "polite_scores"),
         ("plugins: query", "impolite_models"),
+        ("plugins: report", "polite"),
     }
     assert all(one.fine for one in found)
     (folder / "passes/broken.py").write_text("import nothing_at_all", encoding="utf-8")
@@ -149,6 +150,7 @@ def test_everything_is_evaluated_at_once_and_shown_in_sql_and_reports(
         for judge in ("rule:contains", "rule:contains+my-model-judge")
     }
     assert lake.sql("impolite_models").to_dicts()[0]["model"] == "my-model-7b"
+    assert lake.polite(models=["my-model-7b"]).rows() == [("my-model-7b", 2, 4.0, 3.5, 0)]
     report = lake.scores(models=["my-model-7b"])
     assert set(report.frame["benchmark"]) >= {"manners"}
 

@@ -61,10 +61,9 @@ def promote(how: Promotion) -> int:
     from shaberi_dagster.cli.output import say  # noqa: PLC0415  (DuckDB and polars only when they are needed)
     from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
-    from shaberi_dagster.reports.baselines import chosen_run  # noqa: PLC0415
+    from shaberi_dagster.reports.baselines import chosen_run, promotion_result  # noqa: PLC0415
     from shaberi_dagster.reports.baselines import promote as promote_run  # noqa: PLC0415
     from shaberi_dagster.reports.verdicts import baselines  # noqa: PLC0415
-    from shaberi_dagster.show.baselines import PromotionDocument  # noqa: PLC0415
 
     settings = Settings.from_environment()
     with open_catalog(settings.warehouse) as catalog:
@@ -72,7 +71,7 @@ def promote(how: Promotion) -> int:
     promote_run(Installation(settings).lake, chosen, how.name, how.note, allow_partial=how.allow_partial)
     with open_catalog(settings.warehouse) as catalog:
         promoted = next(one for one in baselines(catalog) if one["name"] == how.name)
-    say(PromotionDocument(promoted), as_json=how.as_json)
+    say(promotion_result(promoted), as_json=how.as_json)
     return FINE
 
 
@@ -81,12 +80,12 @@ def list_baselines(how: ListBaselines) -> int:
     # DuckDB only when it is needed.
     from shaberi_dagster.cli.output import show  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
+    from shaberi_dagster.reports.baselines import list_result  # noqa: PLC0415
     from shaberi_dagster.reports.verdicts import baselines  # noqa: PLC0415
-    from shaberi_dagster.show.baselines import BaselineDocument  # noqa: PLC0415
 
     with open_catalog(Settings.from_environment().warehouse) as catalog:
         found = baselines(catalog)
-    show(BaselineDocument(found), "json" if how.as_json else "table")
+    show(list_result(found), "json" if how.as_json else "table")
     return FINE
 
 

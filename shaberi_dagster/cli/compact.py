@@ -17,12 +17,12 @@ def compact(how: Compact) -> int:
     from shaberi_dagster.cli.output import say  # noqa: PLC0415
     from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import check_there, write_catalog  # noqa: PLC0415
+    from shaberi_dagster.reports.maintenance import compaction_result  # noqa: PLC0415
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
-    from shaberi_dagster.show.maintenance import CompactionDocument  # noqa: PLC0415
 
     settings = Settings.from_environment()
     check_there(settings.warehouse)
     lake = Installation(settings).lake
-    say(CompactionDocument(compact_lake(lake)), as_json=how.as_json)
+    say(compaction_result(compact_lake(lake)), as_json=how.as_json)
     write_catalog(lake)
     return FINE

@@ -43,7 +43,7 @@ def compare(request: ComparisonRequest, how: Compare) -> int:
     from shaberi_dagster.reports.comparison import compare as read_comparison  # noqa: PLC0415
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
     from shaberi_dagster.show.comparison import ComparisonDocument  # noqa: PLC0415
-    from shaberi_dagster.show.document import check_format  # noqa: PLC0415
+    from shaberi_dagster.show.formats import check_format  # noqa: PLC0415
 
     check_format(how.output_format)
     warehouse = Settings.from_environment().warehouse

@@ -39,8 +39,8 @@ def copy_lake(how: CopyLake) -> int:
     # Delta-rs only when it is needed.
     from shaberi_dagster.cli.output import say  # noqa: PLC0415
     from shaberi_dagster.lake import copying  # noqa: PLC0415
+    from shaberi_dagster.reports.maintenance import copy_result  # noqa: PLC0415
     from shaberi_dagster.show.live import reporter_for  # noqa: PLC0415
-    from shaberi_dagster.show.maintenance import CopyDocument  # noqa: PLC0415
     from shaberi_dagster.util.progress import StageProgress  # noqa: PLC0415
 
     reporter, line = reporter_for(sys.stderr), StageProgress("copy", "files", total=0)
@@ -51,5 +51,5 @@ def copy_lake(how: CopyLake) -> int:
 
     with reporter.watching():
         copied = copying.copy_lake(how.source, how.target, changed)
-    say(CopyDocument(copied, how.target), as_json=how.as_json)
+    say(copy_result(copied, how.target), as_json=how.as_json)
     return FINE

@@ -40,26 +40,25 @@ def decide(request: DecisionRequest, calls: CallOptions, how: Decide) -> int:
     """Decide which of some models is better, with as few questions as it takes."""
     # Polars, NumPy and Dagster, which help needs not.
     from shaberi_dagster.cli.output import show  # noqa: PLC0415
-    from shaberi_dagster.show.document import check_format  # noqa: PLC0415
+    from shaberi_dagster.show.formats import check_format  # noqa: PLC0415
 
     output_format = "json" if how.as_json else how.output_format
     check_format(output_format)
     if how.dry_run:
         from shaberi_dagster.deciding.decision import prepare  # noqa: PLC0415
-        from shaberi_dagster.deciding.expected import expected  # noqa: PLC0415
+        from shaberi_dagster.deciding.expected import expected, expected_result  # noqa: PLC0415
         from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
         from shaberi_dagster.settings import Settings  # noqa: PLC0415
-        from shaberi_dagster.show.decision import ExpectedDocument  # noqa: PLC0415
 
         workspace = Installation(Settings.from_environment(), options=calls)
         decision = prepare(request, workspace)
-        found = tuple(expected(decision, workspace, datetime.now(UTC)))
-        document = ExpectedDocument(found, decision.decision_id, decision.boundary.name, decision.n_history)
+        found = expected(decision, workspace, datetime.now(UTC))
+        document = expected_result(found, decision.decision_id, decision.boundary.name, decision.n_history)
         show(document, output_format)
         return FINE
     from shaberi_dagster.defs.operations import decide as decide_here  # noqa: PLC0415
-    from shaberi_dagster.show.decision import DecisionDocument  # noqa: PLC0415
+    from shaberi_dagster.show.decision import decision_result  # noqa: PLC0415
 
     report, full_evaluations = decide_here(request, calls)
-    show(DecisionDocument(report, full_evaluations), output_format)
+    show(decision_result(report, full_evaluations), output_format)
     return FINE if report.decision["state"] == "decided" else INCONCLUSIVE

@@ -3,13 +3,13 @@
 from shaberi_dagster.cli import view_scores
 from shaberi_dagster.cli.output import say, tell
 from shaberi_dagster.defs.running import Evaluation
-from shaberi_dagster.show.plan import PlanDocument
+from shaberi_dagster.reports.plan import plan_result
 from shaberi_dagster.viewer.web.ask import where_to_look
 
 
 def show_plan(evaluation: Evaluation, *, as_json: bool) -> None:
     """Print what would be done, on stdout."""
-    say(PlanDocument(evaluation.plan()), as_json=as_json)
+    say(plan_result(evaluation.plan()), as_json=as_json)
 
 
 def show_scores(evaluation: Evaluation, *, as_json: bool) -> None:

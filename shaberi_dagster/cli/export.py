@@ -89,10 +89,10 @@ def run_export(
     """
     # Polars and DuckDB, which help needs not.
     from shaberi_dagster.cli.output import say  # noqa: PLC0415
+    from shaberi_dagster.exchange.outcomes import results_result, tree_result  # noqa: PLC0415
     from shaberi_dagster.exchange.results.results_tree import check_place, export_runs  # noqa: PLC0415
     from shaberi_dagster.exchange.results.shaberi_v1 import export as export_tree  # noqa: PLC0415
     from shaberi_dagster.lake.store import Lake  # noqa: PLC0415
-    from shaberi_dagster.show.exports import ResultsDocument, TreeDocument  # noqa: PLC0415
     from shaberi_dagster.show.live import reporter_for  # noqa: PLC0415
 
     if output_format not in FORMATS:
@@ -106,7 +106,7 @@ def run_export(
             output.mkdir(parents=True, exist_ok=True)
         with reporter.watching():
             done = export_runs(lake, folder, compact=compact, changed=reporter.changed, **vars(selection))
-        say(ResultsDocument(done), as_json=as_json)
+        say(results_result(done), as_json=as_json)
         return FAILED_PARTS if done.failed else FINE
     if output is None:
         raise ConfigurationError(f"--format {SHABERI_V1} needs --output, the folder to write")
@@ -115,5 +115,5 @@ def run_export(
     check_writable(output, _ELSEWHERE)
     with reporter.watching():
         tree = export_tree(lake, output, selection, changed=reporter.changed)
-    say(TreeDocument(tree), as_json=as_json)
+    say(tree_result(tree), as_json=as_json)
     return FINE

@@ -31,13 +31,12 @@ def generate_cache(request: CacheRequest, calls: CallOptions, how: GenerateCache
     from shaberi_dagster.cli.evaluation import say_what_failed  # noqa: PLC0415
     from shaberi_dagster.cli.output import say  # noqa: PLC0415
     from shaberi_dagster.defs.running import Evaluation  # noqa: PLC0415
-    from shaberi_dagster.reports.samples import samples_of  # noqa: PLC0415
-    from shaberi_dagster.show.samples import SamplesDocument  # noqa: PLC0415
+    from shaberi_dagster.reports.samples import samples_of, samples_result  # noqa: PLC0415
 
     evaluation = Evaluation([request.to_request()], calls, command="generate-cache", stages=["answers"])
     evaluation.run()
     samples = samples_of(evaluation.spec, evaluation.benchmarks, evaluation.workspace.lake)
-    say(SamplesDocument(samples), as_json=how.as_json)
+    say(samples_result(samples), as_json=how.as_json)
     if not any(one.failed for one in samples):
         return FINE
     say_what_failed(evaluation)

@@ -44,12 +44,12 @@ def import_ensemble(how: ImportEnsemble) -> int:
     # Dagster only when it is needed.
     from shaberi_dagster.cli.output import say  # noqa: PLC0415
     from shaberi_dagster.defs.operations import grade_caches, import_caches  # noqa: PLC0415
+    from shaberi_dagster.exchange.outcomes import caches_result  # noqa: PLC0415
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
     from shaberi_dagster.show.ensemble import EnsembleDocument  # noqa: PLC0415
-    from shaberi_dagster.show.imports import CachesDocument  # noqa: PLC0415
 
     settings = Settings.from_environment()
     report = import_caches(settings, how.paths)
     graded = [EnsembleDocument(one) for one in grade_caches(settings, report["runs"])] if how.grade else None
-    say(CachesDocument(report, graded), as_json=how.as_json)
+    say(caches_result(report, graded), as_json=how.as_json)
     return FAILED_PARTS if report["quarantine"] or report["unreadable_files"] or report["discrepancies"] else FINE

@@ -79,10 +79,10 @@ def show_report(settings: Settings, tag: str, *, full: bool, as_json: bool) -> i
         ConfigurationError: Nothing was imported under that tag, or a lake of an older format has other rows.
     """
     from shaberi_dagster.cli.output import say  # noqa: PLC0415  (polars, which help needs not)
+    from shaberi_dagster.exchange.outcomes import trees_result  # noqa: PLC0415
     from shaberi_dagster.exchange.trees.importing import reconcile_lake  # noqa: PLC0415
     from shaberi_dagster.lake.store import Lake  # noqa: PLC0415
-    from shaberi_dagster.show.imports import ImportDocument  # noqa: PLC0415
 
     counted = reconcile_lake(Lake(settings.warehouse), tag)
-    say(ImportDocument(counted, tag, full=full), as_json=as_json)
+    say(trees_result(counted, tag, full=full), as_json=as_json)
     return FAILED_PARTS if counted.discrepancies() or counted.quarantine.height or counted.left_out.height else FINE

@@ -27,9 +27,10 @@ def new(
     """Write a working example of something of your own into the first plugin folder."""
     del debug
     from shaberi_dagster.cli.output import say  # noqa: PLC0415  (rich, which help needs not)
-    from shaberi_dagster.show.exports import FilesDocument  # noqa: PLC0415
+    from shaberi_dagster.reports.report import Result, Sentences  # noqa: PLC0415
 
-    say(FilesDocument(write_example(kind, name, plugin_folders()[0], _taken(kind))))
+    written = write_example(kind, name, plugin_folders()[0], _taken(kind))
+    say(Result([Sentences([str(path) for path in written])]))
     return FINE
 
 

@@ -36,11 +36,11 @@ def prices(how: Prices) -> int:
     from shaberi_dagster.cli.output import show  # noqa: PLC0415
     from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import check_there  # noqa: PLC0415
+    from shaberi_dagster.reports.prices import price_result  # noqa: PLC0415
     from shaberi_dagster.runs.known_prices import known_prices  # noqa: PLC0415
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
-    from shaberi_dagster.show.prices import PriceDocument  # noqa: PLC0415
 
     settings = Settings.from_environment()
     check_there(settings.warehouse)
-    show(PriceDocument(known_prices(Installation(settings), refresh=how.refresh)), "json" if how.as_json else "table")
+    show(price_result(known_prices(Installation(settings), refresh=how.refresh)), "json" if how.as_json else "table")
     return FINE

@@ -12,7 +12,6 @@ from shaberi_dagster.cli import (
     compact,
     compare,
     copy_lake,
-    cost,
     decide,
     export,
     generate_cache,
@@ -20,20 +19,20 @@ from shaberi_dagster.cli import (
     import_legacy,
     new,
     prices,
-    question,
     report,
     reprocess,
     view,
 )
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, Debug, Version, run_command
 from shaberi_dagster.cli.completion import completer
+from shaberi_dagster.cli.declared import ReportGroup, add_reports
 from shaberi_dagster.cli.options import OptionsCommand, takes_models
-from shaberi_dagster.reports.findings import CheckResult
+from shaberi_dagster.reports.findings import CheckResult, findings_result
 from shaberi_dagster.runs.request_file import request_schema
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.data import as_json
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+app = typer.Typer(cls=ReportGroup, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
 
 
 @app.callback()
@@ -109,8 +108,7 @@ _command(epilog=import_ensemble.EPILOG)(takes_models(import_ensemble.import_ense
 _command(epilog=reprocess.EPILOG)(takes_models(reprocess.reprocess))
 _command(epilog=compare.EPILOG)(takes_models(compare.compare))
 _command(epilog=decide.EPILOG)(takes_models(decide.decide))
-_command(epilog=question.EPILOG)(takes_models(question.question))
-_command(epilog=cost.EPILOG)(takes_models(cost.cost))
+add_reports(app)
 _command(epilog=prices.EPILOG)(takes_models(prices.prices))
 app.command(epilog=new.EPILOG)(new.new)
 _command(epilog=generate_cache.EPILOG)(takes_models(generate_cache.generate_cache))
@@ -155,7 +153,6 @@ def doctor(
     del debug
     from shaberi_dagster.cli.output import say, tell  # noqa: PLC0415
     from shaberi_dagster.defs.doctor.examination import examine, fetch_model  # noqa: PLC0415
-    from shaberi_dagster.show.findings import FindingsDocument  # noqa: PLC0415
 
     settings = Settings.from_environment()
     if install_model:
@@ -166,7 +163,7 @@ def doctor(
 
         repairs = list(repaired(settings))
     findings = [*repairs, *examine(settings, run_plugins=plugins)]
-    say(FindingsDocument(findings))
+    say(findings_result(findings))
     return FINE if all(finding.fine for finding in findings) else FAILED_PARTS
 
 

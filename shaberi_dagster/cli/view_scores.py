@@ -77,7 +77,7 @@ def show_scores(
     from shaberi_dagster.cli.output import show  # noqa: PLC0415  (DuckDB, which help needs not)
     from shaberi_dagster.lake.catalog import open_as_of, open_catalog  # noqa: PLC0415
     from shaberi_dagster.reports.score_reading import read_scores  # noqa: PLC0415
-    from shaberi_dagster.show.document import check_format  # noqa: PLC0415
+    from shaberi_dagster.show.formats import check_format  # noqa: PLC0415
     from shaberi_dagster.show.scores import ScoreDocument, ScoreView  # noqa: PLC0415
 
     selection.check()

@@ -1,13 +1,14 @@
 """Forecast of a decision, before anything is asked: questions from replays of past pairs, calls from the plan."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import numpy as np
 
 from shaberi_dagster.deciding.candidates import Scores, partial_spec
 from shaberi_dagster.deciding.decision import Decision
+from shaberi_dagster.reports.report import UNKNOWN, Block, Heading, Result, Sentences, number, table_of, text
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.forecast import forecast
 from shaberi_dagster.statistics.calibration import PairClass
@@ -77,3 +78,39 @@ def _calls(
         sum(estimate.calls_most for estimate in estimates),
         sum(known) if len(known) == len(costs) else None,
     )
+
+
+def expected_result(expectations: Sequence[Expectation], decision_id: str, boundary: str, n_history: int) -> Result:
+    """Say what a decision may take, a line for each kind of pair.
+
+    Args:
+        expectations: By how close the pair is.
+        decision_id: Which decision.
+        boundary: What would tell when it is sure: history or anytime.
+        n_history: Past models of the judges.
+    """
+    columns = [
+        text("for", lambda row: row.pair),
+        number("questions", lambda row: f"{row.n_questions:,}"),
+        number("calls", _range_of_calls),
+        number("cost in USD", lambda row: UNKNOWN if row.cost_usd is None else f"{row.cost_usd:,.4f}"),
+    ]
+    note = (
+        f"Questions: means of replayed decisions between past models (history of {n_history}); calls are "
+        "of all candidates, and what is paid for is left out."
+        if boundary == "history"
+        else f"The history of {n_history} models does not suffice for a replay: a decision stops as soon as "
+        "bets that are valid at any time allow it. Calls are of all candidates; what is paid for is left out."
+    )
+    rows = [asdict(row) for row in expectations]
+    said: list[Block] = [
+        Heading("plan; no call is made", f"decision {decision_id}"),
+        table_of(expectations, columns),
+        Sentences([note], "note"),
+    ]
+    document = {"decision_id": decision_id, "boundary": boundary, "n_history": n_history}
+    return Result(said, rows, document | {"expected": rows, "notes": [note]})
+
+
+def _range_of_calls(row: Expectation) -> str:
+    return f"{row.calls:,}" if row.calls == row.calls_most else f"{row.calls:,}–{row.calls_most:,}"

@@ -1,7 +1,8 @@
 """SQL that stands in files: statements by name, and the comment at the top that describes one.
 
-A statement of `sql/reports/` has all its choices as parameters. The comment of a view or a named query tells what it
-shows, and declares parameters: `-- $name: kind`, `-- $name = value`, or `-- $name: kind = value`.
+A statement of `sql/reports/`, ours and of plugin folders, has all its choices as parameters. The comment of a view or a
+named query tells what it shows, and declares parameters: `-- $name: kind`, `-- $name = value`, or
+`-- $name: kind = value`.
 """
 
 import re
@@ -10,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from shaberi_dagster.settings import project_folder
+from shaberi_dagster.settings import plugin_folders, project_folder
 
 _NAMED_QUERY = re.compile(r"\{(\w+)\}")
 _PARAMETER = re.compile(r"\$(\w+)(?=:| =)(?:: ([a-z ]+?))?(?: = (.*))?")
@@ -19,7 +20,9 @@ _PARAMETER = re.compile(r"\$(\w+)(?=:| =)(?:: ([a-z ]+?))?(?: = (.*))?")
 @cache
 def statement(name: str) -> str:
     """Read a statement of `sql/reports`; `{name}` in it stands for the named query of `sql/queries`."""
-    text = (project_folder("sql") / "reports" / f"{name}.sql").read_text(encoding="utf-8")
+    folders = [project_folder("sql"), *(folder / "sql" for folder in plugin_folders())]
+    files = [folder / "reports" / f"{name}.sql" for folder in folders]
+    text = next((file for file in files if file.exists()), files[0]).read_text(encoding="utf-8")
     return _NAMED_QUERY.sub(lambda match: _named_query(match[1]), text)
 
 

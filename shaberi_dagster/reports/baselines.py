@@ -4,7 +4,7 @@ A baseline has one row per dataset, strategy and question, in the table `baselin
 name that is given once, and is never changed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,8 +16,10 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import connect, write_catalog
 from shaberi_dagster.lake.schemas import BASELINES
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.figures import counted, percent
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.reports.report import Column, Result, Sentences, Table, text
 from shaberi_dagster.reports.verdicts import listed, run_of, verdicts_of
 from shaberi_dagster.util.identity import check_run_tag
 from shaberi_dagster.util.names import check_known, did_you_mean
@@ -108,3 +110,38 @@ def _check_name(name: str) -> None:
 def _unfinished(run: Mapping[str, Any]) -> str:
     states: dict[str, str] = orjson.loads(run["status_by_benchmark"] or "{}")
     return listed([name for name, state in states.items() if state != "complete"]) or "not finished"
+
+
+_LIST = Table(
+    [
+        Column("name"),
+        Column("run", "run_id", folds=True),
+        Column("datasets", folds=True),
+        Column("questions", "n_questions"),
+        text("right", lambda row: ", ".join(f"{name} {percent(share)}" for name, share in row["accuracy"].items())),
+        Column("promoted", "promoted_at"),
+        Column("note", null="", folds=True),
+    ]
+)
+
+
+def list_result(baselines: Sequence[Mapping[str, Any]]) -> Result:
+    """List baselines, a line for each.
+
+    Args:
+        baselines: From `reports.verdicts.baselines`.
+    """
+    none = Sentences(["no baselines; `shaberi baseline promote NAME --model MODEL` makes one"])
+    return Result([_LIST.of(baselines) if baselines else none], [_plain(row) for row in baselines])
+
+
+def promotion_result(baseline: Mapping[str, Any]) -> Result:
+    """Say what a new baseline has."""
+    covers = f"{counted(len(baseline['datasets']), 'dataset')}, {counted(baseline['n_questions'], 'question')}"
+    strategies = f"{len(baseline['strategies'])} strategies with single"
+    line = f"baseline {baseline['name']}: {baseline['run_id']}, {covers}, {strategies}"
+    return Result([Sentences([line])], document=_plain(baseline))
+
+
+def _plain(baseline: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**baseline, "promoted_at": str(baseline["promoted_at"])}

@@ -9,7 +9,8 @@ import duckdb
 from shaberi_dagster.reports.reading import Scales, reported_scales
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_rankings
-from shaberi_dagster.reports.scores import ScoreReport, grouped
+from shaberi_dagster.reports.score_report import ScoreReport
+from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.standings import NotRanked, Ranking, Standing, with_ties
 
 LINES = 50

@@ -1,6 +1,7 @@
 """The SQL of reports: statements of `sql/reports/`, run on the public views."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -9,7 +10,10 @@ import duckdb
 from shaberi_dagster.lake.catalog import errors_of_sql
 from shaberi_dagster.lake.connections import frame_of
 from shaberi_dagster.lake.statements import statement
+from shaberi_dagster.reports.named_queries import known_names
+from shaberi_dagster.reports.report import Document, Report, Table
 from shaberi_dagster.reports.requests import BASELINE
+from shaberi_dagster.util.names import check_known
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,11 +29,9 @@ def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> li
     Args:
         catalog: The public views.
         name: Of the file.
-        values: Of the statement's parameters.
+        values: Of the statement's parameters; the others are null.
     """
-    result = _run(catalog, name, values)
-    names = [column[0] for column in result.description or []]
-    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+    return _rows(_run(catalog, name, values))[1]
 
 
 def fetch_as(kind: type[R], catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[R]:
@@ -54,10 +56,58 @@ def fetch_frame(catalog: duckdb.DuckDBPyConnection, name: str, **values: object)
     return frame_of(_run(catalog, name, values))
 
 
+def read_report(catalog: duckdb.DuckDBPyConnection, report: Report, selection: Any) -> Document:
+    """Read a declared report.
+
+    Args:
+        catalog: The public views.
+        report: Its declaration.
+        selection: Of the kind that it asks for.
+
+    Raises:
+        ConfigurationError: The lake has no such model, tag, …
+    """
+    if report.read is not None:
+        return report.read(catalog, selection)
+    found = {table.name: _rows(_selected(catalog, table, selection)) for table in report.tables}
+    columns, _ = found[report.tables[0].name]
+    return report.result({name: rows for name, (_, rows) in found.items()}, columns)
+
+
+def report_frame(catalog: duckdb.DuckDBPyConnection, report: Report, selection: Any) -> "pl.DataFrame":
+    """Read the first table of a declared report as a frame."""
+    return frame_of(_selected(catalog, report.tables[0], selection))
+
+
+def _selected(catalog: duckdb.DuckDBPyConnection, table: Table, selection: Any) -> duckdb.DuckDBPyConnection:
+    """Run the statement of a table; fields of the selection are its parameters, others of them are null."""
+    chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(selection).items()}
+    for name, what in _NAMES.items():
+        if chosen.get(name):
+            check_known(what.partition(" ")[0], chosen[name], known_names(catalog, what))
+    return _run(catalog, table.sql, {name: chosen.get(name) or None for name in _parameters(table.sql)})
+
+
+_NAMES = {"models": "model", "tags": "tag or base tag", "sources": "source", "judges": "judge"}
+"""The kind of names that a selection chooses from, by its field."""
+
+
+def _rows(result: duckdb.DuckDBPyConnection) -> tuple[list[str], list[dict[str, Any]]]:
+    """The columns of a result, and its rows by them."""
+    names = [column[0] for column in result.description or []]
+    return names, [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
 def _run(catalog: duckdb.DuckDBPyConnection, name: str, values: Mapping[str, object]) -> duckdb.DuckDBPyConnection:
     # Without `run_query`, which finds out of anybody's statement that it only reads: a quarter of the time of ours.
     with errors_of_sql():
-        return catalog.execute(statement(name), values)
+        return catalog.execute(statement(name), {**dict.fromkeys(_parameters(name)), **values})
+
+
+@cache
+def _parameters(name: str) -> Collection[str]:
+    """Parameters of a statement; those that get no value are null."""
+    return duckdb.extract_statements(statement(name))[0].named_parameters
 
 
 def benchmarks_in(catalog: duckdb.DuckDBPyConnection) -> "Mapping[str, Benchmark]":

@@ -67,13 +67,25 @@ Over = Annotated[
 
 
 @dataclass(frozen=True)
-class ScoreSelection:
-    """Which runs to show, and how missing scores count.
+class RunSelection:
+    """A choice of runs.
 
     Attributes:
         models: Only these models; none means all.
         tags: Only runs with one of these tags, base tags or tags of their import; none means all.
         sources: Only runs imported from these trees; none means all, and the runs of our own.
+    """
+
+    models: Models = ()
+    tags: Tags = ()
+    sources: Sources = ()
+
+
+@dataclass(frozen=True)
+class ScoreSelection(RunSelection):
+    """A choice of runs and of their scores, and what missing ones count as.
+
+    Attributes:
         judges: Only these judges; none means all.
         runs: Only multi-runs, of their runs the first so many; None for no statistics asked.
         pipeline: Passes in order, or baseline.
@@ -85,9 +97,6 @@ class ScoreSelection:
         aggregate: Runs that cannot be put into one aggregate are an error, not a remark.
     """
 
-    models: Models = ()
-    tags: Tags = ()
-    sources: Sources = ()
     runs: Annotated[
         int | None, Field(ge=1, description="Statistics over runs 1 to N of multi-runs"), Option("what", metavar="N")
     ] = None

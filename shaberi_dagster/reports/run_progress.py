@@ -22,7 +22,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.backends import journals_of
 from shaberi_dagster.journal.base import Journals, News
 from shaberi_dagster.judges.spec import JudgeSpec
-from shaberi_dagster.reports.cost import read_cost
+from shaberi_dagster.reports.declared.cost import TOKENS
 from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.reports.scores import grouped
 
@@ -218,7 +218,7 @@ def read_run(
         )
         for row in fetch(catalog, "run_parts", run_id=run_id)
     )
-    costs = read_cost(catalog, run_ids=[run_id]).total
+    costs = TOKENS.summed(fetch(catalog, "cost", run_ids=[run_id]))
     recent = [at for tally in tallies for at in tally.recent if at > now - _RECENT]
     committed = fetch(catalog, "run_limits", run_id=run_id)
     limits = [(row["created_at"].astimezone(UTC), row["base_url"], row["limit_after"]) for row in committed]
@@ -239,8 +239,8 @@ def read_run(
         stages={tally.stage: tally.calls.total() for tally in tallies},
         calls_per_minute=len(recent) / (_RECENT.total_seconds() / 60) if recent else None,
         tokens=sum(tally.tokens for tally in tallies),
-        cost_usd=(costs.cost_usd or 0) + sum(tally.cost_usd for tally in tallies),
-        calls_without_price=costs.calls_without_price + sum(tally.n_without_price for tally in tallies),
+        cost_usd=(costs["cost_usd"] or 0) + sum(tally.cost_usd for tally in tallies),
+        calls_without_price=(costs["calls_without_price"] or 0) + sum(tally.n_without_price for tally in tallies),
         failures=fetch(catalog, "run_failures", run_id=run_id),
         failed_calls=failed,
         limits={url: [one[2] for one in own] for url, own in grouped(sorted(limits), lambda one: one[1])},

@@ -1,9 +1,10 @@
 """How many of a run's samples are there."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.report import Result, Sentences
 from shaberi_dagster.runs.spec import RunSpec
 
 
@@ -44,3 +45,14 @@ def samples_of(spec: RunSpec, benchmarks: Sequence[str], lake: Lake) -> list[Sam
         )
         for name in benchmarks
     ]
+
+
+def samples_result(samples: Sequence[Samples]) -> Result:
+    """Say how many samples there are, a line for each benchmark."""
+    rows = [asdict(part) | {"failed": part.failed} for part in samples]
+    return Result([Sentences([_line(part) for part in samples])], rows)
+
+
+def _line(part: Samples) -> str:
+    there = f"{part.made} of {part.planned} samples of {part.n_questions} questions"
+    return f"{part.benchmark} ({part.question_set}): {there}" + (f", {part.failed} failed" if part.failed else "")

@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import benchmarks_in, check_passes, fetch, fetch_as, reported_scales
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.sameness import differences, read_settings
-from shaberi_dagster.reports.scores import (
-    MOST_RUNS,
-    Replies,
-    RunStatistic,
-    ScoreReport,
-    ScoreRow,
-    grouped,
-)
+from shaberi_dagster.reports.score_report import MOST_RUNS, ScoreReport
+from shaberi_dagster.reports.scores import Replies, RunStatistic, ScoreRow, grouped
 from shaberi_dagster.reports.standings import read_standings, with_intervals_in
 from shaberi_dagster.reports.uncertainty import (
     SamplesByRow,
@@ -70,7 +63,7 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
         ranked,
         rankings=rankings,
         remarks=remarks,
-        tokens=read_cost(catalog, run_ids=run_ids).rows,
+        tokens=fetch(catalog, "cost", run_ids=run_ids),
         ties=read_ties(ranked.rows, samples),
         unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
         replies=replies,

@@ -4,29 +4,21 @@ Plain rows from whatever query; names in them are untrusted. Every number says w
 planned and scored, how many failed, which question set, which null policy, which pass pipeline.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeGuard, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, RULE, Benchmark
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, RULE
+from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from shaberi_dagster.reports.ensemble import StrategyScore
-    from shaberi_dagster.reports.standings import NotRanked, Ranking
 
 T = TypeVar("T")
 K = TypeVar("K")
 OVERALL = "overall"
 MEAN_OF = "mean of "
 _ROUNDING = 0.005  # of what is shown
-MOST_RUNS = 200
-"""With more runs there are no intervals of each run, ties, leniencies and agreements, which would take seconds."""
 
 
 class ScoreRow(NamedTuple):
@@ -110,45 +102,6 @@ class ScoreRow(NamedTuple):
     def change(self) -> float | None:
         """What the passes changed."""
         return less(self.score, self.baseline_score)
-
-
-@dataclass(frozen=True)
-class TokenRow:
-    """Tokens and cost of one stage of one run for one benchmark; sums over what is known, None when nothing is.
-
-    Attributes:
-        model: The evaluated model.
-        run_tag: Its run.
-        stage: `answers`, `judgements`, …
-        benchmark: The benchmark the calls were made for.
-        calls: Finished calls.
-        prompt_tokens: Tokens sent.
-        completion_tokens: Tokens received.
-        cost_usd: Cost in US dollars at the price of each call's date.
-        cached_tokens: Tokens sent that came from a cache.
-        reasoning_tokens: Tokens received that were hidden reasoning.
-        calls_without_usage: Calls whose tokens are not in the sums: the endpoint did not tell them.
-        calls_without_price: Calls whose cost is not in the sum: their price or their tokens are unknown.
-        price_sources: Where the prices in the sum are from.
-        first_day: Date (UTC) of the first call.
-        last_day: Date of the last call.
-    """
-
-    model: str
-    run_tag: str
-    stage: str
-    benchmark: str
-    calls: int
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    cost_usd: float | None
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    calls_without_usage: int = 0
-    calls_without_price: int = 0
-    price_sources: Sequence[str] = ()
-    first_day: str = ""
-    last_day: str = ""
 
 
 @dataclass(frozen=True)
@@ -412,117 +365,6 @@ class RunMean:
     def n_out_of_scale(self) -> int:
         """Scores outside of their scales."""
         return sum(row.n_out_of_scale for row in self.rows)
-
-
-@dataclass(frozen=True)
-class ScoreReport:
-    """Everything that is printed.
-
-    Attributes:
-        policy: The null policy of all rows.
-        pipeline: The pass pipeline of all rows.
-        rows: One per run, judge and benchmark.
-        tokens: One per run, stage and benchmark.
-        statistics: Aggregates over repeated runs; empty when none were asked for.
-        judge_means: Means over judges, when there are several.
-        judge_pairs: How far these judges agree.
-        unfinished: What of the runs is not complete.
-        replies: What became of the replies, by run, judge and benchmark; empty for very many runs.
-        over: What else could have been asked: other questions, or other categories, where there are ten or more.
-        ties: By model, run tag and judge.
-        remarks: What else is to be known, one sentence each.
-        benchmarks: What is known of benchmarks, gone ones of plugins included.
-        rankings: One line for each model and base tag, among those that compare.
-        not_ranked: What has less than those.
-        strategies: Each strategy of runs that have some, by each judge, without passes; empty for very many runs.
-    """
-
-    policy: str
-    pipeline: str
-    rows: Sequence[ScoreRow]
-    tokens: Sequence[TokenRow] = ()
-    statistics: Sequence[RunStatistic] = ()
-    judge_means: Sequence[JudgeMean] = ()
-    judge_pairs: Sequence[JudgePair] = ()
-    unfinished: Sequence[Unfinished] = ()
-    replies: Sequence[Replies] = ()
-    over: str = "questions"
-    ties: Mapping[tuple[str, str, str], Tie] = field(default_factory=dict)
-    remarks: Sequence[str] = ()
-    benchmarks: Mapping[str, Benchmark] = field(default_factory=lambda: ALL_BENCHMARKS)
-    rankings: "Sequence[Ranking]" = ()
-    not_ranked: "Sequence[NotRanked]" = ()
-    strategies: "Sequence[StrategyScore]" = ()
-
-    @cached_property
-    def is_large(self) -> bool:
-        """Whether there are more than `MOST_RUNS` runs."""
-        return len({row.run_id for row in self.rows}) > MOST_RUNS
-
-    @cached_property
-    def groups(self) -> list[list[RunMean]]:
-        """The means, together with those of runs that were asked the same; those that were asked most come first.
-
-        Within a group the best is first, those without a score are last.
-        """
-        order = benchmark_order()
-        means = [
-            RunMean(*key, tuple(sorted(rows, key=order)), self.ties.get(key))
-            for key, rows in grouped(self.rows, lambda row: (row.model, row.run_tag, row.judge))
-        ]
-        groups = [group for _, group in grouped(means, lambda mean: mean.asked)]
-        groups.sort(key=lambda group: max(sum(row.n_planned for row in mean.rows) for mean in group), reverse=True)
-        return [
-            sorted(group, key=lambda one: -math.inf if one.mean is None else one.mean, reverse=True) for group in groups
-        ]
-
-    @property
-    def means(self) -> list[RunMean]:
-        """One per run and judge, group by group."""
-        return [mean for group in self.groups for mean in group]
-
-    @property
-    def ranking_frame(self) -> "pl.DataFrame":
-        """One row per model and base tag: ranking, rank, model, tag, n_runs, mean, lower, upper and counts.
-
-        `ranking` says over which judges and question sets the mean is: only rows with the same compare. How a line is
-        beside the best: against_best, the difference with its interval over n_common questions, why_withheld.
-        """
-        import polars as pl  # noqa: PLC0415  (only for those who want it)
-
-        counts = ("n_planned", "n_scored", "n_failed", "n_excluded")
-        rows = [
-            {"ranking": f"{', '.join(ranking.judges)} on {', '.join(ranking.asked)}", "rank": rank}
-            | {name: getattr(one, name) for name in ("model", "tag", "n_runs", "mean")}
-            | {"lower": ends and ends.interval.lower, "upper": ends and ends.interval.upper}
-            | {name: getattr(one, name) for name in counts}
-            | {"against_best": tie and tie.against_best, "difference": tie and tie.difference}
-            | {"difference_lower": against and against.lower, "difference_upper": against and against.upper}
-            | {"n_common": tie and tie.n_common, "why_withheld": tie and tie.why}
-            for ranking in self.rankings
-            for rank, one in zip(ranking.ranks, ranking.standings, strict=True)
-            for ends, tie in [(one.over_questions, one.tie)]
-            for against in [tie and tie.interval]
-        ]
-        return pl.DataFrame(rows, infer_schema_length=None)
-
-    @property
-    def frame(self) -> "pl.DataFrame":
-        """One row per run, judge and benchmark: the fields of `ScoreRow`, and `lower` and `upper` of the interval."""
-        import polars as pl  # noqa: PLC0415  (only for those who want it)
-
-        rows = [
-            {name: value for name, value in row._asdict().items() if name != "over_questions"}
-            | {"lower": one and one.interval.lower, "upper": one and one.interval.upper}
-            for row in self.rows
-            for one in [row.over_questions]
-        ]
-        return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def is_number(value: float | None) -> TypeGuard[float]:
-    """Whether it is a finite number."""
-    return value is not None and math.isfinite(value)
 
 
 def less(score: float | None, other: float | None) -> float | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import duckdb
 
+from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.reports.reading import benchmarks_in, fetch, reported_scales
 from shaberi_dagster.reports.scores import (
     OVERALL,
@@ -23,7 +24,6 @@ from shaberi_dagster.reports.scores import (
     Unfinished,
     benchmark_order,
     grouped,
-    is_number,
     mean_of,
 )
 from shaberi_dagster.statistics.intervals import Estimate, Interval, clustered_mean_interval, mean_of_estimates

@@ -6,6 +6,7 @@ import duckdb
 from rich.console import Console
 from rich.text import Text
 
+from shaberi_dagster.reports.figures import decimals
 from shaberi_dagster.reports.inspection import (
     Filter,
     InspectedQuestion,
@@ -15,7 +16,6 @@ from shaberi_dagster.reports.inspection import (
     read_texts,
 )
 from shaberi_dagster.reports.question import ShownAnswer, ShownJudgement
-from shaberi_dagster.show.figures import decimals
 from shaberi_dagster.show.text import printable
 
 _NOT_STORED = "(the text of this question is not in the lake)"

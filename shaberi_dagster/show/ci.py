@@ -8,10 +8,11 @@ import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+from shaberi_dagster.reports.figures import decimals, signed
 from shaberi_dagster.reports.jobs import SAMPLES, Job, JobDocument, JobsReport, Mean, Result, ScoreInterval
+from shaberi_dagster.reports.report import NOTHING
 from shaberi_dagster.runs.spec import SINGLE
 from shaberi_dagster.show.ensemble import gain
-from shaberi_dagster.show.figures import decimals, signed
 from shaberi_dagster.show.text import markdown_text, printable, truncate
 
 MARKER = "<!-- shaberi-eval-report -->"
@@ -20,7 +21,6 @@ LIMIT = 65_536
 """Characters that GitHub takes in a comment."""
 
 _ALL_QUESTIONS, _MEAN = "all questions", "mean of datasets"
-_NOTHING = "-"
 _NAME_WIDTH, _LINE_WIDTH, _MOST_LISTED = 60, 300, 50
 _HASH_DIGITS = 12
 # For the sentence that says what did not fit.
@@ -219,7 +219,7 @@ def _judged(group: Sequence[Job]) -> str:
             str(one.against.n_questions) if one.against else "",
             str(one.against.n_only_strategy + one.against.n_only_reference) if one.against else "",
             _code(one.against.why_withheld, _LINE_WIDTH) if one.against and one.against.why_withheld else "",
-            _NOTHING if one.calls is None else f"{one.calls:,}",
+            NOTHING if one.calls is None else f"{one.calls:,}",
         ]
         for job in group
         for one in job.document.judged
@@ -271,13 +271,13 @@ def _effort_cells(parts: Sequence[Result | None], single: Result | None) -> list
     own = parts[0]
     known = [one for one in parts if one]
     if own is None or single is None or len(known) < len(parts):
-        return [_NOTHING] * 6
+        return [NOTHING] * 6
     n, of_single = own.n_planned, single.n_planned
 
     def cell(values: Sequence[float | None], reference: float | None, form: str, mark: str = "") -> str:
         total = _sum(values)
         if total is None:
-            return _NOTHING
+            return NOTHING
         times = f" ({total / n / (reference / of_single):.1f}×)" if reference and own is not single and not mark else ""
         return f"{total / n:{form}}{mark}{times}"
 
@@ -363,7 +363,7 @@ def _question_sets(document: JobDocument) -> str:
             _code(one.question_set_sha256[:_HASH_DIGITS]),
             f"{one.n_questions:,}",
             f"{one.sample.size:,} of {_code(one.sample.of)}, {_code(one.sample.order)}" if one.sample else "all",
-            _code(one.judge) if one.judge else _NOTHING,
+            _code(one.judge) if one.judge else NOTHING,
         ]
         for one in document.benchmarks
     ]
@@ -407,7 +407,7 @@ def _of(strategy: str, results: Iterable[_Row]) -> _Row | None:
 
 def _accuracy(one: Mean | None) -> str:
     if one is None:
-        return _NOTHING
+        return NOTHING
     counts = f" ({one.n_correct}/{one.n_planned})" if isinstance(one, Result) else ""
     return f"{_percent(one.accuracy)}{counts}"
 
@@ -421,11 +421,11 @@ def _compared(one: Mean | None) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return _NOTHING if share is None else f"{100 * share:.1f} %"
+    return NOTHING if share is None else f"{100 * share:.1f} %"
 
 
 def _points(difference: float | None) -> str:
-    return _NOTHING if difference is None else f"{100 * difference:+.1f}"
+    return NOTHING if difference is None else f"{100 * difference:+.1f}"
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 from shaberi_dagster.reports.comparison import ComparisonReport, ComparisonRow, Section, Side
+from shaberi_dagster.reports.figures import counted, decimals, p_value, signed, signed_interval
+from shaberi_dagster.reports.report import Block, Document, Heading, Sentences, number, table_of, text
 from shaberi_dagster.reports.requests import POLICIES
 from shaberi_dagster.reports.scores import is_apart
-from shaberi_dagster.show.document import Block, Document, Heading, Sentences, number, table_of, text
-from shaberi_dagster.show.figures import counted, decimals, p_value, signed, signed_interval
 from shaberi_dagster.statistics.comparison import OVERALL
 
 _BAR_WIDTH = 25

@@ -5,6 +5,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from shaberi_dagster.show.text import csv_text, json_safe
@@ -33,13 +34,15 @@ def as_csv(records: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) ->
 
 
 def _csv_cell(value: Any) -> Any:
-    return csv_text(value) if isinstance(value, str) else _finite(value)
+    return csv_text(value) if isinstance(value, str) else value if isinstance(value, datetime) else _finite(value)
 
 
 def _finite(value: Any) -> Any:
-    """The value with None in the place of numbers that are none."""
+    """The value with None in the place of numbers that are none, and times as text."""
     if isinstance(value, Mapping):
         return {name: _finite(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(inner) for inner in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
     return None if isinstance(value, float) and not math.isfinite(value) else value

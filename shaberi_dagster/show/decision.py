@@ -1,124 +1,111 @@
 """How a decision between models is shown."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from shaberi_dagster.deciding.expected import Expectation
 from shaberi_dagster.reports.decision import DecisionReport, StoredLook
-from shaberi_dagster.show.document import Block, Document, Heading, Sentences, number, table_of, text
-from shaberi_dagster.show.figures import counted, decimals, percent, signed
+from shaberi_dagster.reports.figures import counted, decimals, percent, signed
+from shaberi_dagster.reports.report import Block, Column, Heading, Result, Sentences, Table, number, table_of, text
 from shaberi_dagster.statistics.intervals import Interval
 
 _OPEN = "open"
 
 
-@dataclass(frozen=True)
-class DecisionDocument(Document):
-    """A decision in each of the formats.
+def decision_result(report: DecisionReport, full: Sequence[str] = ()) -> Result:
+    """Say what a decision came to: the result first; then each pair, what it took, and how sure it is.
 
-    Attributes:
+    Args:
         report: What it came to.
         full: The commands that evaluate the candidates in full.
     """
+    own = report.decision
+    looks = [
+        text("A", lambda look: look.a),
+        text("B", lambda look: look.b),
+        number("asked", lambda look: f"{look.n_asked} of {own['n_questions']}"),
+        number("A - B", lambda look: signed(look.estimate)),
+        number("interval", _interval),
+        text("decided", _in_words),
+    ]
+    outside, notes = list(_outside(own)), list(_notes(own))
+    said: list[Block] = [
+        Heading(report.verdict, f"decision {own['decision_id']}"),
+        Sentences([f"{own['reason']}."] if own["reason"] else [], "warning"),
+        table_of(report.last_looks, looks),
+        Sentences(outside, "warning"),
+        Sentences(list(_sentences(report, full))),
+        *([_REPLAYED.of(report.calibration)] if report.calibration else []),
+        Sentences(notes, "note"),
+    ]
+    document = {
+        **own,
+        "verdict": report.verdict,
+        "questions_saved": report.n_saved,
+        "calls_saved": report.calls_saved,
+        "cost_saved_usd": report.cost_saved_usd,
+        "pairs": [asdict(look) for look in report.last_looks],
+        "curve": [asdict(look) for look in report.curve],
+        "calibration": report.calibration,
+        "full_evaluation": list(full),
+        "notes": [*outside, *notes],
+    }
+    return Result(said, [{"decision_id": own["decision_id"]} | asdict(look) for look in report.curve], document)
 
-    report: DecisionReport
-    full: tuple[str, ...] = ()
 
-    def blocks(self, width: int | None) -> Iterable[Block]:
-        """The result first; then each pair, what it took, and how sure it is."""
-        del width
-        own = self.report.decision
-        yield Heading(f"{self.report.verdict}", f"decision {own['decision_id']}")
-        if own["reason"]:
-            yield Sentences([f"{own['reason']}."], "warning")
-        columns = [
-            text("A", lambda look: look.a),
-            text("B", lambda look: look.b),
-            number("asked", lambda look: f"{look.n_asked} of {own['n_questions']}"),
-            number("A - B", lambda look: signed(look.estimate)),
-            number("interval", _interval),
-            text("decided", _in_words),
-        ]
-        yield table_of(self.report.last_looks, columns)
-        yield Sentences(list(self._outside()), "warning")
-        yield Sentences(list(self._sentences()))
-        if self.report.calibration:
-            yield table_of(
-                self.report.calibration,
-                [
-                    text("replayed pairs", lambda row: row["class"]),
-                    number("n", lambda row: f"{row['n_pairs']:,}"),
-                    number("questions", lambda row: decimals(row["class_mean_questions"])),
-                    number("wrong", lambda row: percent(row["share_wrong"])),
-                    number("equal", lambda row: percent(row["share_equal"])),
-                ],
-            )
-        yield Sentences(list(self._notes()), "note")
+_REPLAYED = Table(
+    [
+        Column("replayed pairs", "class"),
+        Column("n", "n_pairs"),
+        number("questions", lambda row: decimals(row["class_mean_questions"])),
+        number("wrong", lambda row: percent(row["share_wrong"])),
+        number("equal", lambda row: percent(row["share_equal"])),
+    ]
+)
 
-    def _outside(self) -> Iterator[str]:
-        own = self.report.decision
-        for beyond in own.get("outside") or ():
-            yield (
-                f"Outside of the history: {beyond} than all {own['n_history']} past models on the same questions. "
-                "What the replay promises does not hold for it, so that bets decide its pairs: they need no history."
-            )
 
-    def _sentences(self) -> Iterator[str]:
-        report, own = self.report, self.report.decision
-        cost = "cost unknown" if own["cost_usd"] is None else f"${own['cost_usd']:.4f}"
+def _outside(own: Mapping[str, Any]) -> Iterator[str]:
+    for beyond in own.get("outside") or ():
         yield (
-            f"{counted(own['n_asked'] or 0, 'question')} of {own['n_questions']:,} were needed, with "
-            f"{counted(own['calls'] or 0, 'call')} ({cost})."
+            f"Outside of the history: {beyond} than all {own['n_history']} past models on the same questions. "
+            "What the replay promises does not hold for it, so that bets decide its pairs: they need no history."
         )
-        if report.n_saved:
-            about = f"about {report.calls_saved:,} calls" if report.calls_saved is not None else "their calls"
-            dollars = f" (${report.cost_saved_usd:.4f})" if report.cost_saved_usd is not None else ""
-            yield f"Not asked: {counted(report.n_saved, 'question')}, which saved {about}{dollars}."
-        for command in self.full:
-            yield f"In full, paying only for the rest: {command}"
 
-    def _notes(self) -> Iterator[str]:
-        own = self.report.decision
-        judges = " + ".join(own["judges"])
+
+def _sentences(report: DecisionReport, full: Sequence[str]) -> Iterator[str]:
+    own = report.decision
+    cost = "cost unknown" if own["cost_usd"] is None else f"${own['cost_usd']:.4f}"
+    yield (
+        f"{counted(own['n_asked'] or 0, 'question')} of {own['n_questions']:,} were needed, with "
+        f"{counted(own['calls'] or 0, 'call')} ({cost})."
+    )
+    if report.n_saved:
+        about = f"about {report.calls_saved:,} calls" if report.calls_saved is not None else "their calls"
+        dollars = f" (${report.cost_saved_usd:.4f})" if report.cost_saved_usd is not None else ""
+        yield f"Not asked: {counted(report.n_saved, 'question')}, which saved {about}{dollars}."
+    for command in full:
+        yield f"In full, paying only for the rest: {command}"
+
+
+def _notes(own: Mapping[str, Any]) -> Iterator[str]:
+    judges = " + ".join(own["judges"])
+    yield (
+        f"This is about these questions ({', '.join(own['question_sets'])}), judged by {judges}, every benchmark "
+        "with equal weight; `shaberi compare` is about questions of the kind."
+    )
+    yield f"Equal: the whole interval is within {own['margin']:g}."
+    yield f"Allowed error: {own['error']:g}, shared out over all pairs."
+    if own["boundary"] == "history":
         yield (
-            f"This is about these questions ({', '.join(own['question_sets'])}), judged by {judges}, every benchmark "
-            "with equal weight; `shaberi compare` is about questions of the kind."
+            f"Boundary: the history of {own['n_history']} models by {judges}, calibrated by replay with families "
+            f"held out: the truth may be {own['constant']:.2f} spreads away. The table is of that replay."
         )
-        yield f"Equal: the whole interval is within {own['margin']:g}."
-        yield f"Allowed error: {own['error']:g}, shared out over all pairs."
-        if own["boundary"] == "history":
-            yield (
-                f"Boundary: the history of {own['n_history']} models by {judges}, calibrated by replay with families "
-                f"held out: the truth may be {own['constant']:.2f} spreads away. The table is of that replay."
-            )
-        else:
-            yield (
-                f"Boundary: bets that are valid however often one looks, in a random order; the history of "
-                f"{own['n_history']} models by {judges} does not suffice to calibrate a bolder one."
-            )
-        yield "What was asked is a partial run: it is in no leaderboard, and a full evaluation pays only for the rest."
-
-    def data(self) -> Mapping[str, Any]:
-        """One document."""
-        return {
-            **{name: _plain(value) for name, value in self.report.decision.items()},
-            "verdict": self.report.verdict,
-            "questions_saved": self.report.n_saved,
-            "calls_saved": self.report.calls_saved,
-            "cost_saved_usd": self.report.cost_saved_usd,
-            "pairs": [asdict(look) for look in self.report.last_looks],
-            "curve": [asdict(look) for look in self.report.curve],
-            "calibration": [{name: _plain(value) for name, value in row.items()} for row in self.report.calibration],
-            "full_evaluation": list(self.full),
-            "notes": [*self._outside(), *self._notes()],
-        }
-
-    def records(self) -> Iterable[Mapping[str, Any]]:
-        """A line for each look."""
-        own = {"decision_id": self.report.decision["decision_id"]}
-        return (own | asdict(look) for look in self.report.curve)
+    else:
+        yield (
+            f"Boundary: bets that are valid however often one looks, in a random order; the history of "
+            f"{own['n_history']} models by {judges} does not suffice to calibrate a bolder one."
+        )
+    yield "What was asked is a partial run: it is in no leaderboard, and a full evaluation pays only for the rest."
 
 
 def _interval(look: StoredLook) -> str:
@@ -132,67 +119,3 @@ def _in_words(look: StoredLook) -> str:
     if look.verdict in {"A", "B"}:
         return f"{look.verdict} is better"
     return _OPEN if look.verdict == _OPEN else "equal within the margin"
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value
-
-
-@dataclass(frozen=True)
-class ExpectedDocument(Document):
-    """What a decision may take, in each of the formats.
-
-    Attributes:
-        expectations: By how close the pair is.
-        decision_id: Which decision.
-        boundary: What would tell when it is sure: history or anytime.
-        n_history: Past models of the judges.
-    """
-
-    expectations: tuple[Expectation, ...]
-    decision_id: str
-    boundary: str
-    n_history: int
-
-    def blocks(self, width: int | None) -> Iterable[Block]:
-        """A line for each kind of pair."""
-        del width
-        yield Heading("plan; no call is made", f"decision {self.decision_id}")
-        columns = [
-            text("for", lambda one: one.pair),
-            number("questions", lambda one: f"{one.n_questions:,}"),
-            number("calls", _calls),
-            number("cost in USD", lambda one: "unknown" if one.cost_usd is None else f"{one.cost_usd:,.4f}"),
-        ]
-        yield table_of(self.expectations, columns)
-        yield Sentences(list(self._notes()), "note")
-
-    def _notes(self) -> Iterator[str]:
-        if self.boundary == "history":
-            yield (
-                f"Questions: means of replayed decisions between past models (history of {self.n_history}); calls are "
-                "of all candidates, and what is paid for is left out."
-            )
-        else:
-            yield (
-                f"The history of {self.n_history} models does not suffice for a replay: a decision stops as soon as "
-                "bets that are valid at any time allow it. Calls are of all candidates; what is paid for is left out."
-            )
-
-    def data(self) -> Mapping[str, Any]:
-        """One document."""
-        return {
-            "decision_id": self.decision_id,
-            "boundary": self.boundary,
-            "n_history": self.n_history,
-            "expected": [asdict(one) for one in self.expectations],
-            "notes": list(self._notes()),
-        }
-
-    def records(self) -> Iterable[Mapping[str, Any]]:
-        """A line for each kind of pair."""
-        return map(asdict, self.expectations)
-
-
-def _calls(one: Expectation) -> str:
-    return f"{one.calls:,}" if one.calls == one.calls_most else f"{one.calls:,}–{one.calls_most:,}"

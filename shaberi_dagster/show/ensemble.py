@@ -14,20 +14,7 @@ from shaberi_dagster.reports.ensemble import (
     QuickReport,
     StrategyResult,
 )
-from shaberi_dagster.reports.gate import GateReport
-from shaberi_dagster.runs.spec import SINGLE, BenchmarkSpec
-from shaberi_dagster.show.document import (
-    Block,
-    Document,
-    DocumentTable,
-    Heading,
-    Sentences,
-    number,
-    table_of,
-    text,
-)
-from shaberi_dagster.show.figures import (
-    NOTHING,
+from shaberi_dagster.reports.figures import (
     counted,
     p_value,
     percent,
@@ -35,7 +22,10 @@ from shaberi_dagster.show.figures import (
     points,
     points_range,
 )
-from shaberi_dagster.show.gate import GateDocument
+from shaberi_dagster.reports.gate import GateReport
+from shaberi_dagster.reports.report import NOTHING, Block, Document, Heading, Sentences, Table, number, table_of, text
+from shaberi_dagster.runs.spec import SINGLE, BenchmarkSpec
+from shaberi_dagster.show.gate import gate_result
 from shaberi_dagster.show.score_tables import left_out, strategy_blocks
 
 FORMAT = "shaberi-quick-eval/1"
@@ -69,7 +59,7 @@ class EnsembleDocument(Document):
         if report.judged:
             yield from strategy_blocks(report.judged)
         if self.gate:
-            yield from GateDocument(self.gate).blocks(width)
+            yield from gate_result(self.gate).blocks(width)
 
     def records(self) -> Iterable[Mapping[str, Any]]:
         """One line a benchmark and strategy."""
@@ -104,7 +94,7 @@ class EnsembleDocument(Document):
                 "mean_of_benchmarks": [asdict(one) for one in report.means],
             },
             "judged": [asdict(one) for one in report.judged],
-            "gate": dict(GateDocument(self.gate).data()) if self.gate else None,
+            "gate": gate_result(self.gate).document if self.gate else None,
         }
 
 
@@ -254,7 +244,7 @@ def _against(part: BenchmarkReport, reference: str) -> list[Against]:
     return [one for one in part.against if one.reference == reference]
 
 
-def _accuracies(parts: Sequence[BenchmarkReport], means: Sequence[MeanResult]) -> DocumentTable:
+def _accuracies(parts: Sequence[BenchmarkReport], means: Sequence[MeanResult]) -> Table:
     rows: list[tuple[str, StrategyResult | MeanResult]] = [(_name(part), one) for part in parts for one in part.results]
     rows += [("mean", one) for one in means]
     notes = ["A failure or an abstention counts as wrong in the accuracy; scored only: without both."]
@@ -292,7 +282,7 @@ def _accuracies(parts: Sequence[BenchmarkReport], means: Sequence[MeanResult]) -
     return table_of(rows, columns, notes=notes)
 
 
-def _differences(parts: Sequence[BenchmarkReport]) -> DocumentTable:
+def _differences(parts: Sequence[BenchmarkReport]) -> Table:
     rows = [(_name(part), one) for part in parts for one in part.against]
     columns = [
         text("benchmark", lambda row: row[0]),
@@ -322,7 +312,7 @@ def _more(row: tuple[str, Against]) -> str:
     return NOTHING if row[1].n_more is None else f"{row[1].n_more:,}"
 
 
-def _effort(parts: Sequence[BenchmarkReport]) -> DocumentTable:
+def _effort(parts: Sequence[BenchmarkReport]) -> Table:
     rows = [(part, one) for part in parts for one in part.results]
 
     def per(row: tuple[BenchmarkReport, StrategyResult], value: float | None, form: str) -> str:
@@ -350,7 +340,7 @@ def _effort(parts: Sequence[BenchmarkReport]) -> DocumentTable:
     )
 
 
-def _members(parts: Sequence[BenchmarkReport]) -> DocumentTable:
+def _members(parts: Sequence[BenchmarkReport]) -> Table:
     rows = [(_name(part), one) for part in parts for one in part.members]
     columns = [
         text("benchmark", lambda row: row[0]),
@@ -363,7 +353,7 @@ def _members(parts: Sequence[BenchmarkReport]) -> DocumentTable:
     return table_of(rows, columns)
 
 
-def _oracles(rows: Sequence[tuple[str, Oracle]]) -> DocumentTable:
+def _oracles(rows: Sequence[tuple[str, Oracle]]) -> Table:
     columns = [
         text("benchmark", lambda row: row[0]),
         number("oracle", lambda row: percent(row[1].accuracy)),
@@ -376,7 +366,7 @@ def _oracles(rows: Sequence[tuple[str, Oracle]]) -> DocumentTable:
     return table_of(rows, columns)
 
 
-def _agreement(part: BenchmarkReport) -> DocumentTable:
+def _agreement(part: BenchmarkReport) -> Table:
     columns = [
         text("agreement", lambda one: f"up to {one.agreement:.0%}" if one.agreement else "none read"),
         number("accuracy", lambda one: percent(one.accuracy)),
@@ -387,7 +377,7 @@ def _agreement(part: BenchmarkReport) -> DocumentTable:
     return table_of(part.agreement, columns)
 
 
-def _pairs(pairs: Sequence[Pair]) -> DocumentTable:
+def _pairs(pairs: Sequence[Pair]) -> Table:
     columns = [
         text("A", lambda one: one.a, folds=True),
         text("B", lambda one: one.b, folds=True),

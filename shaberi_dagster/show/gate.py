@@ -1,73 +1,48 @@
 """How the result of a regression gate is shown."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
+from shaberi_dagster.reports.figures import percent, points
 from shaberi_dagster.reports.gate import MOST_FAILED, GateReport, Lift
-from shaberi_dagster.show.document import (
-    Block,
-    Document,
-    DocumentTable,
-    Heading,
-    Sentences,
-    number,
-    table_of,
-    text,
-)
-from shaberi_dagster.show.figures import NOTHING, percent, points
+from shaberi_dagster.reports.report import NOTHING, Block, Heading, Result, Sentences, Table, number, table_of, text
 from shaberi_dagster.statistics.gates import GateTest
 
 _ALL = "all"
 
 
-@dataclass(frozen=True)
-class GateDocument(Document):
-    """A gate in each of the formats.
+def gate_result(report: GateReport) -> Result:
+    """Say what a gate found: tests, lifts, warnings, how the tests are made, and at the end the result.
 
-    Attributes:
-        report: What it found.
+    Its document is `gate` in the one of `quick-eval`.
     """
-
-    report: GateReport
-
-    def blocks(self, width: int | None) -> Iterable[Block]:
-        """Tests, lifts, warnings, how the tests are made, and at the end the result."""
-        del width
-        report = self.report
-        against = f"{report.run_id} against baseline {report.baseline} ({report.baseline_run_id})"
-        yield Heading(f"Regression gate {report.gate}", against)
-        yield _tests(report)
-        if lifts := report.lifts:
-            yield _lifts(lifts)
-        if report.warnings:
-            yield Sentences([f"{warning}." for warning in report.warnings], "warning")
-        yield Sentences(_notes(report), "note")
-        yield Sentences([f"Result: {report.verdict}."])
-
-    def records(self) -> Iterable[Mapping[str, Any]]:
-        """One line a test."""
-        return map(_test_data, self.report.tests)
-
-    def data(self) -> Mapping[str, Any]:
-        """Everything; in the document of `quick-eval` it is `gate`."""
-        report = self.report
-        of_report = ("gate", "significance", "result", "passed", "verdict", "run_id", "model")
-        of_baseline = ("baseline", "baseline_run_id", "baseline_model")
-        counts = ("could_fail", "n_questions", "n_compared", "n_answers", "n_reused", "n_questions_current")
-        failed = ("n_failed_baseline", "n_failed_current", "failures_count")
-        return {
-            **{name: getattr(report, name) for name in (*of_report, *of_baseline, *counts, *failed)},
-            "most_failed": MOST_FAILED,
-            "doubts": list(report.doubts),
-            "comparable": report.comparable,
-            "reasons": list(report.reasons),
-            "unlike_rules": list(report.unlike_rules),
-            "failed_datasets": list(report.failed_datasets),
-            "tests": [_test_data(test) for test in report.tests],
-            "lifts": [asdict(lift) | {"change": lift.change} for lift in report.lifts],
-            "warnings": list(report.warnings),
-        }
+    against = f"{report.run_id} against baseline {report.baseline} ({report.baseline_run_id})"
+    said: list[Block] = [
+        Heading(f"Regression gate {report.gate}", against),
+        _tests(report),
+        *([_lifts(report.lifts)] if report.lifts else []),
+        Sentences([f"{warning}." for warning in report.warnings], "warning"),
+        Sentences(_notes(report), "note"),
+        Sentences([f"Result: {report.verdict}."]),
+    ]
+    of_report = ("gate", "significance", "result", "passed", "verdict", "run_id", "model")
+    of_baseline = ("baseline", "baseline_run_id", "baseline_model")
+    counts = ("could_fail", "n_questions", "n_compared", "n_answers", "n_reused", "n_questions_current")
+    failed = ("n_failed_baseline", "n_failed_current", "failures_count")
+    tests = [_test_data(test) for test in report.tests]
+    document = {name: getattr(report, name) for name in (*of_report, *of_baseline, *counts, *failed)} | {
+        "most_failed": MOST_FAILED,
+        "doubts": list(report.doubts),
+        "comparable": report.comparable,
+        "reasons": list(report.reasons),
+        "unlike_rules": list(report.unlike_rules),
+        "failed_datasets": list(report.failed_datasets),
+        "tests": tests,
+        "lifts": [asdict(lift) | {"change": lift.change} for lift in report.lifts],
+        "warnings": list(report.warnings),
+    }
+    return Result(said, tests, document)
 
 
 def _test_data(test: GateTest) -> dict[str, Any]:
@@ -86,7 +61,7 @@ def _test_data(test: GateTest) -> dict[str, Any]:
     }
 
 
-def _tests(report: GateReport) -> DocumentTable:
+def _tests(report: GateReport) -> Table:
     paired = report.gate == "paired"
     columns = [
         text("strategy", lambda test: test.tally.strategy),
@@ -125,7 +100,7 @@ def _detectable(test: GateTest) -> str:
     return NOTHING if drop is None else points(-drop)
 
 
-def _lifts(lifts: Iterable[Lift]) -> DocumentTable:
+def _lifts(lifts: Iterable[Lift]) -> Table:
     columns = [
         text("lift over single", lambda lift: lift.strategy),
         number("before", lambda lift: points(lift.baseline)),

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from shaberi_dagster.show.document import Block, Cell, Heading, Sentences
+from shaberi_dagster.reports.report import Block, Cell, Heading, Sentences
 from shaberi_dagster.show.text import markdown_text, pad, width_of
 
 

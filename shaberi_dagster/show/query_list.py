@@ -3,10 +3,10 @@
 from shaberi_dagster.lake.statements import describe_sql
 from shaberi_dagster.lake.views import VIEWS, public_views
 from shaberi_dagster.reports.named_queries import QUERIES
-from shaberi_dagster.show.document import DocumentTable, table_of, text
+from shaberi_dagster.reports.report import Table, table_of, text
 
 
-def query_table() -> DocumentTable:
+def query_table() -> Table:
     """The views and the named queries with their parameters and the first sentence of their descriptions."""
     added = (file.path for file in VIEWS.added if VIEWS.file(file.name) == file)
     descriptions = {view.name: view.description for view in public_views()}

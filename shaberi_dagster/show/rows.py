@@ -11,8 +11,8 @@ import duckdb
 import orjson
 from rich.console import Console
 
-from shaberi_dagster.show.document import DocumentColumn, DocumentTable, Heading, Sentences
-from shaberi_dagster.show.figures import counted
+from shaberi_dagster.reports.figures import counted
+from shaberi_dagster.reports.report import Column, Heading, Sentences, Table
 from shaberi_dagster.show.terminal import draw, table_width
 from shaberi_dagster.show.text import json_safe, printable
 
@@ -122,28 +122,28 @@ def _write_table(
     if vertical:
         for number, row in enumerate(rows, start=1):
             values = [
-                DocumentColumn("", names, left=True),
-                DocumentColumn("", [_lines(value) for value in row], left=True, folds=True),
+                Column("", cells=names, left=True),
+                Column("", cells=[_lines(value) for value in row], left=True, folds=True),
             ]
-            draw([Heading(f"row {number}"), DocumentTable(values)], console)
+            draw([Heading(f"row {number}"), Table(values)], console)
         draw([Sentences(notes, "note")], console)
         return
     columns = [_column(name, [row[place] for row in rows]) for place, name in enumerate(names)]
     n_shown = len(columns)
-    while n_shown > 1 and table_width(DocumentTable(columns[:n_shown])) > console.width:
+    while n_shown > 1 and table_width(Table(columns[:n_shown])) > console.width:
         n_shown -= 1
     if n_shown < len(columns):
         hidden = ", ".join(names[n_shown:])
         notes.append(f"{counted(len(names) - n_shown, 'column')} not shown (--vertical): {hidden}.")
-    draw([DocumentTable(columns[:n_shown], notes=notes)], console)
+    draw([Table(columns[:n_shown], notes=notes)], console)
 
 
-def _column(name: str, values: Sequence[Any]) -> DocumentColumn:
+def _column(name: str, values: Sequence[Any]) -> Column:
     """Numbers are aligned on the right and whole; texts may be cut."""
     known = [value for value in values if value is not None]
     if known and all(isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in known):
-        return DocumentColumn(name, list(map(_cell, values)))
-    return DocumentColumn(name, list(map(_cell, values)), left=True, cuts="end", narrowest=_NARROWEST_TEXT)
+        return Column(name, cells=list(map(_cell, values)))
+    return Column(name, cells=list(map(_cell, values)), left=True, cuts="end", narrowest=_NARROWEST_TEXT)
 
 
 def _cell(value: Any) -> str:

@@ -4,15 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from shaberi_dagster.reports.scores import OVERALL, RunMean, RunStatistic, ScoreReport, ScoreRow, Tie
+from shaberi_dagster.reports.score_report import ScoreReport
+from shaberi_dagster.reports.scores import OVERALL, RunMean, RunStatistic, ScoreRow, Tie
 from shaberi_dagster.reports.standings import Ranking, Standing, remarks_on
 from shaberi_dagster.statistics.intervals import Estimate
 
 if TYPE_CHECKING:
     from shaberi_dagster.reports.ensemble import StrategyScore
 
-TOKENS = ("prompt_tokens", "completion_tokens")
-RARE_TOKENS = ("cached_tokens", "reasoning_tokens")
 CSV_COLUMNS = (
     *("row", "run_id", "model", "run_tag", "judge", "benchmark", "question_set", "pipeline", "null_policy"),
     *("score", "ci_questions_lower", "ci_questions_upper", "n_questions", "baseline_score", "change"),
@@ -22,7 +21,7 @@ CSV_COLUMNS = (
     *("n_runs", "sd_runs", "margin_of_error", "minimum", "maximum", "values"),
     *("other_judge", "pearson", "spearman", "exact_share", "mean_difference"),
     *("state", "text"),
-    *("stage", "calls", *TOKENS, *RARE_TOKENS),
+    *("stage", "calls", "prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"),
     *("calls_without_usage", "cost_usd", "calls_without_price", "price_sources", "first_day", "last_day"),
     *("n_out_of_scale", "n_asked", "n_categories", "over_categories", "n_answers", "n_replies", "n_shared"),
     *("n_refused", "n_filtered", "n_truncated", "n_empty", "n_retried", "legacy", "zero", "strict"),
@@ -43,7 +42,7 @@ def score_data(report: ScoreReport) -> Mapping[str, Any]:
         "judge_means": [asdict(one) for one in report.judge_means],
         "judge_pairs": [asdict(one) for one in report.judge_pairs],
         "unfinished": [asdict(one) for one in report.unfinished],
-        "tokens": [asdict(row) for row in report.tokens],
+        "tokens": list(report.tokens),
         "remarks": list(report.remarks),
         "over": report.over,
         "replies": [asdict(one) for one in report.replies],
@@ -81,7 +80,7 @@ def score_records(report: ScoreReport) -> Iterator[Mapping[str, Any]]:
         yield {"row": "unfinished"} | asdict(part) | {"text": str(part)}
     yield from ({"row": "remark", "text": remark} for remark in report.remarks)
     for tokens in report.tokens:
-        yield {"row": "tokens"} | asdict(tokens) | {"price_sources": ", ".join(tokens.price_sources)}
+        yield {"row": "tokens", **tokens, "price_sources": ", ".join(tokens["price_sources"])}
     yield from ({"row": "replies"} | asdict(replies) for replies in report.replies)
     yield from ({"row": "strategy"} | _strategy(strategy) for strategy in report.strategies)
 

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from shaberi_dagster.benchmarks.registry import Benchmark
+from shaberi_dagster.reports.figures import counted, decimals
+from shaberi_dagster.reports.report import NOTHING
 from shaberi_dagster.reports.requests import POLICIES
-from shaberi_dagster.reports.scores import Replies, ScoreReport, Unfinished, grouped
-from shaberi_dagster.show.figures import NOTHING, counted, decimals
+from shaberi_dagster.reports.score_report import ScoreReport
+from shaberi_dagster.reports.scores import Replies, Unfinished, grouped
 from shaberi_dagster.show.score_tables import margin
 
 _MOST_UNFINISHED = 10

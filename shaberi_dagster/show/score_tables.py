@@ -5,6 +5,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from shaberi_dagster.reports.figures import (
+    counted,
+    decimals,
+    interval,
+    is_number,
+    signed,
+    signed_interval,
+)
+from shaberi_dagster.reports.report import NOTHING, Block, Cell, Column, Heading, Table, number, table_of, text
+from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.scores import (
     MEAN_OF,
     OVERALL,
@@ -13,31 +23,10 @@ from shaberi_dagster.reports.scores import (
     Replies,
     RunMean,
     RunStatistic,
-    ScoreReport,
     ScoreRow,
     benchmark_order,
     grouped,
     less,
-)
-from shaberi_dagster.show.document import (
-    Block,
-    Cell,
-    ColumnOf,
-    DocumentColumn,
-    DocumentTable,
-    Heading,
-    number,
-    table_of,
-    text,
-)
-from shaberi_dagster.show.figures import (
-    NOTHING,
-    counted,
-    decimals,
-    interval,
-    is_number,
-    signed,
-    signed_interval,
 )
 from shaberi_dagster.statistics.intervals import Estimate
 
@@ -75,7 +64,7 @@ def run_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
             yield _with_bold_means(_details(report), [(mean, row) for mean in own for row in (*mean.rows, None)])
 
 
-def _details(report: ScoreReport) -> list[ColumnOf]:
+def _details(report: ScoreReport) -> list[Column]:
     """Columns of a benchmark's row, or of the mean's, which has None in its place."""
     rows, ties = report.rows, report.ties
 
@@ -192,7 +181,7 @@ def strategy_blocks(strategies: "Sequence[StrategyScore]") -> Iterator[Block]:
         yield _strategies_table(own)
 
 
-def _strategies_table(strategies: "Sequence[StrategyScore]") -> DocumentTable:
+def _strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
     def against(cell: "Callable[[Against], Cell]") -> "Callable[[StrategyScore], Cell]":
         return lambda one: cell(one.against) if one.against else ""
 
@@ -233,11 +222,11 @@ def left_out(one: Any) -> Iterator[str]:
         yield f"{counted(one.n_only_reference, 'question')} left out, to which it has no answer"
 
 
-def _model(**options: Any) -> ColumnOf:
+def _model(**options: Any) -> Column:
     return text("model", lambda one: _named(one).model, **options)
 
 
-def _tag(title: str, field: str = "run_tag") -> ColumnOf:
+def _tag(title: str, field: str = "run_tag") -> Column:
     return text(title, lambda one: getattr(_named(one), field))
 
 
@@ -249,7 +238,7 @@ def _named(one: Any) -> Any:
 # --- cells of scores -------------------------------------------------------------------------------------------------
 
 
-def _with_bold_means(columns: Sequence[ColumnOf], lines: Sequence[tuple[RunMean, ScoreRow | None]]) -> DocumentTable:
+def _with_bold_means(columns: Sequence[Column], lines: Sequence[tuple[RunMean, ScoreRow | None]]) -> Table:
     return table_of(lines, columns, bold=[index for index, (_, row) in enumerate(lines) if row is None])
 
 
@@ -284,14 +273,12 @@ def _in_order(rows: Sequence[RunStatistic]) -> list[RunStatistic]:
     return [row for _, own in grouped(rows, lambda row: row.judge) for row in sorted(own, key=benchmark_order())]
 
 
-def _statistics_table(
-    columns: Sequence[ColumnOf], rows: Sequence[RunStatistic], every: Sequence[RunStatistic]
-) -> DocumentTable:
+def _statistics_table(columns: Sequence[Column], rows: Sequence[RunStatistic], every: Sequence[RunStatistic]) -> Table:
     """The means of benchmarks say of how many; below is what of the spread is none."""
     table = table_of(rows, columns, bold=[index for index, row in enumerate(rows) if row.benchmark == OVERALL])
     benchmarks = [_of_benchmarks(row, every) for row in rows]
     named = [
-        DocumentColumn(one.title, benchmarks, left=True) if one.title == "benchmark" else one for one in table.columns
+        Column(one.title, cells=benchmarks, left=True) if one.title == "benchmark" else one for one in table.columns
     ]
     shared = {row.benchmark: row for row in rows if row.n_shared}
     notes = [
@@ -299,7 +286,7 @@ def _statistics_table(
         "another one's call: between them nothing can differ, and the sd is too small."
         for name, row in shared.items()
     ]
-    return DocumentTable(named, table.bold, notes)
+    return Table(named, table.bold, notes)
 
 
 def _of_benchmarks(row: RunStatistic, every: Sequence[RunStatistic]) -> str:
@@ -330,7 +317,7 @@ def _judges_title(means: Sequence[JudgeMean]) -> str:
     return f"Mean over the judges that all compared runs share: {said}"
 
 
-def _pairs_table(pairs: Sequence[JudgePair]) -> DocumentTable:
+def _pairs_table(pairs: Sequence[JudgePair]) -> Table:
     columns = [
         text("judge a", lambda one: one.judge_a, folds=True),
         text("judge b", lambda one: one.judge_b),
@@ -343,11 +330,11 @@ def _pairs_table(pairs: Sequence[JudgePair]) -> DocumentTable:
     return table_of(pairs, columns)
 
 
-def replies_table(replies: Sequence[Replies]) -> DocumentTable:
+def replies_table(replies: Sequence[Replies]) -> Table:
     """A line for each run and judge: counts over benchmarks, and how far their mean moves under other null policies."""
     runs = [own for _, own in grouped(replies, lambda one: (one.run_id, one.judge))]
 
-    def total(title: Cell, name: str) -> ColumnOf:
+    def total(title: Cell, name: str) -> Column:
         is_nothing = not any(getattr(one, name) for one in replies)
         return number(title, lambda own: f"{sum(getattr(one, name) for one in own):,}", spare=is_nothing)
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from shaberi_dagster.reports.scores import ScoreReport
-from shaberi_dagster.show.document import Block, Document, DocumentTable, Heading, Sentences
+from shaberi_dagster.reports.declared.cost import TOKENS, cost_line
+from shaberi_dagster.reports.report import Block, Document, Heading, Sentences, Table
+from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.show.score_data import CSV_COLUMNS, score_data, score_records
 from shaberi_dagster.show.score_notes import notes_line, score_notes
 from shaberi_dagster.show.score_tables import (
@@ -16,7 +17,6 @@ from shaberi_dagster.show.score_tables import (
     strategy_blocks,
 )
 from shaberi_dagster.show.standings import standing_blocks
-from shaberi_dagster.show.tokens import cost_line, token_table
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,8 @@ class ScoreDocument(Document):
             yield from judge_blocks(report)
         yield from self._notes()
         if report.tokens:
-            yield (
-                token_table(report.tokens, whole=False) if view.cost else Sentences([cost_line(report.tokens)], "note")
-            )
+            line = Sentences([cost_line(report.tokens)], "note")
+            yield TOKENS.of(report.tokens, brief=True) if view.cost else line
 
     def _everything(self) -> Iterator[Block]:
         report = self.report
@@ -85,7 +84,7 @@ class ScoreDocument(Document):
         yield from judge_blocks(report)
         yield from self._all_notes()
         if report.tokens:
-            yield token_table(report.tokens, whole=True)
+            yield TOKENS.of(report.tokens)
         yield from standing_blocks(report, by="model", width=None)
 
     def _of_one(self) -> Iterator[Block]:
@@ -121,6 +120,6 @@ class ScoreDocument(Document):
 
 def _with_all_columns(block: Block) -> Block:
     """A table none of whose columns is left out for want of room."""
-    if not isinstance(block, DocumentTable):
+    if not isinstance(block, Table):
         return block
     return replace(block, columns=[replace(one, spare=False) for one in block.columns])

@@ -3,11 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from shaberi_dagster.reports.scores import ScoreReport
-from shaberi_dagster.reports.standings import NotRanked, Ranking, Standing, remarks_on
-from shaberi_dagster.show.document import Bar, Block, Cell, DocumentColumn, DocumentTable, Heading, Sentences
-from shaberi_dagster.show.figures import (
-    NOTHING,
+from shaberi_dagster.reports.figures import (
     counted,
     decimals,
     interval,
@@ -15,6 +11,9 @@ from shaberi_dagster.show.figures import (
     signed,
     signed_interval,
 )
+from shaberi_dagster.reports.report import NOTHING, Bar, Block, Cell, Column, Heading, Sentences, Table
+from shaberi_dagster.reports.score_report import ScoreReport
+from shaberi_dagster.reports.standings import NotRanked, Ranking, Standing, remarks_on
 from shaberi_dagster.show.terminal import table_width
 
 _MOST_NOT_RANKED = 10
@@ -54,7 +53,7 @@ def _detail(ranking: Ranking, report: ScoreReport) -> str:
     return " · ".join([*said, *passes, f"{report.policy} nulls"])
 
 
-def _table(ranking: Ranking, by: str, width: int | None) -> DocumentTable:
+def _table(ranking: Ranking, by: str, width: int | None) -> Table:
     names: Sequence[str] = ranking.judges if by == "judge" else ranking.asked
     for n in range(len(names), 0, -1):
         table = _with_columns(ranking, by, names[:n], names[n:])
@@ -64,28 +63,31 @@ def _table(ranking: Ranking, by: str, width: int | None) -> DocumentTable:
     return _with_columns(ranking, by, (), names)
 
 
-def _with_columns(ranking: Ranking, by: str, names: Sequence[str], left_out: Sequence[str]) -> DocumentTable:
+def _with_columns(ranking: Ranking, by: str, names: Sequence[str], left_out: Sequence[str]) -> Table:
     standings = ranking.standings
     best = [_BEST if rank == 1 and len(standings) > 1 else "" for rank in ranking.ranks]
 
-    def column(
-        title: Cell, cell: Callable[[Standing], str], style: Callable[[Standing], str] | None = None
-    ) -> DocumentColumn:
-        return DocumentColumn(
-            title, [cell(one) for one in standings], styles=[style(one) for one in standings] if style else ()
+    def column(title: Cell, cell: Callable[[Standing], str], style: Callable[[Standing], str] | None = None) -> Column:
+        return Column(
+            title, cells=[cell(one) for one in standings], styles=[style(one) for one in standings] if style else ()
         )
 
     columns = [
-        DocumentColumn("#", [str(rank) for rank in ranking.ranks], styles=best),
-        DocumentColumn(
-            "model", [one.model for one in standings], left=True, cuts="middle", narrowest=_ROOM_FOR_MODELS, styles=best
+        Column("#", cells=[str(rank) for rank in ranking.ranks], styles=best),
+        Column(
+            "model",
+            cells=[one.model for one in standings],
+            left=True,
+            cuts="middle",
+            narrowest=_ROOM_FOR_MODELS,
+            styles=best,
         ),
         *(
-            [DocumentColumn("tag", [one.tag for one in standings], left=True, cuts="middle", narrowest=_ROOM_FOR_TAGS)]
+            [Column("tag", cells=[one.tag for one in standings], left=True, cuts="middle", narrowest=_ROOM_FOR_TAGS)]
             if _several_tags(ranking)
             else []
         ),
-        DocumentColumn("mean", [decimals(one.mean) for one in standings], styles=best),
+        Column("mean", cells=[decimals(one.mean) for one in standings], styles=best),
         *_interval(standings),
         *_beside_best(standings),
         *(column(_title_of(name, by), lambda one, name=name: decimals(_of(one, by).get(name))) for name in names),  # type: ignore[misc]
@@ -98,13 +100,13 @@ def _with_columns(ranking: Ranking, by: str, names: Sequence[str], left_out: Seq
         *([_DIFFERENCES] if _compared(standings) else []),
         *([f"{counted(len(left_out), what)} not shown (--wide): {', '.join(left_out)}."] if left_out else []),
     ]
-    return DocumentTable(columns, notes=[*([" ".join(said)] if said else []), *remarks_on(standings)])
+    return Table(columns, notes=[*([" ".join(said)] if said else []), *remarks_on(standings)])
 
 
-def _counts(standings: Sequence[Standing], column: Callable[..., DocumentColumn]) -> list[DocumentColumn]:
+def _counts(standings: Sequence[Standing], column: Callable[..., Column]) -> list[Column]:
     """Failures always, exclusions, scores out of scale and numbers of runs where there are any."""
     styles = [_FAILED if one.n_failed else "" for one in standings]
-    failed = DocumentColumn("failed", [str(one.n_failed) for one in standings], styles=styles)
+    failed = Column("failed", cells=[str(one.n_failed) for one in standings], styles=styles)
     excluded = column("excl.", lambda one: str(one.n_excluded))
     outside = column(("out of", "scale"), lambda one: str(one.n_out_of_scale))
     runs = column("runs", lambda one: str(one.n_runs))
@@ -116,7 +118,7 @@ def _counts(standings: Sequence[Standing], column: Callable[..., DocumentColumn]
     ]
 
 
-def _interval(standings: Sequence[Standing]) -> list[DocumentColumn]:
+def _interval(standings: Sequence[Standing]) -> list[Column]:
     known = [one.over_questions.interval if one.over_questions else None for one in standings]
     if not any(known):
         return []
@@ -124,22 +126,22 @@ def _interval(standings: Sequence[Standing]) -> list[DocumentColumn]:
         Bar(min(ends.lower, one.mean), one.mean, max(ends.upper, one.mean)) if ends else None
         for one, ends in zip(standings, known, strict=True)
     ]
-    return [DocumentColumn("95 % CI", [interval(ends) for ends in known], bars=bars)]
+    return [Column("95 % CI", cells=[interval(ends) for ends in known], bars=bars)]
 
 
 def _compared(standings: Sequence[Standing]) -> bool:
     return any(one.tie for one in standings)
 
 
-def _beside_best(standings: Sequence[Standing]) -> list[DocumentColumn]:
+def _beside_best(standings: Sequence[Standing]) -> list[Column]:
     """The difference from the best with its interval, and over how many questions it is."""
     if not _compared(standings):
         return []
     ties = [one.tie for one in standings]
     return [
-        DocumentColumn("- best", [signed(tie.difference if tie else None) for tie in ties]),
-        DocumentColumn("its CI", [signed_interval(tie.interval if tie else None) for tie in ties], spare=True),
-        DocumentColumn("n", [str(tie.n_common) if tie and tie.interval else NOTHING for tie in ties], spare=True),
+        Column("- best", cells=[signed(tie.difference if tie else None) for tie in ties]),
+        Column("its CI", cells=[signed_interval(tie.interval if tie else None) for tie in ties], spare=True),
+        Column("n", cells=[str(tie.n_common) if tie and tie.interval else NOTHING for tie in ties], spare=True),
     ]
 
 

@@ -7,12 +7,12 @@ from rich.console import Console, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from shaberi_dagster.show.document import Bar, Block, Cell, DocumentColumn, DocumentTable, Heading
+from shaberi_dagster.reports.report import Bar, Block, Cell, Column, Heading, Table
 from shaberi_dagster.show.text import pad, printable, truncate, width_of
 
 BAR_WIDTH = 11
 """Columns of the terminal that a bar takes."""
-_STYLES = {"plain": "", "warning": "yellow", "note": "dim"}
+_STYLES = {"verdict": "bold", "plain": "", "warning": "yellow", "note": "dim"}
 
 
 def draw(blocks: Iterable[Block], console: Console) -> None:
@@ -31,7 +31,7 @@ def draw(blocks: Iterable[Block], console: Console) -> None:
         previous = block
 
 
-def table_width(table: DocumentTable) -> int:
+def table_width(table: Table) -> int:
     """The fewest columns of the terminal at which all of a table can be read."""
     return _fewest(table.columns)
 
@@ -42,7 +42,8 @@ def lines_of(cell: Cell) -> list[str]:
 
 
 def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
-    if isinstance(block, DocumentTable):
+    if isinstance(block, Table):
+        block = block.narrow if block.narrow and table_width(block) > console.width else block
         columns, without = _with_room([_drawable(one, console) for one in block.columns], console.width)
         yield _rich_table(columns, block.bold, console.width)
         notes = [f"Not shown for want of room: {', '.join(without)}."] if without else []
@@ -55,11 +56,11 @@ def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
         yield from (Text(printable(line), style=_STYLES[block.kind]) for line in block.lines)
 
 
-def _drawable(column: DocumentColumn, console: Console) -> DocumentColumn:
+def _drawable(column: Column, console: Console) -> Column:
     return _with_bars(column) if console.is_terminal and any(column.bars) else column
 
 
-def _with_room(columns: Sequence[DocumentColumn], width: int) -> tuple[Sequence[DocumentColumn], list[str]]:
+def _with_room(columns: Sequence[Column], width: int) -> tuple[Sequence[Column], list[str]]:
     """The columns for which there is room, and the titles of spare ones for which there is none."""
     if sum(map(_width, columns)) + 2 * (len(columns) - 1) <= width:
         return columns, []
@@ -72,19 +73,19 @@ def _with_room(columns: Sequence[DocumentColumn], width: int) -> tuple[Sequence[
     return columns, without
 
 
-def _fewest(columns: Sequence[DocumentColumn]) -> int:
+def _fewest(columns: Sequence[Column]) -> int:
     """The fewest columns of the terminal at which all can be read."""
     return sum(map(_narrowest, columns)) + len(columns) - 1
 
 
-def _broken(column: DocumentColumn) -> Cell:
+def _broken(column: Column) -> Cell:
     """The title of a column broken at its blanks, where it is wider than the cells."""
     room = max((width_of(line) for cell in column.cells for line in lines_of(cell)), default=0)
     lines = lines_of(column.title)
     return tuple(part for line in lines for part in (line.split(" ") if width_of(line) > room else [line]))
 
 
-def _rich_table(columns: Sequence[DocumentColumn], bold: Collection[int], most: int) -> RichTable:
+def _rich_table(columns: Sequence[Column], bold: Collection[int], most: int) -> RichTable:
     gap = 2 if _fewest(columns) + len(columns) - 1 <= most else 1
     widths = _shrunk(columns, most - gap * (len(columns) - 1))
     drawn = RichTable(
@@ -115,21 +116,21 @@ def _rich_table(columns: Sequence[DocumentColumn], bold: Collection[int], most: 
     return drawn
 
 
-def _fitting(cell: Cell, column: DocumentColumn, width: int) -> list[str]:
+def _fitting(cell: Cell, column: Column, width: int) -> list[str]:
     lines = lines_of(cell)
     if not column.cuts:
         return lines
     return [truncate(line, width, column.cuts) for line in lines]
 
 
-def _with_bars(column: DocumentColumn) -> DocumentColumn:
+def _with_bars(column: Column) -> Column:
     """The column with its intervals drawn on one axis, whose ends are the title."""
     known = [bar for bar in column.bars if bar]
     low, high = min(bar.lower for bar in known), max(bar.upper for bar in known)
     ends = f"{low:.1f}", f"{high:.1f}"
     title = ends[0] + pad(ends[1], BAR_WIDTH - len(ends[0]), "right")
     cells = [_bar(bar, low, high) if bar else "" for bar in column.bars]
-    return DocumentColumn(title, cells, left=True, style=column.style, styles=column.styles)
+    return Column(title, cells=cells, left=True, style=column.style, styles=column.styles)
 
 
 def _bar(bar: Bar, low: float, high: float) -> str:
@@ -140,7 +141,7 @@ def _bar(bar: Bar, low: float, high: float) -> str:
     return f"{line[:value]}●{line[value + 1 :]}"
 
 
-def _shrunk(columns: Sequence[DocumentColumn], width: int) -> list[int]:
+def _shrunk(columns: Sequence[Column], width: int) -> list[int]:
     """Widths that fit, as far as columns fold or are cut; the widest first."""
     widths = list(map(_width, columns))
     fewest = list(map(_narrowest, columns))
@@ -152,9 +153,9 @@ def _shrunk(columns: Sequence[DocumentColumn], width: int) -> list[int]:
     return widths
 
 
-def _narrowest(column: DocumentColumn) -> int:
+def _narrowest(column: Column) -> int:
     return min(_width(column), column.narrowest) if column.folds or column.cuts else _width(column)
 
 
-def _width(column: DocumentColumn) -> int:
+def _width(column: Column) -> int:
     return max(width_of(line) for cell in (column.title, *column.cells) for line in lines_of(cell))

@@ -18,6 +18,7 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.reports.figures import decimals
 from shaberi_dagster.reports.inspection import (
     PAGE,
     Filter,
@@ -28,7 +29,6 @@ from shaberi_dagster.reports.inspection import (
     read_texts,
 )
 from shaberi_dagster.show.answers import answers_text, question_text
-from shaberi_dagster.show.figures import decimals
 from shaberi_dagster.show.text import printable, truncate
 
 _NAME_WIDTH, _CATEGORY_WIDTH, _QUESTION_WIDTH, _HEAD_WIDTH = 40, 16, 60, 18

@@ -18,7 +18,7 @@ from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.show.comparison import ComparisonDocument
-from shaberi_dagster.show.document import write
+from shaberi_dagster.show.formats import write
 from shaberi_dagster.statistics.comparison import compare as compare_scores
 from shaberi_dagster.util.identity import run_id_of
 

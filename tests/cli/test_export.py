@@ -7,11 +7,11 @@ import pytest
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.export import run_export
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.exchange.outcomes import results_result, tree_result
 from shaberi_dagster.exchange.results.results_tree import ResultsExport, RunExport
 from shaberi_dagster.exchange.results.selection import ExportSelection
 from shaberi_dagster.exchange.results.shaberi_v1 import Export, Note
-from shaberi_dagster.show.document import Document, Sentences
-from shaberi_dagster.show.exports import ResultsDocument, TreeDocument
+from shaberi_dagster.reports.report import Document, Sentences
 from tests.example_runs import ask, stored_run
 from tests.permissions import read_only
 from tests.results_tree import assert_valid_tree
@@ -26,7 +26,7 @@ def lines_of(document: Document) -> list[str]:
 def test_a_plain_export_is_one_line() -> None:
     done = Export("there", {"answers": 1, "judgements": 2}, {"answers": 1000, "judgements": 2000}, 3_000_000)
 
-    assert lines_of(TreeDocument(done)) == ["1 files with 1,000 answers and 2 with 2,000 judgements (3.0 MB) in there"]
+    assert lines_of(tree_result(done)) == ["1 files with 1,000 answers and 2 with 2,000 judgements (3.0 MB) in there"]
 
 
 def test_what_is_odd_is_counted_with_an_example() -> None:
@@ -35,7 +35,7 @@ def test_what_is_odd_is_counted_with_an_example() -> None:
     done.elsewhere = [Note("sources/x/a.json", "another file has its place", 60)]
     done.not_written = [Note("c", "has no rows")]
 
-    assert lines_of(TreeDocument(done))[1:] == [
+    assert lines_of(tree_result(done))[1:] == [
         "2 imported files are not there twice: another tree has the same rows",
         "elsewhere, below sources/ or tags/: another file has its place: 60 rows in 1 places, e.g. sources/x/a.json",
         "as imported, but odd: blank line not written: 3 rows in 2 places, e.g. a.json",
@@ -51,7 +51,7 @@ def test_results_are_summed_up_with_what_is_not_complete() -> None:
     ]
     done = ResultsExport("there", runs, summaries=["there/a/x.summary.json"], failed={"b@@x": "No space left"})
 
-    assert lines_of(ResultsDocument(done)) == [
+    assert lines_of(results_result(done)) == [
         "2 runs as 20 files (2.0 MB) in there: 3 written, 17 unchanged, 1 removed",
         "1 summaries of multi-runs",
         "1 of these runs are not complete, e.g. a@@x-run2",

@@ -10,11 +10,11 @@ import pytest
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.import_ensemble import ImportEnsemble, import_ensemble
 from shaberi_dagster.exchange.importer import FileCounts, ImportReport
+from shaberi_dagster.exchange.outcomes import caches_result
 from shaberi_dagster.lake.schemas import LEGACY_QUARANTINE
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.report import Sentences
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show.document import Sentences
-from shaberi_dagster.show.imports import CachesDocument
 from tests.exchange.caches import baseline, ensemble, response, result, write
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schemas" / "quick-eval.schema.json"
@@ -26,7 +26,7 @@ def _said(*files: FileCounts, **more: object) -> list[str]:
     values = {"questions_with_text": 0, "questions_without_text": 0} | more
     quarantine = pl.DataFrame(schema=LEGACY_QUARANTINE.schema)
     done = ImportReport(files, ["run"], quarantine=quarantine, changed=True, **values)
-    (said,) = CachesDocument(done.document()).blocks(None)
+    (said,) = caches_result(done.document()).blocks(None)
     assert isinstance(said, Sentences)
     return said.lines
 

@@ -11,7 +11,7 @@ import pytest
 from shaberi_dagster.cli.report import Report, report
 from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.show.ci import LIMIT, MARKER
-from shaberi_dagster.show.gate import GateDocument
+from shaberi_dagster.show.gate import gate_result
 from shaberi_dagster.statistics.gates import Tally, could_fail, paired_gate, pool
 from shaberi_dagster.viewer.requests import FileRequest
 
@@ -73,7 +73,7 @@ def gate(losses: int, warnings: tuple[str, ...] = (), n: int = N, n_reused: int 
         n_reused=n_reused,
         n_questions_current=2 * n,
     )
-    return dict(GateDocument(report).data())
+    return dict(gate_result(report).data())
 
 
 def document(

@@ -11,7 +11,7 @@ from shaberi_dagster import cli
 pytestmark = pytest.mark.unit
 
 _FOLDER = Path(cli.__file__).parent
-_HOW_COMMANDS_START = {"start.py", "command.py", "options.py", "completion.py", "output.py"}
+_HOW_COMMANDS_START = {"start.py", "command.py", "options.py", "completion.py", "declared.py", "output.py"}
 _COMMANDS = sorted(path for path in _FOLDER.glob("*.py") if path.name not in _HOW_COMMANDS_START)
 _WORK = {"polars", "duckdb", "numpy", "pyarrow", "orjson", "subprocess", "socket", "shutil"}
 _PRINTING = {"print", "echo", "secho", "write", "write_text", "write_bytes"}

@@ -20,7 +20,7 @@ from shaberi_dagster.reports.decision import read_decision
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show.decision import DecisionDocument
+from shaberi_dagster.show.decision import decision_result
 from shaberi_dagster.stages.evaluation import materialize
 from tests.commands import lake_of
 from tests.deciding.deciding import N_QUESTIONS, decided, judging, one_try, remember, request
@@ -227,7 +227,7 @@ def test_a_candidate_outside_of_the_history_is_told_and_bets_decide(mock, worksp
     assert (row["boundary"], row["best"]) == ("history", ["brilliant@@default"])
     assert row["outside"] == ["brilliant@@default: higher scores"]
     with open_catalog(workspace.settings.warehouse) as catalog:
-        notes = DecisionDocument(read_decision(catalog, row["decision_id"])).data()["notes"]
+        notes = decision_result(read_decision(catalog, row["decision_id"])).data()["notes"]
     assert notes[0].startswith("Outside of the history: brilliant@@default: higher scores than all 79 past models")
 
 

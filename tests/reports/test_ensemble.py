@@ -12,8 +12,8 @@ from statsmodels.stats.multitest import multipletests
 
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
 from shaberi_dagster.reports.ensemble import read_report
-from shaberi_dagster.show.document import write
 from shaberi_dagster.show.ensemble import EnsembleDocument
+from shaberi_dagster.show.formats import write
 from shaberi_dagster.statistics.significance import mcnemar_exact, sign_flip_test
 from tests.judged_ensembles import SIZE, judged_ensemble, right
 

@@ -10,7 +10,7 @@ import pytest
 
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.reports import leaderboard, scores
+from shaberi_dagster.reports import leaderboard, score_report
 from shaberi_dagster.reports.leaderboard import read_leaderboard
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_rankings, read_scores
@@ -86,7 +86,7 @@ def test_intervals_and_ties_of_very_many_runs_are_those_of_their_single_scores(s
     given["n", 1, "tengu", "a"][1] = [12.0, 9.0]
     with catalog(given) as own:
         few = read_scores(own, selection)
-        monkeypatch.setattr(scores, "MOST_RUNS", 0)
+        monkeypatch.setattr(score_report, "MOST_RUNS", 0)
         many, board = read_scores(own, selection), read_leaderboard(own, selection)
 
     expected = [one.over_questions for ranking in few.rankings for one in ranking.standings]

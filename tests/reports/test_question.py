@@ -12,9 +12,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.cost import CostOptions, cost
-from shaberi_dagster.cli.options import CommandOptions
-from shaberi_dagster.cli.question import QuestionOptions, question
+from shaberi_dagster.cli.shaberi import app
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
@@ -51,8 +49,8 @@ def said(warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setenv("SHABERI_WAREHOUSE", str(warehouse))
     monkeypatch.setenv("COLUMNS", "100")
 
-    def run(command: Callable[..., int], how: Callable[..., CommandOptions], **options: object) -> str:
-        assert command(how(**options)) == FINE
+    def run(*arguments: str) -> str:
+        assert app(arguments, standalone_mode=False) == FINE
         return capsys.readouterr().out
 
     return run
@@ -152,10 +150,10 @@ def test_a_place_is_in_the_named_set_or_in_the_largest(catalog):
 
 
 def test_the_command_shows_one_question_in_each_format(said):
-    asked = {"benchmark": "tengu", "position": 1, "question_set": "tengu@1"}
-    table, markdown = (said(question, QuestionOptions, **asked, output_format=one) for one in ("table", "md"))
-    data = json.loads(said(question, QuestionOptions, **asked, output_format="json"))
-    rows = list(csv.DictReader(io.StringIO(said(question, QuestionOptions, **asked, output_format="csv"))))
+    asked = ("question", "tengu", "1", "--question-set", "tengu@1", "--format")
+    table, markdown = (said(*asked, output_format) for output_format in ("table", "md"))
+    data = json.loads(said(*asked, "json"))
+    rows = list(csv.DictReader(io.StringIO(said(*asked, "csv"))))
 
     for shown in (table, markdown):
         assert all(
@@ -172,18 +170,18 @@ def test_the_command_shows_one_question_in_each_format(said):
 
 
 def test_a_question_that_nobody_answered_is_shown_and_one_that_is_not_there_refused(said):
-    assert "No run has answered it." in said(question, QuestionOptions, benchmark="tengu", position=2)
+    assert "No run has answered it." in said("question", "tengu", "2")
     with pytest.raises(ConfigurationError, match="no question 3 of tengu"):
-        said(question, QuestionOptions, benchmark="tengu", position=3)
+        said("question", "tengu", "3")
 
 
 def test_the_cost_of_runs_is_a_document_with_its_total(said):
-    table = said(cost, CostOptions)
-    data = json.loads(said(cost, CostOptions, models=["alpha"], output_format="json"))
-    (row,) = csv.DictReader(io.StringIO(said(cost, CostOptions, output_format="csv")))
+    table = said("cost")
+    data = json.loads(said("cost", "--model", "alpha", "--format", "json"))
+    (row,) = csv.DictReader(io.StringIO(said("cost", "--format", "csv")))
 
     assert "0.2500" in table
     assert data["total"] == {"calls": 1, "prompt_tokens": None, "completion_tokens": None, "cost_usd": 0.25, "calls_without_price": 0}  # fmt: skip
     assert (data["rows"][0]["stage"], data["rows"][0]["benchmark"], row["cost_usd"]) == ("answers", "tengu", "0.25")
     with pytest.raises(ConfigurationError, match="no model 'beta'"):
-        said(cost, CostOptions, models=["beta"])
+        said("cost", "--model", "beta")

@@ -23,11 +23,11 @@ from shaberi_dagster.cli.shaberi import app as shaberi
 from shaberi_dagster.cli.view_scores import app as view_scores
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.reports.figures import decimals, p_value, percent, points, signed
 from shaberi_dagster.reports.gate import check_regression
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.show.document import write
-from shaberi_dagster.show.figures import decimals, p_value, percent, points, signed
-from shaberi_dagster.show.gate import GateDocument
+from shaberi_dagster.show.formats import write
+from shaberi_dagster.show.gate import gate_result
 from tests.random_lakes import BASELINE, make_lake
 from tests.sizes import size
 from tests.viewer.site import Site, served
@@ -259,7 +259,7 @@ def _check_gate(lake: RandomLake) -> None:
         report = check_regression(catalog, after, BASELINE, failures_count=failures_count)
     shown = {}
     for output_format in ("json", "md", "csv"):
-        write(GateDocument(report), output_format, Console(file=(out := io.StringIO()), width=200))
+        write(gate_result(report), output_format, Console(file=(out := io.StringIO()), width=200))
         shown[output_format] = out.getvalue()
     data, of_md = json.loads(shown["json"]), _with(_md_tables(shown["md"]), "dataset", "before", "now")
     of_csv = list(csv.DictReader(io.StringIO(shown["csv"])))

@@ -19,10 +19,10 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.requests import POLICIES as POLICY_MEANINGS
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
-from shaberi_dagster.reports.scores import ScoreReport
+from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show.document import write
+from shaberi_dagster.show.formats import write
 from shaberi_dagster.show.scores import ScoreDocument
 from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval
 from shaberi_dagster.statistics.ties import compare_pairs
@@ -200,19 +200,33 @@ def test_tokens_are_those_of_the_shown_runs_by_stage_and_benchmark_and_unknown_o
     ]
     elyza, tengu, judgements = read([metric(), metric(model="n")], calls, models=["m"]).tokens
 
-    assert (tengu.stage, tengu.benchmark, tengu.calls) == ("answers", "tengu", 2)
-    assert (tengu.prompt_tokens, tengu.completion_tokens, tengu.cached_tokens, tengu.cost_usd) == (20, 4, 4, 1.0)
-    assert tengu.price_sources == ["genai-prices", "prices.yaml 12"]
-    assert (tengu.first_day, tengu.last_day) == (f"{NOW:%Y-%m-%d}", f"{NOW + timedelta(days=1):%Y-%m-%d}")
-    assert (elyza.benchmark, elyza.price_sources, elyza.calls_without_price) == ("elyza", ["genai-prices 0.2.3"], 0)
-    assert (judgements.benchmark, judgements.calls, judgements.prompt_tokens, judgements.cost_usd) == ("", 3, 10, 0.5)
-    assert (judgements.calls_without_usage, judgements.calls_without_price) == (1, 1)
+    assert (tengu["stage"], tengu["benchmark"], tengu["calls"]) == ("answers", "tengu", 2)
+    assert (tengu["prompt_tokens"], tengu["completion_tokens"], tengu["cached_tokens"], tengu["cost_usd"]) == (
+        20,
+        4,
+        4,
+        1.0,
+    )
+    assert tengu["price_sources"] == ["genai-prices", "prices.yaml 12"]
+    assert (tengu["first_day"], tengu["last_day"]) == (f"{NOW:%Y-%m-%d}", f"{NOW + timedelta(days=1):%Y-%m-%d}")
+    assert (elyza["benchmark"], elyza["price_sources"], elyza["calls_without_price"]) == (
+        "elyza",
+        ["genai-prices 0.2.3"],
+        0,
+    )
+    assert (judgements["benchmark"], judgements["calls"], judgements["prompt_tokens"], judgements["cost_usd"]) == (
+        "",
+        3,
+        10,
+        0.5,
+    )
+    assert (judgements["calls_without_usage"], judgements["calls_without_price"]) == (1, 1)
 
 
 def test_calls_without_any_price_have_no_cost_and_no_source(read):
     (answers,) = read([metric()], [call(cost_usd=None)]).tokens
 
-    assert (answers.cost_usd, answers.price_sources, answers.calls_without_price) == (None, [], 1)
+    assert (answers["cost_usd"], answers["price_sources"], answers["calls_without_price"]) == (None, [], 1)
 
 
 def test_a_failed_call_without_usage_makes_no_token_count_unknown(read):
@@ -220,7 +234,7 @@ def test_a_failed_call_without_usage_makes_no_token_count_unknown(read):
 
     (answers,) = read([metric()], calls).tokens
 
-    assert (answers.calls, answers.prompt_tokens, answers.cost_usd) == (2, 10, 0.5)
+    assert (answers["calls"], answers["prompt_tokens"], answers["cost_usd"]) == (2, 10, 0.5)
 
 
 def test_what_is_selected_but_not_there_is_refused(read):

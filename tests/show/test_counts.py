@@ -2,11 +2,9 @@
 
 import pytest
 
-from shaberi_dagster.reports.findings import CheckResult
-from shaberi_dagster.reports.samples import Samples
-from shaberi_dagster.show.document import Document, Sentences
-from shaberi_dagster.show.findings import FindingsDocument
-from shaberi_dagster.show.samples import SamplesDocument
+from shaberi_dagster.reports.findings import CheckResult, findings_result
+from shaberi_dagster.reports.report import Document, Sentences
+from shaberi_dagster.reports.samples import Samples, samples_result
 
 pytestmark = pytest.mark.unit
 
@@ -17,7 +15,7 @@ def lines_of(document: Document) -> list[str]:
 
 def test_samples_that_failed_are_said_only_where_there_are_some() -> None:
     samples = [Samples("gsm8k", "gsm8k@2", 2, 12, 12), Samples("arc", "arc@2", 2, 12, 9)]
-    assert lines_of(SamplesDocument(samples)) == [
+    assert lines_of(samples_result(samples)) == [
         "gsm8k (gsm8k@2): 12 of 12 samples of 2 questions",
         "arc (arc@2): 9 of 12 samples of 2 questions, 3 failed",
     ]
@@ -28,4 +26,4 @@ def test_a_finding_says_first_whether_it_is_fine() -> None:
         CheckResult("prompts", fine=True, detail="40 templates"),
         CheckResult("plugins", fine=False, detail="gone"),
     ]
-    assert lines_of(FindingsDocument(findings)) == ["ok    prompts: 40 templates", "FAIL  plugins: gone"]
+    assert lines_of(findings_result(findings)) == ["ok    prompts: 40 templates", "FAIL  plugins: gone"]

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from shaberi_dagster.deciding.expected import Expectation
+from shaberi_dagster.deciding.expected import Expectation, expected_result
 from shaberi_dagster.reports.decision import DecisionReport, StoredLook
-from shaberi_dagster.show.decision import DecisionDocument, ExpectedDocument
-from shaberi_dagster.show.document import write
+from shaberi_dagster.show.decision import decision_result
+from shaberi_dagster.show.formats import write
 
 pytestmark = pytest.mark.unit
 
@@ -44,11 +44,11 @@ def shown(document, output_format="table"):
     ],
 )
 def test_a_decision_ends_with_one_sentence(values, sentence):
-    assert shown(DecisionDocument(report(**values))).startswith(sentence)
+    assert shown(decision_result(report(**values))).startswith(sentence)
 
 
 def test_it_shows_the_estimate_what_it_took_and_what_it_saved():
-    text = shown(DecisionDocument(report(), ("run-evals --model a",)))
+    text = shown(decision_result(report(), ("run-evals --model a",)))
 
     assert "+0.50" in text
     assert "+0.10 to +0.90" in text
@@ -60,13 +60,13 @@ def test_it_shows_the_estimate_what_it_took_and_what_it_saved():
 
 
 def test_it_says_when_the_history_does_not_suffice():
-    text = shown(DecisionDocument(report(boundary="anytime", constant=None)))
+    text = shown(decision_result(report(boundary="anytime", constant=None)))
 
     assert "does not suffice to calibrate" in text
 
 
 def test_the_document_has_the_whole_curve():
-    data = json.loads(shown(DecisionDocument(report()), "json"))
+    data = json.loads(shown(decision_result(report()), "json"))
 
     assert (data["verdict"], data["calls_saved"], data["cost_saved_usd"]) == ("a@@t is better", 320, 1.0)
     assert [look["verdict"] for look in data["curve"]] == ["open", "A"]
@@ -75,7 +75,7 @@ def test_the_document_has_the_whole_curve():
 
 def test_a_plan_has_a_line_for_each_kind_of_pair():
     expectations = (Expectation("a clear pair", 25, 100, 150, 0.25), Expectation("at most", 120, 480, 480, None))
-    text = shown(ExpectedDocument(expectations, "d1", "history", 80))
+    text = shown(expected_result(expectations, "d1", "history", 80))
 
     assert "100–150" in text
     assert "0.2500" in text

@@ -10,7 +10,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.show.document import FORMATS, Document, Heading, Sentences, number, table_of, text, write
+from shaberi_dagster.reports.report import Document, Heading, Sentences, number, table_of, text
+from shaberi_dagster.show.formats import FORMATS, write
 from shaberi_dagster.show.terminal import draw
 
 pytestmark = pytest.mark.unit

@@ -7,8 +7,8 @@ from rich.console import Console
 
 from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.show.data import as_json
-from shaberi_dagster.show.document import write
-from shaberi_dagster.show.gate import GateDocument
+from shaberi_dagster.show.formats import write
+from shaberi_dagster.show.gate import gate_result
 from shaberi_dagster.statistics.gates import Tally, could_fail, paired_gate, pool
 
 pytestmark = pytest.mark.unit
@@ -46,7 +46,7 @@ def report(losses: int, *warnings: str, n: int = N, n_reused: int = 0, **failed:
 
 def shown(of: GateReport, width: int = 200) -> str:
     out = StringIO()
-    write(GateDocument(of), "table", Console(file=out, width=width))
+    write(gate_result(of), "table", Console(file=out, width=width))
     return out.getvalue()
 
 
@@ -88,11 +88,11 @@ def test_few_failed_calls_are_named_with_what_is_left_and_many_allow_no_verdict(
         "1 of 40 of this run: compared are the 40 that both answered (at most 5% of a side may fail)."
     )
     counts = ("n_failed_baseline", "n_failed_current", "n_questions_current", "failures_count", "most_failed")
-    assert [GateDocument(many).data()[name] for name in counts] == [3, 1, 40, False, 0.05]
+    assert [gate_result(many).data()[name] for name in counts] == [3, 1, 40, False, 0.05]
 
 
 def test_the_json_has_the_result_with_what_it_rests_on() -> None:
-    data = GateDocument(report(12, "temperature changed")).data()
+    data = gate_result(report(12, "temperature changed")).data()
 
     assert as_json(data)
     assert (data["result"], data["passed"], data["gate"], data["significance"]) == ("failed", False, "paired", 0.1)

@@ -8,8 +8,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from shaberi_dagster.show.document import write
-from shaberi_dagster.show.plan import PlanDocument
+from shaberi_dagster.reports.plan import plan_result
+from shaberi_dagster.show.formats import write
 from shaberi_dagster.stages.forecast import Forecast
 
 pytestmark = pytest.mark.unit
@@ -49,7 +49,7 @@ BOUND = {"basis": "template (upper bound)", "upper_bound": True, "fallback_calls
 
 def printed(*estimates: Forecast, width: int = WIDE, as_json: bool = False) -> str:
     file = io.StringIO()
-    write(PlanDocument(estimates), "json" if as_json else "table", Console(file=file, width=width))
+    write(plan_result(estimates), "json" if as_json else "table", Console(file=file, width=width))
     return file.getvalue()
 
 

@@ -8,21 +8,12 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from shaberi_dagster.reports.scores import (
-    JudgeMean,
-    JudgePair,
-    Replies,
-    RunStatistic,
-    ScoreReport,
-    ScoreRow,
-    Tie,
-    TokenRow,
-    Unfinished,
-)
+from shaberi_dagster.reports.score_report import ScoreReport
+from shaberi_dagster.reports.scores import JudgeMean, JudgePair, Replies, RunStatistic, ScoreRow, Tie, Unfinished
 from shaberi_dagster.reports.standings import read_standings
 from shaberi_dagster.show.data import as_csv as csv_of
 from shaberi_dagster.show.data import as_json as json_of
-from shaberi_dagster.show.document import FORMATS, write
+from shaberi_dagster.show.formats import FORMATS, write
 from shaberi_dagster.show.markdown import as_markdown as markdown_of
 from shaberi_dagster.show.scores import ScoreDocument, ScoreView
 from shaberi_dagster.statistics.intervals import Estimate, Interval
@@ -254,7 +245,8 @@ def tokens(stage="answers", benchmark="elyza", calls=100, *, prompt=1000, comple
     priced = {"price_sources": ["genai-prices 0.2.3"], "first_day": "2026-07-01", "last_day": "2026-07-01"}
     names = {"model": "m", "run_tag": "a", "stage": stage, "benchmark": benchmark}
     numbers = {"calls": calls, "prompt_tokens": prompt, "completion_tokens": completion, "cost_usd": usd}
-    return TokenRow(**{**names, **numbers, **priced, **fields})
+    rare = {"cached_tokens": None, "reasoning_tokens": None, "calls_without_usage": 0, "calls_without_price": 0}
+    return {**names, **numbers, **rare, **priced, **fields}
 
 
 def cells_of(text):
@@ -336,7 +328,7 @@ def test_every_format_for_programs_has_the_tokens():
     )
     assert (first["cached_tokens"], first["calls_without_price"], first["score"]) == ("5", "2", "")
     assert (first["price_sources"], second["stage"]) == ("genai-prices 0.2.3", "'=judgements")
-    assert json.loads(as_json(shown))["tokens"][0] == shown.tokens[0].__dict__
+    assert json.loads(as_json(shown))["tokens"][0] == shown.tokens[0]
     *_, answers, judgements, total = markdown_rows(as_markdown(shown).split("\n\n")[-4])
     assert [cell.strip() for cell in answers] == ["answers", "elyza", "100", "1,000", "2,000", "5", "0.1250 + unknown"]
     assert [cell.strip() for cell in total] == ["total", "", "200", "2,000", "4,000", "5", "0.2500 + unknown"]

@@ -15,10 +15,10 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.comparison import compare as read_comparison
+from shaberi_dagster.reports.figures import percent, signed
 from shaberi_dagster.reports.question_grid import GridRequest, read_question_grid
 from shaberi_dagster.reports.requests import ComparisonRequest
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show.figures import percent, signed
 from shaberi_dagster.viewer.web import pages
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import PAGES, Source

@@ -63,7 +63,7 @@ def test_the_page_to_begin_with_is_made_before_its_address_is_told_unless_it_tak
         is_made.set()
         return A_PAGE
 
-    monkeypatch.setattr(server, "PAGES", {**PAGES, "/runs": page})
+    monkeypatch.setitem(PAGES, "/runs", page)
     monkeypatch.setattr(server, "_LONGEST_AHEAD_SECONDS", 0.1 if seconds else 60)
     monkeypatch.setattr("builtins.print", lambda text, **_: events.append(text.partition(":")[0]))
     monkeypatch.setattr(uvicorn.Server, "run", lambda *_: None)

@@ -27,13 +27,14 @@ from shaberi_dagster.llm.endpoints import ENDPOINTS, key_bindings
 from shaberi_dagster.passes.registry import PASSES
 from shaberi_dagster.plugins.discovery import Kind, parse_module
 from shaberi_dagster.prompts.library import parse_template
+from shaberi_dagster.reports.declared import REPORTS
 from shaberi_dagster.reports.findings import CheckResult
 from shaberi_dagster.reports.named_queries import QUERIES
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.permissions import GROUP_VARIABLE, is_open_to_others, shared_group
 
 _ENOUGH_DISK = 1 << 30
-_KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, PASSES, GRADERS, STRATEGIES, ENDPOINTS, VIEWS, QUERIES)
+_KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, PASSES, GRADERS, STRATEGIES, ENDPOINTS, VIEWS, QUERIES, REPORTS)
 
 
 def examine(settings: Settings, *, run_plugins: bool = False) -> list[CheckResult]:

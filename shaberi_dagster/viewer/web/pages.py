@@ -5,29 +5,32 @@ from datetime import UTC, datetime
 from itertools import combinations
 from math import ceil
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 import duckdb
+from pydantic import TypeAdapter, ValidationError
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.reports.comparison import ComparisonReport
 from shaberi_dagster.reports.comparison import compare as read_comparison
-from shaberi_dagster.reports.cost import read_cost
 from shaberi_dagster.reports.decision import DecisionReport, read_decision
+from shaberi_dagster.reports.declared import REPORTS
+from shaberi_dagster.reports.declared.cost import COST, TOKENS
 from shaberi_dagster.reports.ensemble import read_stored_report, read_strategy_scores
 from shaberi_dagster.reports.leaderboard import read_leaderboard
 from shaberi_dagster.reports.question import ShownAnswer
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
-from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.reports.reading import fetch, read_report
+from shaberi_dagster.reports.report import Report, Sentences
 from shaberi_dagster.reports.requests import BASELINE, POLICIES, ComparisonRequest, ScoreSelection, check_choice
 from shaberi_dagster.reports.run_progress import CostOf, read_run
 from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, read_side_by_side
 from shaberi_dagster.reports.standings import remarks_on
+from shaberi_dagster.runs.option import Option
 from shaberi_dagster.show.comparison import ComparisonDocument
-from shaberi_dagster.show.decision import DecisionDocument
-from shaberi_dagster.show.document import Sentences
+from shaberi_dagster.show.decision import decision_result
 from shaberi_dagster.show.ensemble import EnsembleDocument
 from shaberi_dagster.show.score_tables import strategy_blocks
 from shaberi_dagster.viewer.web.ask import Ask
@@ -232,7 +235,7 @@ def decision(source: Source, ask: Ask) -> Shown:
         {
             "report": report,
             "curves": grouped(report.curve, lambda look: (look.a, look.b)),
-            "blocks": [] if live else list(DecisionDocument(report).blocks(None)),
+            "blocks": [] if live else list(decision_result(report).blocks(None)),
             "live": live,
         },
     )
@@ -240,8 +243,41 @@ def decision(source: Source, ask: Ask) -> Shown:
 
 def cost(source: Source, ask: Ask) -> Shown:
     """What runs cost, stage by stage."""
-    report = read_cost(source.catalog, models=ask.many("model"), tags=ask.many("tag"), sources=ask.many("source"))
-    return Shown("cost.html", "Cost", {"by_run": report.by_run, "total": report.total})
+    rows = list(read_report(source.catalog, COST, _selected(COST, ask)).records())
+    runs = grouped(rows, lambda row: (row["model"], row["run_tag"]))
+    by_run = [(run, TOKENS.summed(of_run), of_run) for run, of_run in runs]
+    return Shown("cost.html", "Cost", {"by_run": by_run, "total": TOKENS.summed(rows)})
+
+
+def _declared(name: str) -> Page:
+    """Make the page of a declared report: its verdict, tables and sentences."""
+
+    def page(source: Source, ask: Ask) -> Shown:
+        report = REPORTS.use(name)
+        blocks = read_report(source.catalog, report, _selected(report, ask)).blocks(None)
+        return Shown("report.html", report.heading, {"blocks": list(blocks)})
+
+    return page
+
+
+def _selected(report: Report, ask: Ask) -> Any:
+    """Make the selection of a report of an address, whose parameters are called like the options of its command.
+
+    Raises:
+        ConfigurationError: A parameter is missing, or has no such value.
+    """
+    given: dict[str, Any] = {}
+    for name, hint in get_type_hints(report.selection, include_extras=True).items():
+        for option in (mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Option)):
+            parameter = option.names[0].removeprefix("--") if option.names else name
+            if values := ask.many(parameter):
+                given[name] = values if option.repeated else values[-1]
+    try:
+        selection = TypeAdapter(report.selection).validate_python(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigurationError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return selection
 
 
 def search(source: Source, ask: Ask) -> Shown:
@@ -300,6 +336,13 @@ PAGES: Mapping[str, Page] = {
     "/call": call,
     "/prompt": prompt,
 }
+
+
+def all_pages() -> Mapping[str, Page]:
+    """Return all pages by their addresses; a declared report has one unless there is a larger one for it."""
+    return {**PAGES, **{f"/{name}": _declared(name) for name in REPORTS if f"/{name}" not in PAGES}}
+
+
 LIVE = frozenset({"/run"})
 """Pages that change while the lake does not."""
 

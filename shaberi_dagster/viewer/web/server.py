@@ -28,7 +28,7 @@ from shaberi_dagster.reports.run_progress import CostOf
 from shaberi_dagster.util.guard import READING, Access, Guard
 from shaberi_dagster.util.ports import listen
 from shaberi_dagster.viewer.web.ask import Ask
-from shaberi_dagster.viewer.web.pages import LIVE, PAGES, Page, Source, whole_text
+from shaberi_dagster.viewer.web.pages import LIVE, Page, Source, all_pages, whole_text
 from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
 
 POLICY = (
@@ -49,7 +49,7 @@ def build_app(pages: "Pages", access: Access) -> Starlette:
         pages: What makes them.
         access: Who may read.
     """
-    routes: list[BaseRoute] = [Route(path, partial(pages.answer, page)) for path, page in PAGES.items()]
+    routes: list[BaseRoute] = [Route(path, partial(pages.answer, page)) for path, page in all_pages().items()]
     routes += [
         Route("/text", pages.whole_text),
         Mount("/static", StaticFiles(directory=STATIC)),
@@ -74,7 +74,7 @@ def serve(
     Raises:
         ConfigurationError: There is no lake or no such page, or the port is taken.
     """
-    check_choice("PAGE", page.partition("?")[0], tuple(PAGES))
+    check_choice("PAGE", page.partition("?")[0], tuple(all_pages()))
     pages = Pages(warehouse, cost_of)
     listening = listen(host, port)
     access = Access.from_environment(host, listening.getsockname()[1])
@@ -95,7 +95,7 @@ def _make_ahead(pages: "Pages", page: str) -> None:
 
     def make() -> None:
         with suppress(ShaberiError):  # the page says it
-            pages.html(PAGES[path], ask)
+            pages.html(all_pages()[path], ask)
 
     ahead = threading.Thread(target=make, daemon=True)
     ahead.start()

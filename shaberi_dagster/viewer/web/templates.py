@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from shaberi_dagster.show import figures
-from shaberi_dagster.show.document import DocumentTable, Heading, Sentences
+from shaberi_dagster.reports import figures
+from shaberi_dagster.reports.report import NOTHING, Heading, Sentences, Table
 from shaberi_dagster.show.text import printable
 from shaberi_dagster.viewer.web import texts
 from shaberi_dagster.viewer.web.ask import Ask
@@ -67,14 +67,14 @@ def _environment() -> Environment:
         "shade": shade,
         "number": number,
         "dollars": dollars,
-        "minute": lambda time: f"{time:%Y-%m-%d %H:%M}" if time else figures.NOTHING,
+        "minute": lambda time: f"{time:%Y-%m-%d %H:%M}" if time else NOTHING,
         "lines": lambda cell: [cell] if isinstance(cell, str) else list(cell),
     }
     environment.globals |= {"rendered": texts.rendered, "marked": texts.marked, "difference": texts.difference}
     environment.tests |= {
         "heading": lambda block: isinstance(block, Heading),
         "sentences": lambda block: isinstance(block, Sentences),
-        "table": lambda block: isinstance(block, DocumentTable),
+        "table": lambda block: isinstance(block, Table),
     }
     return environment
 
@@ -95,11 +95,11 @@ def shade(score: float | None, lowest: float = 0, highest: float = 10) -> str:
 
 def number(value: float | None) -> str:
     """A count with separators; a dash where it is not known."""
-    return figures.NOTHING if value is None else f"{value:,.0f}"
+    return NOTHING if value is None else f"{value:,.0f}"
 
 
 def dollars(value: float | None) -> str:
     """An amount, small ones with more digits; a dash where it is not known."""
     if value is None:
-        return figures.NOTHING
+        return NOTHING
     return f"${value:,.2f}" if value >= _A_DIME or value == 0 else f"${value:.3g}"

@@ -3,9 +3,9 @@
 import math
 from typing import TypeGuard
 
+from shaberi_dagster.reports.report import NOTHING
 from shaberi_dagster.statistics.intervals import Interval
 
-NOTHING = "-"
 _SMALLEST_P = 0.001
 
 

@@ -1,24 +1,12 @@
-"""How a plan is shown, as `--dry-run` prints it: calls, tokens and cost by stage, and how far they can be trusted."""
+"""A plan, as `--dry-run` prints it: calls, tokens and cost by stage, and how far they can be trusted."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
 
-from shaberi_dagster.show.document import (
-    Block,
-    Document,
-    DocumentTable,
-    Heading,
-    Sentences,
-    number,
-    table_of,
-    text,
-)
-from shaberi_dagster.show.terminal import table_width
+from shaberi_dagster.reports.report import UNKNOWN, Block, Heading, Result, Sentences, Table, number, table_of, text
 from shaberi_dagster.stages.forecast import ALL_STAGES, NO_CALL, Forecast, totals
 
-_UNKNOWN = "unknown"
 _NO_CALL_IS_MADE = "plan; no call is made"
 
 
@@ -35,63 +23,49 @@ class _Line:
     parts: Sequence[Forecast]
 
 
-@dataclass(frozen=True)
-class PlanDocument(Document):
-    """A plan in each of the formats.
+def plan_result(estimates: Sequence[Forecast]) -> Result:
+    """Say what a plan comes to: a row for each estimate and each total.
 
-    Attributes:
-        estimates: From `forecast`.
+    On a narrow terminal the names of a row stand below each other.
     """
+    runs = list(dict.fromkeys(estimate.run_id for estimate in estimates))
+    several = len(runs) > 1
+    names = [*(["run"] if several else []), "question set", "stage", "with"]
+    rows, notes = [asdict(estimate) for estimate in estimates], _notes(estimates)
+    said: list[Block] = [
+        Heading(_NO_CALL_IS_MADE) if several else Heading(runs[0], _NO_CALL_IS_MADE),
+        _table(estimates, [(name,) for name in names], narrow=_table(estimates, [tuple(names)])),
+        Sentences(notes, "note"),
+    ]
+    return Result(said, rows, {"rows": rows, "totals": [asdict(total) for total in totals(estimates)], "notes": notes})
 
-    estimates: Sequence[Forecast]
 
-    def blocks(self, width: int | None) -> Iterable[Block]:
-        """A row for each estimate and each total; on a narrow terminal the names of a row stand below each other."""
-        runs = list(dict.fromkeys(one.run_id for one in self.estimates))
-        several = len(runs) > 1
-        yield Heading(_NO_CALL_IS_MADE) if several else Heading(runs[0], _NO_CALL_IS_MADE)
-        names = [*(["run"] if several else []), "question set", "stage", "with"]
-        table = self._table([(name,) for name in names])
-        too_wide = width is not None and table_width(table) > width
-        yield self._table([tuple(names)]) if too_wide else table
-        yield Sentences(_notes(self.estimates), "note")
+def _table(estimates: Sequence[Forecast], named: Sequence[tuple[str, ...]], narrow: Table | None = None) -> Table:
+    """Make the table.
 
-    def records(self) -> Iterable[Mapping[str, Any]]:
-        """A line for each estimate."""
-        return map(asdict, self.estimates)
-
-    def data(self) -> Mapping[str, Any]:
-        """Estimates, sums by stage, and what is to know of them."""
-        return {
-            "rows": [asdict(one) for one in self.estimates],
-            "totals": [asdict(one) for one in totals(self.estimates)],
-            "notes": _notes(self.estimates),
-        }
-
-    def _table(self, named: Sequence[tuple[str, ...]]) -> DocumentTable:
-        """The table.
-
-        Args:
-            named: The columns of names, each with the titles of those that stand in it.
-        """
-        lines = [
-            _Line({"run": one.run_id, "question set": one.question_set, "stage": one.stage, "with": one.model}, [one])
-            for one in self.estimates
-        ]
-        for total in totals(self.estimates):
-            parts = [one for one in self.estimates if total.stage in {one.stage, ALL_STAGES}]
-            lines.append(_Line({"stage": total.stage}, parts))
-        columns = [
-            *(text(titles, partial(_names, titles), folds=len(named) == 1) for titles in named),
-            number(("rows", "there"), lambda line: f"{_sum(line, 'rows_there')}/{_sum(line, 'rows_planned')}"),
-            number("calls", _calls),
-            number(("fallback", "calls"), lambda line: _known([one.fallback_calls for one in line.parts], ",.0f")),
-            number(("prompt", "tokens"), lambda line: _sum(line, "prompt_tokens")),
-            number(("completion", "tokens"), lambda line: _sum(line, "completion_tokens")),
-            number(("cost", "in USD"), lambda line: _known([one.cost_usd for one in line.parts], ",.4f")),
-            text("based on", _basis, folds=True),
-        ]
-        return table_of(lines, columns, bold=range(len(self.estimates), len(lines)))
+    Args:
+        estimates: Its rows but for the totals.
+        named: The columns of names, each with the titles of those that stand in it.
+        narrow: Another one for where there is no room.
+    """
+    lines = [
+        _Line({"run": part.run_id, "question set": part.question_set, "stage": part.stage, "with": part.model}, [part])
+        for part in estimates
+    ]
+    for total in totals(estimates):
+        parts = [part for part in estimates if total.stage in {part.stage, ALL_STAGES}]
+        lines.append(_Line({"stage": total.stage}, parts))
+    columns = [
+        *(text(titles, partial(_names, titles), folds=len(named) == 1) for titles in named),
+        number(("rows", "there"), lambda line: f"{_sum(line, 'rows_there')}/{_sum(line, 'rows_planned')}"),
+        number("calls", _calls),
+        number(("fallback", "calls"), lambda line: _known([part.fallback_calls for part in line.parts], ",.0f")),
+        number(("prompt", "tokens"), lambda line: _sum(line, "prompt_tokens")),
+        number(("completion", "tokens"), lambda line: _sum(line, "completion_tokens")),
+        number(("cost", "in USD"), lambda line: _known([part.cost_usd for part in line.parts], ",.4f")),
+        text("based on", _basis, folds=True),
+    ]
+    return table_of(lines, columns, bold=range(len(estimates), len(lines)), narrow=narrow)
 
 
 def _names(titles: Iterable[str], line: _Line) -> tuple[str, ...]:
@@ -112,7 +86,7 @@ def _known(values: Sequence[float | None], form: str) -> str | tuple[str, str]:
     known = sum(value for value in values if value is not None)
     if None not in values:
         return f"{known:{form}}"
-    return (f"{known:{form}} +", _UNKNOWN) if known else _UNKNOWN
+    return (f"{known:{form}} +", UNKNOWN) if known else UNKNOWN
 
 
 def _basis(line: _Line) -> str:

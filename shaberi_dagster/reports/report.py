@@ -1,0 +1,387 @@
+"""A report: its declaration, and what it says, in tables and sentences that every renderer of `show/` takes.
+
+A declared report is a `Report` in `reports/declared/NAME.py`, or in a plugin folder's `reports/`, beside its SQL in
+`sql/reports/`. Its command, its page and its method of the library are made of that. Light: help reads declarations.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    import duckdb
+
+Row = Mapping[str, Any]
+Cell = str | tuple[str, ...]
+"""A text; several lines are a tuple of them, as a line break within a text is no layout."""
+NOTHING = "-"
+"""The cell of what is not known, or not there."""
+UNKNOWN = "unknown"
+_MOST_LINES = 40
+
+
+class Bar(NamedTuple):
+    """An interval with a point in it.
+
+    Attributes:
+        lower: One end.
+        value: The point.
+        upper: The other end.
+    """
+
+    lower: float
+    value: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: where its values are, and how they look.
+
+    Attributes:
+        title: What stands above.
+        value: The name of its value in a row, or a function from a row to a cell; none: the title with underscores.
+        cells: One per row; `of` makes them.
+        form: Of its numbers.
+        null: What stands for a missing value.
+        unknown: The name of a count of what is missing in a value; where there is some, the cell says so.
+        total: The last line has its sum.
+        where: Whether it says something of some rows; else it is left out.
+        left: Texts are aligned on the left, numbers on the right; None: by the values.
+        folds: Whether its cells may be broken into several lines where the table is too wide; a number never is.
+        cuts: Where its cells may be cut, with an ellipsis, if the table is too wide; empty: nowhere.
+        narrowest: To how few columns of the terminal it folds or is cut.
+        optional: Left out where the table would be too wide, and in Markdown.
+        spare: Left out of a terminal where the table would be too wide even then, the first one first; it is said.
+        style: Of the terminal, such as bold.
+        styles: Of the terminal, one per cell; none: `style` for all.
+        bars: What a terminal draws in the place of the cells: the ends of an interval and the point in it.
+    """
+
+    title: Cell
+    value: str | Callable[[Any], Cell] = ""
+    cells: Sequence[Cell] = ()
+    form: str = "{:,}"
+    null: str = NOTHING
+    unknown: str = ""
+    total: bool = False
+    where: Callable[[Sequence[Any]], bool] | None = None
+    left: bool | None = None
+    folds: bool = False
+    cuts: Literal["", "middle", "end"] = ""
+    narrowest: int = 16
+    optional: bool = False
+    spare: bool = False
+    style: str = ""
+    styles: Sequence[str] = ()
+    bars: Sequence[Bar | None] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of its value in a row."""
+        return self.value if isinstance(self.value, str) and self.value else str(self.title).replace(" ", "_")
+
+    def of(self, rows: Sequence[Any], more: Sequence[Cell] = ()) -> "Column":
+        """Return the column with the cells of some rows, and more below them."""
+        if callable(self.value):
+            return replace(self, cells=[*map(self.value, rows), *more], left=bool(self.left))
+        is_text = not any(isinstance(row[self.name], int | float) for row in rows)
+        left = is_text if self.left is None else self.left
+        return replace(self, cells=[*map(self.cell, rows), *more], left=left)
+
+    def cell(self, row: Row) -> str:
+        """Return how the value of a row looks."""
+        value, missing = row[self.name], self.unknown and row[self.unknown]
+        if value is None or value != value:  # noqa: PLR0124  (not a number)
+            return UNKNOWN if missing else self.null
+        if isinstance(value, str):
+            return value
+        if isinstance(value, datetime):
+            return f"{value:%Y-%m-%d %H:%M}"
+        if isinstance(value, int | float):
+            return self.form.format(value) + (f" + {UNKNOWN}" if missing else "")
+        return ", ".join(map(str, value))
+
+
+def text(title: Cell, value: str | Callable[[Any], Cell] = "", **options: Any) -> Column:
+    """Return a column of texts, aligned on the left; options are those of `Column`."""
+    return Column(title, value, **{"left": True, **options})
+
+
+def number(title: Cell, value: str | Callable[[Any], Cell] = "", **options: Any) -> Column:
+    """Return a column of numbers, aligned on the right; options are those of `Column`."""
+    return Column(title, value, **{"left": False, **options})
+
+
+def several(*names: str) -> Callable[[Sequence[Row]], bool]:
+    """Return a test whether rows differ in one of some values."""
+    return lambda rows: len({tuple(row[name] for name in names) for row in rows}) > 1
+
+
+def known(name: str) -> Callable[[Sequence[Row]], bool]:
+    """Return a test whether some row has a value, and not only nothing of it."""
+    return lambda rows: any(row[name] for row in rows)
+
+
+def table_of(rows: Sequence[Any], columns: Iterable[Column], **options: Any) -> "Table":
+    """Return a table with a line for each of some rows; options are those of `Table`."""
+    return Table(list(columns), **options).of(rows)
+
+
+@dataclass(frozen=True)
+class When:
+    """A sentence of rows of which some count is not 0.
+
+    Attributes:
+        name: The count, which is summed over the rows.
+        sentence: `{name}` in it is the sum.
+    """
+
+    name: str
+    sentence: str
+
+    def __call__(self, rows: Sequence[Row]) -> str:
+        """Return the sentence, or nothing."""
+        count = sum(row[self.name] or 0 for row in rows)
+        return self.sentence.format(**{self.name: f"{count:,}"}) if count else ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: a declared one has columns without cells until `of` makes them of rows.
+
+    Attributes:
+        columns: From left to right, all with as many cells.
+        bold: Which rows are sums or means of others.
+        notes: Sentences right below.
+        remarks: Make more of them of the rows, such as `When`; an empty one is none.
+        name: The key of its rows in JSON.
+        sql: The statement of `sql/reports/` whose rows it has; none: the one with the report's name.
+        totals: What the document in JSON sums; none: the columns with a total.
+        brief: A terminal has one line for rows that are alike in these values, where there are more than 40.
+        rows: What it was made of.
+        narrow: What a terminal has instead where there is no room for it.
+    """
+
+    columns: Sequence[Column]
+    bold: Collection[int] = ()
+    notes: Sequence[str] = ()
+    remarks: Sequence[Callable[[Sequence[Any]], str]] = ()
+    name: str = "rows"
+    sql: str = ""
+    totals: Sequence[str] = ()
+    brief: Sequence[str] = ()
+    rows: Sequence[Any] = ()
+    narrow: "Table | None" = None
+
+    def of(self, rows: Sequence[Any], *, brief: bool = False) -> "Table":
+        """Return the table of some rows, with their total if it has one.
+
+        Args:
+            rows: Whatever the columns understand.
+            brief: With few lines, for a terminal.
+        """
+        columns = [column for column in self.columns if column.where is None or column.where(rows)]
+        lines, bold = rows, self.bold
+        if brief and self.brief and len(rows) > _MOST_LINES:
+            lines = [dict(alike[0]) | self.summed(alike) for alike in self._groups(rows)]
+            columns = [
+                column for column in columns if column.total or callable(column.value) or column.name in self.brief
+            ]
+        total = self.summed(rows)
+        if total:
+            bold = [len(lines)]
+            below = [[column.cell(total)] if column.total else [""] for column in columns]
+            below[0] = ["total"]
+            columns = [column.of(lines, more) for column, more in zip(columns, below, strict=True)]
+        else:
+            columns = [column.of(lines) for column in columns]
+        notes = [*self.notes, *filter(None, (remark(rows) for remark in self.remarks))]
+        return replace(self, columns=columns, bold=bold, notes=notes, remarks=(), rows=rows)
+
+    def summed(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """Return the sums of what is known in some rows; None where nothing is."""
+        shown = [name for column in self.columns if column.total for name in (column.name, column.unknown) if name]
+        return {name: _sum([row[name] for row in rows]) for name in (*self.totals, *shown)}
+
+    def _groups(self, rows: Sequence[Row]) -> Iterable[Sequence[Row]]:
+        groups: dict[tuple[Any, ...], list[Row]] = {}
+        for row in rows:
+            groups.setdefault(tuple(row[name] for name in self.brief), []).append(row)
+        return groups.values()
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    numbers = [value for value in values if value is not None]
+    if not numbers:
+        return None
+    return math.fsum(numbers) if any(isinstance(value, float) for value in numbers) else sum(numbers)
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What the blocks up to the next heading are about.
+
+    Attributes:
+        text: The subject.
+        detail: What stands beside it, such as a run's tag.
+    """
+
+    text: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Sentences, each on a line of its own.
+
+    Attributes:
+        texts: One each.
+        kind: `verdict` is what the report is for, `plain` says what the numbers mean for the reader, `warning` what
+            does not compare, `note` how they are made.
+    """
+
+    texts: Sequence[str]
+    kind: Literal["verdict", "plain", "warning", "note"] = "plain"
+
+    @property
+    def lines(self) -> list[str]:
+        """The sentences as they are written; a warning says that it is one."""
+        return [f"Warning: {text}" if self.kind == "warning" else text for text in self.texts]
+
+
+Block = Heading | Table | Sentences
+
+
+class Document(ABC):
+    """A report that has been read, for renderers."""
+
+    @property
+    def csv_columns(self) -> Sequence[str]:
+        """Columns of the CSV file; none: those of the first record."""
+        return ()
+
+    @abstractmethod
+    def blocks(self, width: int | None) -> Iterable[Block]:
+        """What people read.
+
+        Args:
+            width: Columns of the terminal, for a document that has another layout where it is narrow; None for a
+                document without a width, such as Markdown.
+        """
+
+    @abstractmethod
+    def records(self) -> Iterable[Row]:
+        """The lines of the CSV file; a column that a record does not have is empty."""
+
+    @abstractmethod
+    def data(self) -> Row | Sequence[Row]:
+        """The JSON document, of plain data; a number that is none becomes null."""
+
+
+@dataclass(frozen=True)
+class Result(Document):
+    """Tables and sentences with the rows that they were made of.
+
+    Attributes:
+        said: What people read, in order; no sentences are nothing.
+        rows: The lines of the CSV file.
+        document: The JSON document; None: the rows.
+        csv_columns: Of the CSV file; none: those of the first row.
+    """
+
+    said: Sequence[Block]
+    rows: Sequence[Row] = ()
+    document: Row | Sequence[Row] | None = None
+    csv_columns: Sequence[str] = ()
+
+    def blocks(self, width: int | None) -> Iterable[Block]:
+        """Return tables and sentences, on a terminal with short tables."""
+        brief = width is not None
+        said = (block for block in self.said if not isinstance(block, Sentences) or block.texts)
+        return [
+            block.of(block.rows, brief=True) if brief and isinstance(block, Table) and block.brief else block
+            for block in said
+        ]
+
+    def records(self) -> Iterable[Row]:
+        """Return the rows; lists in them as texts."""
+        return (
+            {
+                name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+                for name, value in row.items()
+            }
+            for row in self.rows
+        )
+
+    def data(self) -> Row | Sequence[Row]:
+        """Return the whole document."""
+        return self.rows if self.document is None else self.document
+
+
+@dataclass(frozen=True)
+class NoSelection:
+    """The selection of a report that is always of everything."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The declaration of a report.
+
+    Attributes:
+        name: Its command, the path of its page, and its method of the library.
+        title: An imperative sentence: the help of its command.
+        tables: With the names of their statements; CSV has the rows of the first.
+        selection: A dataclass or pydantic model: options of the command, parameters of the page and of the statements.
+        verdict: The sentence that stands first, of the rows of each table by its name.
+        empty: What is said where the first table has no rows.
+        examples: Command lines.
+        more: What the help says below them.
+        read: Reads what no statement can say, instead of the tables.
+    """
+
+    name: str
+    title: str
+    tables: Sequence[Table] = ()
+    selection: type[Any] = NoSelection
+    verdict: Callable[[Mapping[str, Sequence[Row]]], str] | None = None
+    empty: str = "There is nothing yet."
+    examples: Sequence[str] = ()
+    more: str = ""
+    read: "Callable[[duckdb.DuckDBPyConnection, Any], Document] | None" = None
+
+    @property
+    def heading(self) -> str:
+        """The heading of its page."""
+        return self.name.replace("_", " ").capitalize()
+
+    @property
+    def epilog(self) -> str:
+        """The end of its help."""
+        examples = "".join(f"\n  {example}" for example in self.examples)
+        return f"Examples:\n\n\b{examples}\n\n{self.more}".rstrip() if examples else self.more
+
+    def result(self, rows: Mapping[str, Sequence[Row]], csv_columns: Sequence[str]) -> Result:
+        """Return what is said of rows.
+
+        Args:
+            rows: Those of each table by its name.
+            csv_columns: Names of the values in rows of the first.
+        """
+        first = rows[self.tables[0].name]
+        verdict = [self.verdict(rows)] if self.verdict else []
+        said: list[Block] = [
+            Sentences(verdict, "verdict"),
+            *(table.of(rows[table.name]) for table in self.tables if rows[table.name]),
+            Sentences([] if first else [self.empty]),
+        ]
+        document: dict[str, Any] = {"verdict": verdict[0]} if verdict else {}
+        for table in self.tables:
+            document[table.name] = rows[table.name]
+            if table.totals:
+                sums = table.summed(rows[table.name])
+                document["total"] = {name: sums[name] for name in table.totals}
+        return Result(said, first, document, csv_columns)

@@ -1,0 +1,143 @@
+"""A report that nobody planned is two files: its SQL and its columns. All else is made of them."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from shaberi_dagster import open_lake
+from shaberi_dagster.cli.shaberi import app
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import write_catalog
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.declared import REPORTS
+from tests.viewer.site import served
+
+pytestmark = pytest.mark.integration
+
+_COLUMNS = """
+from shaberi_dagster import Column, Report, RunSelection, Table, When
+
+LENGTHS = Report(
+    "lengths",
+    "Show how long the answers of models are.",
+    [
+        Table(
+            [Column("model"), Column("answers", total=True), Column("mean length", form="{:,.1f}")],
+            sql="lengths",
+            totals=("answers",),
+            remarks=[When("empty", "{empty} answers are empty.")],
+        ),
+        Table([Column("model"), Column("the longest", "longest"), Column("of", "benchmark")], name="longest", sql="longest"),
+    ],
+    selection=RunSelection,
+    verdict=lambda rows: f"{max(rows['rows'], key=lambda row: row['mean_length'])['model']} writes most.",
+    examples=["shaberi lengths --model my-model"],
+)
+"""
+_LENGTHS = """
+select model, count(*) as answers, avg(length(answer)) as mean_length, count(*) filter (answer = '') as empty
+from answers where $models is null or list_contains($models, model) group by model order by model
+"""
+_LONGEST = """
+select model, max(length(answer)) as longest, arg_max(benchmark, length(answer)) as benchmark
+from answers where $models is null or list_contains($models, model) group by model order by model
+"""
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lake with answers of two models, and a plugin folder with the report."""
+    lake = Lake(tmp_path / "warehouse")
+    now = datetime(2026, 7, 1, tzinfo=UTC)
+    answers = [("a", "tengu", "four"), ("a", "elyza", ""), ("b", "tengu", "x" * 1_200)]
+    rows = [
+        {"run_id": f"{model}@@t", "model": model, "run_tag": "t", "benchmark": benchmark, "question_id": "q"}
+        | {"sample_index": 0, "answer": answer, "status": "ok", "created_at": now}
+        for model, benchmark, answer in answers
+    ]
+    run = {"run_tag": "t", "spec": "{}", "spec_hash": "h", "status": "complete", "created_at": now, "updated_at": now}
+    runs = [run | {"run_id": f"{model}@@t", "model": model} for model in "ab"]
+    lake.append("answers", pl.DataFrame(rows))
+    lake.append("runs", pl.DataFrame(runs))
+    write_catalog(lake)
+    plugins = tmp_path / "plugins"
+    for name, text in (("reports/lengths.py", _COLUMNS), ("sql/reports/lengths.sql", _LENGTHS)):
+        (plugins / name).parent.mkdir(parents=True)
+        (plugins / name).write_text(text, encoding="utf-8")
+    (plugins / "sql/reports/longest.sql").write_text(_LONGEST, encoding="utf-8")
+    monkeypatch.setenv("SHABERI_PLUGINS", str(plugins))
+    monkeypatch.setenv("SHABERI_WAREHOUSE", str(lake.folder))
+    monkeypatch.setenv("COLUMNS", "80")
+    return lake.folder
+
+
+@pytest.fixture
+def said(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What `shaberi` prints of this lake."""
+    del warehouse
+
+    def run(*arguments: str) -> str:
+        app(arguments, standalone_mode=False)
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_its_command_shows_the_verdict_first_and_its_tables_in_each_format(said: Callable[..., str]) -> None:
+    assert [line.rstrip() for line in said("lengths").splitlines()] == [
+        "b writes most.",
+        "",
+        "model  answers  mean length",
+        "a            2          2.0",
+        "b            1      1,200.0",
+        "total        3",
+        "1 answers are empty.",
+        "",
+        "model  the longest  of",
+        "a                4  tengu",
+        "b            1,200  tengu",
+    ]
+    data = json.loads(said("lengths", "--format", "json"))
+    assert list(data) == ["verdict", "rows", "total", "longest"]
+    assert (data["rows"][1]["mean_length"], data["total"], data["longest"][0]["longest"]) == (1200.0, {"answers": 3}, 4)
+    rows = csv.DictReader(io.StringIO(said("lengths", "--model", "a", "--format", "csv")))
+    assert [(row["model"], row["answers"], row["empty"]) for row in rows] == [("a", "2", "1")]
+    assert "| b     |       1 |     1,200.0 |" in said("lengths", "--format", "md")
+
+
+def test_its_help_has_its_sentence_its_options_and_its_examples(said: Callable[..., str]) -> None:
+    shown = said("lengths", "--help")
+    assert "Show how long the answers of models are." in shown
+    assert re.search(r"--model MODEL +Only this model; repeat for several\.", shown)
+    assert "  shaberi lengths --model my-model" in shown
+    assert re.search(r"^ +lengths +Show how long", said("--help"), re.MULTILINE)
+
+
+def test_its_selection_is_that_of_all_reports(said: Callable[..., str]) -> None:
+    with pytest.raises(ConfigurationError, match="no model 'c'"):
+        said("lengths", "--model", "c")
+
+
+def test_the_library_and_a_page_have_it(warehouse: Path) -> None:
+    assert open_lake(warehouse).lengths(models=["b"]).to_dicts() == [
+        {"model": "b", "answers": 1, "mean_length": 1200.0, "empty": 0}
+    ]
+    with served(warehouse) as site:
+        page, chosen = site.get("/lengths").text, site.get("/lengths?model=a").text
+    assert "b writes most." in page
+    assert re.search(r"<td[^>]*>1,200\.0</td>", page)
+    assert "a writes most." in chosen
+    assert ">b<" not in chosen
+
+
+def test_a_file_without_its_report_is_a_problem_of_the_plugin(warehouse: Path) -> None:
+    (warehouse.parent / "plugins/reports/lost.py").write_text("from math import pi\n", encoding="utf-8")
+    (problem,) = REPORTS.problems(run_code=True)
+    assert 'has no Report("lost"' in str(problem)
