@@ -199,7 +199,7 @@ import sys
 from pathlib import Path
 import polars as pl
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.exchange.installation import Installation
 lake = Installation(Settings.from_environment(), environment={}).lake
 rows = lake.read("judgements", {"run_id": "a"})
 print("ready", flush=True)
