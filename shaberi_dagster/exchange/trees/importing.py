@@ -54,7 +54,6 @@ from shaberi_dagster.stages.scores import derive
 from shaberi_dagster.util.identity import check_run_tag, run_id_of
 
 DEFAULT_TAG = "legacy"
-STAGE = "import"
 _COMMIT_BYTES = 200_000_000  # two such steps are in memory: one is written, the next one put together
 _MODELS_AT_ONCE = 40
 _MOST_NAMED = 5

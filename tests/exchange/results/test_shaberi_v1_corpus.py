@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from shaberi_dagster.exchange.legacy.importing import ImportRequest, import_trees
 
 from shaberi_dagster.exchange.results.selection import ExportSelection
 from shaberi_dagster.exchange.results.shaberi_v1 import export
+from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from tests.archives import extract
 from tests.exchange.results.comparing import assert_same_trees
 from tests.sizes import FULL

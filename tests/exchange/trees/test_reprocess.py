@@ -166,6 +166,13 @@ def test_a_pipeline_is_there_from_the_first_stage_on(workspace: Workspace, impor
     assert _pipelines(workspace.lake, "metrics") == {"baseline", "lang_mixing"}
 
 
+@pytest.fixture
+def tree(tmp_path: Path) -> LegacyTree:
+    root = tmp_path / "tree"
+    root.mkdir()
+    return LegacyTree(root)
+
+
 def test_scores_of_answers_without_a_text_stay_as_they_are(workspace: Workspace, tree: LegacyTree) -> None:
     tree.answers("rakuda", rows_of("rakuda", ["", ""]))
     tree.judgements("rakuda", rows_of("rakuda", ["", ""], [1, 1]), "a")
