@@ -8,7 +8,7 @@ values count as well (`formerly`), and its status is a result; the others are pe
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.lake.writer import RowWriter
 from shaberi_dagster.llm.limiter import Limiter
 from shaberi_dagster.llm.prices import PriceList
-from shaberi_dagster.llm.session import CallSession
+from shaberi_dagster.llm.session import CallSession, Outcome
 from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint
 from shaberi_dagster.llm.workers import run_all
 from shaberi_dagster.runs.workspace import Workspace
@@ -88,7 +88,9 @@ ItemT = TypeVar("ItemT", bound=Item)
 class CallMaker(Protocol):
     """Makes the calls of one item, or finds them paid for."""
 
-    async def __call__(self, request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:
+    def __call__(
+        self, request: ChatRequest, purpose: str, *, lookup: bool = False
+    ) -> Coroutine[Any, Any, tuple[Call, bool]]:
         """The outcome of a call, and whether it was paid for before.
 
         Args:
@@ -238,6 +240,17 @@ class Stage(ABC, Generic[ItemT]):
         """Request hashes of calls that brought no result: they are made again."""
         return frozenset()
 
+    def paid_calls(self, stored: pl.DataFrame) -> PaidCalls:
+        """The calls that it need not make.
+
+        Args:
+            stored: Its stored rows, superseded ones included.
+        """
+        (run_id,) = self.run_ids
+        return PaidCalls(
+            run_id, self.name, self.workspace, self.paid, unusable=self.of_no_use(stored), is_usable=self.is_of_use
+        )
+
     def retired(self, rows: pl.DataFrame) -> pl.DataFrame:
         """What stays of rows that are replaced."""
         return rows.clear()
@@ -270,11 +283,26 @@ class Stage(ABC, Generic[ItemT]):
             EndpointError: No endpoint that is needed can be reached, or each refuses us.
             PartitionBusyError: Another process works on this stage of the run.
         """
-        versions = self.workspace.lake.versions()
-        survey = self.survey()
+        lake = self.workspace.lake
+        versions, survey = lake.versions(), self.survey()
         self._begin(survey)
-        if not survey.is_done or self._has_journal():
-            self._make(survey, versions)
+        if survey.is_done and not self._has_journal():
+            return self.results()
+        with ExitStack() as stack:
+            calls = stack.enter_context(JournaledCalls(self)) if self.asks else None
+            if calls and lake.versions() != versions:
+                survey = self.survey()  # another process was at work until now
+            writer = stack.enter_context(RowWriter(lake, self.name))
+            if calls is None:
+                asyncio.run(self._make_alone(survey, writer))
+            elif survey.pending.height:
+                self.workspace.engine_thread().run(calls.make(survey, writer))
+            if calls:
+                calls.commit()
+                give_back()
+            writer.commit(survey.outdated, self.retired)
+            if calls:
+                calls.end()
         return self.results()
 
     def results(self) -> list[StageResult]:
@@ -298,10 +326,6 @@ class Stage(ABC, Generic[ItemT]):
         unknown = costs.is_empty() or costs.has_nulls()
         return facts | {"cost_usd": None if unknown else float(costs.sum())}
 
-    def journaled(self) -> "JournaledCalls[ItemT]":
-        """The stage with its journal open; a context manager."""
-        return JournaledCalls(self)
-
     def line_of(self, item: Item) -> StageProgress:
         """The progress line of an item."""
         return self.lines[self._line_key(item.columns)]
@@ -324,23 +348,6 @@ class Stage(ABC, Generic[ItemT]):
     def _has_journal(self) -> bool:
         return self.asks and self.name in self.workspace.journals.stages(self.run_ids[0])
 
-    def _make(self, survey: Survey, versions: Mapping[str, int]) -> None:
-        with ExitStack() as stack:
-            calls = stack.enter_context(self.journaled()) if self.asks else None
-            if calls and self.workspace.lake.versions() != versions:
-                survey = self.survey()  # another process was at work until now
-            writer = stack.enter_context(RowWriter(self.workspace.lake, self.name))
-            if calls is None:
-                asyncio.run(self._make_alone(survey, writer))
-            elif survey.pending.height:
-                calls.make(survey, writer)
-            if calls:
-                calls.commit()
-                give_back()
-            writer.commit(survey.outdated, self.retired)
-            if calls:
-                calls.end()
-
     async def _make_alone(self, survey: Survey, writer: RowWriter) -> None:
         """Make rows that take no call."""
         for item in self.items(survey.pending):
@@ -360,6 +367,9 @@ class JournaledCalls(Generic[ItemT]):
     def __init__(self, stage: Stage[ItemT]) -> None:
         self._stage, self._workspace = stage, stage.workspace
         (self._run_id,) = stage.run_ids
+        self._limiters: dict[Endpoint, Limiter] = {}
+        self._checked = set[Asked]()
+        self._not_there: dict[Asked, EndpointError] = {}
 
     def __enter__(self) -> "JournaledCalls[ItemT]":
         self._journal = self._open()
@@ -382,45 +392,52 @@ class JournaledCalls(Generic[ItemT]):
     def _open(self) -> Journal:
         return self._workspace.journals.open(self._run_id, self._stage.name)
 
-    def make(self, survey: Survey, writer: RowWriter) -> None:
-        """Make all pending rows on the process's engine."""
-        self._engine = self._workspace.engine_thread().engine
-        with self._workspace.claims(self._journal) as self._claims:
-            self._workspace.engine_thread().run(self._make_all(survey, writer))
+    async def make(self, survey: Survey, writer: RowWriter) -> None:
+        """Make all pending rows; on the loop of the process's engine.
 
-    async def _make_all(self, survey: Survey, writer: RowWriter) -> None:
-        stage, budget, reporter = self._stage, self._workspace.budget, self._workspace.reporter
-        paid = PaidCalls(stage, survey.stored)
-        session = CallSession(
-            self._engine, self._journal, stage.name, paid.find, budget, claims=self._claims, news=paid.news
-        )
-        self._limiters: dict[Endpoint, Limiter] = {}
-        self._stopping, self._checked = session.stopping, set[Asked]()
-        self._not_there: dict[Asked, EndpointError] = {}
+        Raises:
+            EndpointError: No endpoint that is needed can be reached, or each refuses us.
+            ShaberiError: The journal or the table could not be written.
+        """
+        stage, workspace = self._stage, self._workspace
+        budget, reporter = workspace.budget, workspace.reporter
+        self._engine = workspace.engine_thread().engine
+        paid = stage.paid_calls(survey.stored)
         refused_before = budget.refused
-        await self._check(stage.asked(survey.pending))
+        with workspace.claims(self._journal) as claims:
+            session = CallSession(
+                self._engine, self._journal, stage.name, paid.find, budget, claims=claims, news=paid.news
+            )
+            self._stopping = session.stopping
+            await self._check(stage.asked(survey.pending))
 
-        async def one(item: ItemT) -> dict[str, Any]:
-            asking = _Asking(session, item)
-            row = await stage.make(item, asking)
-            line = stage.line_of(item)
-            if asking.endpoint:
-                line.limit = self._engine.limiter(asking.endpoint).limit
-            _count(line, row, asking.calls, self._workspace.prices)
-            reporter.changed(line)
-            if session.trouble is None:
-                self._record_limits(settled=True)
-            return row
+            def row_of(work: tuple[ItemT, list[Outcome]]) -> Coroutine[Any, Any, dict[str, Any]]:
+                item, outcomes = work
+                labels = {name: item.columns[name] for name in ("benchmark", "question_id")}
 
-        limits = self._workspace.options.limiter_settings
-        workers = max(_FEWEST_WORKERS, _WORKERS_PER_SLOT * (limits.fixed or limits.maximum))
-        async for row in run_all(self._prepared(stage.items(survey.pending), session), one, workers=workers):
-            if session.trouble is None:
-                try:
-                    writer.add(row)
-                except ShaberiError as error:
-                    session.trouble = error
-        session.end()
+                def ask(
+                    request: ChatRequest, purpose: str, *, lookup: bool = False
+                ) -> Coroutine[Any, Any, tuple[Call, bool]]:
+                    return session.call(request, labels | {"purpose": purpose}, lookup=lookup, outcomes=outcomes)
+
+                return stage.make(item, ask)
+
+            limits = workspace.options.limiter_settings
+            workers = max(_FEWEST_WORKERS, _WORKERS_PER_SLOT * (limits.fixed or limits.maximum))
+            items = self._prepared(stage.items(survey.pending), session)
+            async for (item, outcomes), row in run_all(items, row_of, workers=workers):
+                line = stage.line_of(item)
+                if outcomes:
+                    line.limit = self._engine.limiter(outcomes[-1][0].endpoint).limit
+                _count(line, row, outcomes, workspace.prices)
+                reporter.changed(line)
+                if session.trouble is None:
+                    self._record_limits(settled=True)
+                    try:
+                        writer.add(row)
+                    except ShaberiError as error:
+                        session.trouble = error
+            session.end()
         self._record_limits(settled=False)
         if self._not_there and self._not_there.keys() == self._checked:
             raise next(iter(self._not_there.values()))
@@ -429,8 +446,10 @@ class JournaledCalls(Generic[ItemT]):
         if sentence := str(session.stopping):
             reporter.note(f"{stage.name}: {sentence}")
 
-    async def _prepared(self, items: Iterator[ItemT], session: CallSession) -> AsyncIterator[ItemT]:
-        """The items, a block at a time: paid calls looked up, and who is to be asked found to be there."""
+    async def _prepared(
+        self, items: Iterator[ItemT], session: CallSession
+    ) -> AsyncIterator[tuple[ItemT, list[Outcome]]]:
+        """The items, each with room for its calls; of a block paid calls are looked up and endpoints checked first."""
         for block in _blocks(items):
             requests = [item.request for item in block if item.request]
             session.prefetch(requests)
@@ -440,7 +459,7 @@ class JournaledCalls(Generic[ItemT]):
             for item in block:
                 if session.trouble:
                     return
-                yield item
+                yield item, []
 
     async def _check(self, asked: AbstractSet[Asked]) -> None:
         budget = self._workspace.budget
@@ -490,27 +509,6 @@ class JournaledCalls(Generic[ItemT]):
         self._journal.remove()
 
 
-class _Asking:
-    """`CallMaker` for one item at work.
-
-    Attributes:
-        calls: What came of its calls so far, and whether each was paid for before.
-        endpoint: Whom the last of them is for; None: no call was asked for.
-    """
-
-    def __init__(self, session: CallSession, item: Item) -> None:
-        self._session = session
-        self._labels = {name: item.columns[name] for name in ("benchmark", "question_id")}
-        self.calls: list[tuple[Call, bool]] = []
-        self.endpoint: Endpoint | None = None
-
-    async def __call__(self, request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:
-        self.endpoint = request.endpoint
-        answered = await self._session.call(request, self._labels | {"purpose": purpose}, lookup=lookup)
-        self.calls.append(answered)
-        return answered
-
-
 async def _nobody(request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:  # noqa: ARG001
     raise AssertionError(f"a stage that asks nobody asks {request.model}")
 
@@ -532,14 +530,14 @@ def _blocks(items: Iterator[ItemT]) -> Iterator[list[ItemT]]:
         yield block
 
 
-def _count(line: StageProgress, row: Mapping[str, Any], calls: Sequence[tuple[Call, bool]], prices: PriceList) -> None:
+def _count(line: StageProgress, row: Mapping[str, Any], outcomes: Sequence[Outcome], prices: PriceList) -> None:
     """Count an item that is done."""
     line.done += 1
     if row["status"] == "error":
         line.failed += 1
         line.failures[row["error_class"]] += 1
-    line.reused += bool(calls) and all(reused for _, reused in calls)
-    for call, reused in calls:
+    line.reused += bool(outcomes) and all(reused for _, _, reused in outcomes)
+    for _, call, reused in outcomes:
         if reused or not call.attempts:
             continue
         line.calls += 1

@@ -25,7 +25,6 @@ from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.base import UNMADE, Asker, Item, Rows, Stage
 from shaberi_dagster.stages.evaluation import CALLING_STAGES, stage_of
-from shaberi_dagster.stages.paid import PaidCalls
 
 ALL_STAGES = "all"
 NO_CALL = "no call"
@@ -220,7 +219,7 @@ class _Replay:
     def __init__(self, stage: Stage[Any], stored: pl.DataFrame) -> None:
         (run_id,) = stage.run_ids
         self._journal = stage.workspace.journals.finished_calls(run_id, stage.name)
-        self._paid = PaidCalls(stage, stored)
+        self._paid = stage.paid_calls(stored)
         self._found: dict[str, Call] = {}
         self.needed: list[ChatRequest] = []
         self.replies = 0

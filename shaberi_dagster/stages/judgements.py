@@ -21,7 +21,7 @@ from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.stages import texts
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, Stage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, JournaledCalls, Rows, Stage
 from shaberi_dagster.stages.result import Check, StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.names import did_you_mean
 from shaberi_dagster.util.progress import StageProgress
@@ -216,7 +216,7 @@ class Judgements(Stage[JudgementItem]):
         calls = self._calls_of(stored)
         answers = {tuple(row[name] for name in texts.KEY): row for row in self._answers()}
         again = []
-        with self.journaled() as journal, RowWriter(self.workspace.lake, self.name) as writer:
+        with JournaledCalls(self) as journal, RowWriter(self.workspace.lake, self.name) as writer:
             for row in stored.iter_rows(named=True):
                 found = self._found_again(row, answers, calls)
                 if found is not None and any(found[name] != row[name] for name in _FOUND):
@@ -247,7 +247,7 @@ class Judgements(Stage[JudgementItem]):
             return
         answers = {tuple(row[name] for name in texts.KEY): row for row in self._answers()}
         again = []
-        with self.journaled() as journal, RowWriter(self.workspace.lake, self.name) as writer:
+        with JournaledCalls(self) as journal, RowWriter(self.workspace.lake, self.name) as writer:
             for row in stored.iter_rows(named=True):
                 answer = answers.get(tuple(row[name] for name in texts.KEY))
                 judge = rules[row["judge"]]

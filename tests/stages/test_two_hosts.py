@@ -16,7 +16,6 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.evaluation import materialize, stage_of
-from shaberi_dagster.stages.paid import PaidCalls
 from tests.example_runs import ask, stored_run
 from tests.mock_endpoint import content_for, running_mock
 from tests.object_storage import running_store
@@ -112,7 +111,7 @@ def test_a_call_that_another_host_paid_for_and_committed_meanwhile_is_found(here
         stage = stage_of("answers", RunPlan(second, ["rakuda"], here))
         survey = stage.survey()
         wanted = [item.request.request_hash for item in stage.items(survey.pending)]
-        paid = PaidCalls(stage, survey.stored)
+        paid = stage.paid_calls(survey.stored)
         assert paid.find(wanted) == paid.news(wanted[:1]) == {}
 
         there = Installation(replace(here.settings, warehouse=tmp_path / "there"), environment={})
