@@ -22,12 +22,12 @@ from shaberi_dagster.runs.request_file import request_from
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.evaluation import check_keys
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.ordered import STAGE_NAMES
 
 EVALUATE = "evaluate"
 
 
-def asset_keys(benchmarks: Iterable[str], stages: Sequence[str] = STAGES) -> list[dg.AssetKey]:
+def asset_keys(benchmarks: Iterable[str], stages: Sequence[str] = STAGE_NAMES) -> list[dg.AssetKey]:
     """The assets of these stages and benchmarks."""
     return [dg.AssetKey([stage, name]) for stage in stages for name in benchmarks]
 
@@ -67,7 +67,7 @@ class Materialization:
 
     run_id: str
     benchmarks: Sequence[str]
-    stages: Sequence[str] = STAGES
+    stages: Sequence[str] = STAGE_NAMES
     judges: Sequence[str] = ()
     reprocess: bool = False
     reexamine: bool = False

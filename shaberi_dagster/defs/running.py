@@ -35,10 +35,12 @@ from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from shaberi_dagster.settings import Settings, check_cluster
 from shaberi_dagster.show.live import reporter_for
 from shaberi_dagster.show.text import printable
-from shaberi_dagster.stages.evaluation import CALLING_STAGES, check_endpoints, is_up_to_date
+from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.stages.evaluation import check_endpoints, is_up_to_date
 from shaberi_dagster.stages.forecast import Forecast, forecast
+from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import set_status
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGES, stage_named
 from shaberi_dagster.util.identity import run_id_of
 from shaberi_dagster.util.progress import Reporter, failures_in_words
 
@@ -139,7 +141,7 @@ class Evaluation:
         workspace.lake.check_writable()
         if not (self._reprocess or self._submit) and any(not self._is_complete(spec) for spec in self._specs):
             stages = self._stages()
-            answers = self._benchmarks if "answers" in stages and self._n_missing else []
+            answers = self._benchmarks if Answers.name in stages and self._n_missing else []
             graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
             check_endpoints(self.spec, workspace, answers=answers, judges=self._llm_judges(), graders=graders)
         self._announce(reporter.note)
@@ -176,7 +178,7 @@ class Evaluation:
                     # It worked when the command began. What is there is scored; the same command does the rest.
                     reporter.note(str(error))
                     self._refusals.append(str(error))
-                    without_calls = [stage for stage in self._stages() if stage in {"scores", "metrics"}]
+                    without_calls = [stage for stage in self._stages() if stage not in CALLING_NAMES]
                     materialize(replace(wanted[spec.run_id], stages=without_calls))
                 if self._only is not None:
                     set_status(spec, workspace)
@@ -199,9 +201,9 @@ class Evaluation:
         """Why not all is complete, in one line."""
         keys = {"run_id": [spec.run_id for spec in self._specs], "benchmark": self._benchmarks}
         reasons = list(self._refusals)
-        for stage in (one for one in self._stages() if one in CALLING_STAGES):
+        for stage in (one for one in self._stages() if one in CALLING_NAMES):
             rows = self._workspace.lake.read(stage, keys).filter(status="error")
-            if stage == "judgements":
+            if stage == Judgements.name:
                 rows = rows.filter(~pl.col("superseded"))
             if rows.height:
                 failures = failures_in_words(rows.height, Counter(rows["error_class"].drop_nulls()))
@@ -219,7 +221,7 @@ class Evaluation:
         return benchmarks_of(request, find_run(self._workspace.lake, request.model, request.tag))
 
     def _planned(self, request: RunRequest) -> RunSpec:
-        return plan_run(request, self._workspace, is_judged="judgements" in (self._only or STAGES))
+        return plan_run(request, self._workspace, is_judged=self._only is None or Judgements.name in self._only)
 
     def _judged_anew(self, request: RunRequest) -> RunSpec:
         """Judges that judged the run before get a new round; a judge that is new to it needs none."""
@@ -236,23 +238,16 @@ class Evaluation:
         return judged_anew(spec, [name for name in asked if name in old], self._benchmarks)
 
     def _stages(self) -> list[str]:
-        spec = self._specs[0]
-        without = set() if spec.passes else {"pass_outputs"}
-        if not any(spec.benchmarks[name].has_consensus for name in self._benchmarks):
-            without.add("consensus")
-        if self._rejudge or self._reprocess or spec.origin == "imported":
-            without.add("answers")
-        return [stage for stage in self._only or STAGES if stage not in without]
+        spec = self.spec
+        makes_answers = not (self._rejudge or self._reprocess or spec.origin == "imported")
+        needed = [stage for stage in STAGES if stage.is_needed(spec, self._benchmarks)]
+        names = [stage.name for stage in needed if makes_answers or stage is not Answers]
+        return names if self._only is None else [name for name in self._only if name in names]
 
     def _n_items(self, spec: RunSpec) -> int:
         """Rows of the stages that make calls; those of passes are not counted before they are made."""
-
-        def counts(name: str) -> dict[str, int]:
-            samples, answers = spec.n_planned(name), spec.n_answers(name)
-            judges = len(spec.chosen_judges(name, self._judges()))
-            return {"answers": samples, "consensus": answers - samples, "judgements": answers * judges}
-
-        return sum(counts(name).get(stage, 0) for name in self._benchmarks for stage in self._stages())
+        judges, stages = self._judges(), [stage_named(name) for name in self._stages()]
+        return sum(stage.n_rows(spec, name, judges) for stage in stages for name in self._benchmarks)
 
     def _judges(self) -> list[str]:
         """With --rejudge only the judges asked for are called."""
@@ -274,7 +269,7 @@ class Evaluation:
 
     def _graders(self) -> list[str]:
         """The judges that rules leave something to."""
-        if "judgements" not in self._stages():
+        if Judgements.name not in self._stages():
             return []
         ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
         chosen = (self.spec.judge(one) for name in ruled for one in self.spec.chosen_judges(name, self._judges()))
@@ -314,7 +309,7 @@ class Evaluation:
                 f"{self._n_missing} calls to make"
             )
         ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
-        if ruled and "judgements" in self._stages():
+        if ruled and Judgements.name in self._stages():
             note(
                 f"{', '.join(ruled)}: graded by rules; what they cannot tell by "
                 f"{', '.join(self._graders()) or 'nobody, so it is wrong (--judge-model names somebody)'}"
@@ -341,5 +336,5 @@ def answers_missing(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspa
         benchmarks: Some of its benchmarks.
         workspace: Its lake and journals are read.
     """
-    estimates = forecast([spec], benchmarks, ["answers"], workspace, now=datetime.now(UTC))
+    estimates = forecast([spec], benchmarks, [Answers.name], workspace, now=datetime.now(UTC))
     return sum(one.calls for one in estimates)

@@ -26,7 +26,7 @@ from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError, HubAwayError
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
-from shaberi_dagster.lake.schemas import RUNS, TABLES
+from shaberi_dagster.lake.schemas import RUNS, STAGE_TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import CUSTOM, EndpointSpec, default_max_tokens, not_sent, resolve_endpoint
@@ -51,7 +51,6 @@ from shaberi_dagster.settings import VERSION
 from shaberi_dagster.util.identity import FURTHER_ANSWERS, check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.util.names import check_known
 
-_OF_BENCHMARKS = ("answers", "consensus", "judgements", "pass_outputs", "scores", "metrics")
 _OF_ANSWERS = (
     *("temperature", "max_tokens", "frequency_penalty", "samples", "sample_models", "single"),
     *("sample", "sample_seed", "limit", "questions", "question_sets"),
@@ -447,8 +446,8 @@ def store_run(spec: RunSpec, workspace: Workspace) -> None:
         return
     if before:
         if differences(before, spec) and not _has_begun(before, workspace):
-            for table in _OF_BENCHMARKS:  # failures of what is not asked any more
-                workspace.lake.update(table, TABLES[table].schema.to_frame(), {"run_id": spec.run_id})
+            for table in STAGE_TABLES:  # failures of what is not asked any more
+                workspace.lake.update(table.name, table.schema.to_frame(), {"run_id": spec.run_id})
         for move in _moves(before, spec):
             workspace.reporter.note(move)
     row: dict[str, Any] = {

@@ -8,7 +8,7 @@ values count as well (`formerly`), and its status is a result; the others are pe
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,18 +16,22 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import polars as pl
 
+from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.errors import EndpointError, ShaberiError
 from shaberi_dagster.journal.base import Journal
 from shaberi_dagster.journal.records import Call
 from shaberi_dagster.lake.schemas import CALLS, LIMIT_CHANGES, TABLES
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.lake.writer import RowWriter
+from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.limiter import Limiter
 from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.session import CallSession, Outcome
 from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint
 from shaberi_dagster.llm.workers import run_all
-from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.runs.plan import RunPlan
+from shaberi_dagster.runs.prompts_used import UsedPrompt
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.stages.paid import PaidCalls
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.util.memory import give_back
@@ -144,17 +148,82 @@ class Survey:
         return self.pending.is_empty() and self.outdated.is_empty()
 
 
-class Stage(ABC, Generic[ItemT]):
-    """One stage of some runs.
+class Stage(ABC):
+    """One stage of a run; `stages.ordered` lists them.
 
     Args:
-        run_ids: The runs; only one if calls are made.
-        benchmarks: Which of their benchmarks.
-        workspace: Where to read and write.
+        plan: The run, the benchmarks that are worked on, and the judges that are asked.
         rows: What the stages before have made; by default what is in the lake.
 
     Attributes:
         name: The stage, and the table that it makes.
+        needs: The stages whose rows its own are made of.
+        makes_calls: Whether it may make calls; else SQL derives its rows.
+        continues_imported: Whether imported runs go on with it, as other runs do.
+        kinds: What makes its rows, as Dagster's UI shows it.
+        checks: What must be true of its rows, by the name of the check.
+        graded_checks: Further ones where rules grade answers as right or wrong, made on request alone.
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[tuple[type["Stage"], ...]] = ()
+    makes_calls: ClassVar[bool]
+    continues_imported: ClassVar[bool] = False
+    kinds: ClassVar[frozenset[str]]
+    checks: ClassVar[Mapping[str, str]]
+    graded_checks: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
+        self.plan, self.workspace = plan, plan.workspace
+        self.run_ids, self.benchmarks = [plan.spec.run_id], plan.names
+        self.rows = rows or Rows(self.workspace.lake)
+
+    @classmethod
+    def checks_of(cls, benchmark: Benchmark) -> dict[str, str]:
+        """Return the checks of its rows of a benchmark: name to what it checks."""
+        return {**cls.checks, **(cls.graded_checks if benchmark.has_rule else {})}
+
+    @classmethod
+    def is_needed(cls, spec: RunSpec, benchmarks: Sequence[str]) -> bool:  # noqa: ARG003
+        """Return whether some benchmarks of a run have rows of it."""
+        return True
+
+    @classmethod
+    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:  # noqa: ARG003
+        """Return the endpoints that it calls for a run; of the judges only for these, none named means all."""
+        return ()
+
+    @classmethod
+    def prompts(cls, plan: RunPlan) -> Iterable[UsedPrompt]:  # noqa: ARG003
+        """Yield the prompts that it uses for a run.
+
+        Raises:
+            PromptError: A template or a variant is missing or broken.
+        """
+        return ()
+
+    @classmethod
+    def n_rows(cls, spec: RunSpec, benchmark: str, judges: Sequence[str] = ()) -> int:  # noqa: ARG003
+        """Count the rows of a benchmark that calls are made for, as far as that is known before any is made."""
+        return 0
+
+    @abstractmethod
+    def materialize(self) -> list[StageResult]:
+        """Make what is missing and store it.
+
+        Returns:
+            One result per benchmark.
+        """
+
+    def remake(self) -> list[StageResult]:
+        """Make its rows again of what is stored, without any call; then what is missing."""
+        return self.materialize()
+
+
+class RowStage(Stage, Generic[ItemT]):
+    """A stage that makes its rows one by one, most of them by calls.
+
+    Attributes:
         key: Columns that tell its rows apart.
         identity: Columns in which a stored row must agree with what is planned, or it stands no more.
         settled: Statuses that are results; other rows are made again.
@@ -164,7 +233,8 @@ class Stage(ABC, Generic[ItemT]):
         lines: Progress by benchmark and label.
     """
 
-    name: ClassVar[str]
+    makes_calls = True
+    kinds = frozenset({"openai", "deltalake"})
     key: ClassVar[tuple[str, ...]]
     identity: ClassVar[tuple[str, ...]]
     settled: ClassVar[tuple[str, ...]] = ("ok",)
@@ -172,13 +242,14 @@ class Stage(ABC, Generic[ItemT]):
     supersedes: ClassVar[bool] = False
     about: ClassVar[tuple[str, ...]]
 
-    def __init__(
-        self, run_ids: Sequence[str], benchmarks: Sequence[str], workspace: Workspace, rows: Rows | None = None
-    ) -> None:
-        self.run_ids, self.benchmarks, self.workspace = list(run_ids), list(benchmarks), workspace
-        self.rows = rows or Rows(workspace.lake)
-        self.keys: Keys = {"run_id": self.run_ids, "benchmark": self.benchmarks}
+    def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
+        super().__init__(plan, rows)
         self.lines: dict[tuple[str, str], StageProgress] = {}
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of all its rows."""
+        return {"run_id": self.run_ids, "benchmark": self.benchmarks}
 
     @abstractmethod
     def planned(self) -> pl.DataFrame:
@@ -364,7 +435,7 @@ class JournaledCalls(Generic[ItemT]):
         PartitionBusyError: Another process has the journal.
     """
 
-    def __init__(self, stage: Stage[ItemT]) -> None:
+    def __init__(self, stage: RowStage[ItemT]) -> None:
         self._stage, self._workspace = stage, stage.workspace
         (self._run_id,) = stage.run_ids
         self._limiters: dict[Endpoint, Limiter] = {}

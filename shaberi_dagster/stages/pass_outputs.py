@@ -5,7 +5,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from itertools import chain
+from typing import Any, ClassVar
 
 import orjson
 import polars as pl
@@ -20,10 +21,12 @@ from shaberi_dagster.passes.registry import make_pass
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.prompts.library import boundary_of
 from shaberi_dagster.runs.plan import RunPlan
+from shaberi_dagster.runs.prompts_used import UsedPrompt, pass_prompt
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages import texts
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, Stage
+from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, RowStage
+from shaberi_dagster.stages.consensus import Consensus
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 
 _SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
@@ -42,23 +45,28 @@ class PassItem(Item):
     finding: Finding
 
 
-class PassOutputs(Stage[PassItem]):
+class PassOutputs(RowStage[PassItem]):
     """Examines every answer by each pass, unless that was done.
 
     A finding stands as long as the answer text, the pass and its settings and prompts are the same; it is used by
     every pipeline. What an earlier version of a pass found stands too; an answer that it has not seen gets today's.
 
     Args:
-        run_ids: The runs; only one if a pass asks a model.
-        benchmarks: Which of their benchmarks.
-        workspace: Where to read and write.
-        passes: Each settings once.
-        endpoints: Where the models of the passes that ask one are served, by the pass's `config_hash`.
+        plan: The run.
         rows: The answers.
-        anew: Let today's versions look at what earlier ones have seen, but for passes that ask a model.
+        run_ids: Further runs with the same passes, none of which asks a model; default: the plan's alone.
+        passes: The passes; default: those of the run's pipelines.
+        again: Let today's versions look at what earlier ones have seen, but for passes that ask a model.
     """
 
     name = "pass_outputs"
+    needs = (Answers, Consensus)
+    continues_imported = True
+    kinds = frozenset({"python", "deltalake"})
+    checks: ClassVar[Mapping[str, str]] = {
+        "complete": "Each pass has a row for each answer that did not fail.",
+        "few_failures": "At most 5 % of the answers could not be examined.",
+    }
     key = ("run_id", "benchmark", "question_id", "sample_index", "strategy", "pass_config_hash")
     identity = ("answer_hash", "pass_prompt_hash")
     about = (
@@ -67,37 +75,53 @@ class PassOutputs(Stage[PassItem]):
 
     def __init__(
         self,
-        run_ids: Sequence[str],
-        benchmarks: Sequence[str],
-        workspace: Workspace,
-        passes: Passes,
-        *,
-        endpoints: Mapping[str, EndpointSpec] | None = None,
+        plan: RunPlan,
         rows: Rows | None = None,
-        anew: bool = False,
+        *,
+        run_ids: Sequence[str] = (),
+        passes: Passes | None = None,
+        again: bool = False,
     ) -> None:
-        super().__init__(run_ids, benchmarks, workspace, rows)
-        self._passes = {one.config_hash: one for one in passes}
-        self._older = {
-            older: one.config_hash
-            for one in passes
-            if one.asks or not anew
-            for older in reversed(one.older_config_hashes)
-        }
-        self._endpoints = {name: endpoint.to_endpoint() for name, endpoint in (endpoints or {}).items()}
-
-    @classmethod
-    def of_run(cls, plan: RunPlan, rows: Rows | None = None, *, anew: bool = False) -> "PassOutputs":
-        """The passes of a run's pipelines, over its answers."""
+        super().__init__(plan, rows)
+        self.run_ids, self._again = list(run_ids) or self.run_ids, again
         pipelines = passes_of(plan.spec)
-        endpoints = {
-            made.config_hash: one.endpoint
-            for passes, pipeline in zip(pipelines, plan.spec.passes, strict=True)
-            for made, one in zip(passes, pipeline, strict=True)
+        used = distinct_passes(pipelines) if passes is None else passes
+        self._passes = {one.config_hash: one for one in used}
+        self._endpoints = {
+            made.config_hash: one.endpoint.to_endpoint()
+            for made, one in zip(chain(*pipelines), chain(*plan.spec.passes), strict=True)
             if one.endpoint
         }
-        passes = distinct_passes(pipelines)
-        return cls([plan.spec.run_id], plan.names, plan.workspace, passes, endpoints=endpoints, rows=rows, anew=anew)
+
+    @classmethod
+    def is_needed(cls, spec: RunSpec, benchmarks: Sequence[str]) -> bool:  # noqa: ARG003
+        """Return whether the run has passes."""
+        return bool(spec.passes)
+
+    @classmethod
+    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:  # noqa: ARG003
+        """Where the models of passes are served."""
+        return [one.endpoint for one in chain(*spec.passes) if one.endpoint]
+
+    @classmethod
+    def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
+        """Those of the passes that ask a model."""
+        passes = (make_pass(one.name, one.config) for one in chain(*plan.spec.passes))
+        return (pass_prompt(plan.workspace.prompts, one) for one in passes if one.asks)
+
+    def remake(self) -> list[StageResult]:
+        """Let today's versions of passes look at what earlier ones have seen."""
+        return PassOutputs(self.plan, self.rows, again=True).materialize()
+
+    @cached_property
+    def _older(self) -> Mapping[str, str]:
+        """Earlier versions whose findings stand: their identities to today's."""
+        return {
+            older: one.config_hash
+            for one in self._passes.values()
+            if one.asks or not self._again
+            for older in reversed(one.older_config_hashes)
+        }
 
     @property
     def asks(self) -> bool:
@@ -243,28 +267,21 @@ def passes_of(spec: RunSpec) -> list[list[Pass[Any]]]:
 
 
 def examine_imported(
-    run_ids: Sequence[str],
-    benchmarks: Sequence[str],
-    pipelines: Sequence[Passes],
-    workspace: Workspace,
-    *,
-    anew: bool = False,
+    run_ids: Sequence[str], plan: RunPlan, pipelines: Sequence[Passes], *, again: bool = False
 ) -> None:
     """Examine the answers of many runs, by those of the passes that ask no model.
 
     Args:
         run_ids: Imported runs.
-        benchmarks: Which of their benchmarks.
+        plan: One of them, with the benchmarks that are examined.
         pipelines: Passes in order.
-        workspace: Where to read and write.
-        anew: Let today's versions of the passes look at what earlier ones have seen.
+        again: Let today's versions of the passes look at what earlier ones have seen.
     """
     passes = [one for one in distinct_passes(pipelines) if one.asks is None]
     ordered = sorted(run_ids)
     for start in range(0, len(ordered), _RUNS_AT_ONCE):
         some = ordered[start : start + _RUNS_AT_ONCE]
-        for name in benchmarks:
-            PassOutputs(some, [name], workspace, passes, anew=anew).materialize()
+        PassOutputs(plan, run_ids=some, passes=passes, again=again).materialize()
 
 
 def _found(finding: Finding) -> dict[str, Any]:

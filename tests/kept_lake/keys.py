@@ -15,8 +15,8 @@ from shaberi_dagster.llm.types import ChatRequest
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.base import Item, Stage
-from shaberi_dagster.stages.evaluation import stage_of
+from shaberi_dagster.stages.base import Item, RowStage
+from shaberi_dagster.stages.ordered import calling_stage
 from tests.kept_lake.endpoint import body_sha256
 
 Key = tuple[Any, ...]
@@ -49,7 +49,7 @@ def standing_and_pending(workspace: Workspace, spec: RunSpec, stage: str) -> dic
         foreseen (those that need no other call's reply): request hash, hash of the body that is sent, and where its
         reply is: `journal`, `lake`, or `nowhere`, which means that it is asked for.
     """
-    work = stage_of(stage, RunPlan(spec, list(spec.benchmarks), workspace))
+    work = calling_stage(stage)(RunPlan(spec, list(spec.benchmarks), workspace))
     survey = work.survey()
     key = list(_KEY_OF_GRADES if spec.has_consensus and stage == "judgements" else _KEYS[stage])
     pending = [
@@ -72,7 +72,7 @@ def standing_and_pending(workspace: Workspace, spec: RunSpec, stage: str) -> dic
     }
 
 
-def _first_requests(work: Stage[Any], item: Item) -> list[ChatRequest]:
+def _first_requests(work: RowStage[Any], item: Item) -> list[ChatRequest]:
     """The calls that need no other call's reply: what is asked where every call fails."""
     if work.name != "consensus":
         return [item.request] if item.request else []

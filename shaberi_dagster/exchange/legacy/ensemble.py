@@ -33,8 +33,7 @@ from shaberi_dagster.runs.planning import code_version, load_run, store_question
 from shaberi_dagster.runs.spec import CACHES, BenchmarkSpec, RunRequest, RunSpec, imported_caches
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import VERSION
-from shaberi_dagster.stages.imported import STAGES as REMADE
-from shaberi_dagster.stages.imported import reprocess_imported
+from shaberi_dagster.stages.imported import REMADE, reprocess_imported
 from shaberi_dagster.util.identity import run_id_of, sha256_json, sha256_text
 from shaberi_dagster.util.progress import StageProgress
 

@@ -45,8 +45,7 @@ from shaberi_dagster.runs.planning import code_version, store_question_set, stor
 from shaberi_dagster.runs.spec import BenchmarkSpec, ImportedJudge, ImportedSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import VERSION
-from shaberi_dagster.stages.imported import OF_TREE, reprocess_imported
-from shaberi_dagster.stages.imported import STAGES as REMADE
+from shaberi_dagster.stages.imported import OF_TREE, REMADE, reprocess_imported
 from shaberi_dagster.stages.metrics import with_scales
 from shaberi_dagster.stages.scores import derive
 from shaberi_dagster.util.identity import check_run_tag, run_id_of

@@ -27,7 +27,7 @@ from shaberi_dagster.passes.base import Finding, Pass, PassConfig
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.ordered import STAGE_NAMES
 from tests.commands import lake_of
 from tests.exchange.legacy.caches import baseline, ensemble, failed, response, result, write
 from tests.exchange.legacy.trees import LegacyTree, rows_of
@@ -56,7 +56,7 @@ def engine():
 def evaluated(workspace, mock, **request):
     spec = stored_run(workspace, ask(mock, **request))
     with without_results():  # each test exports what it looks at
-        for stage in STAGES:
+        for stage in STAGE_NAMES:
             materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
     return spec
 
