@@ -3,10 +3,12 @@
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import orjson
 import polars as pl
@@ -43,6 +45,13 @@ from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGES, stage_named
 from shaberi_dagster.util.identity import run_id_of
 from shaberi_dagster.util.progress import Reporter, failures_in_words
+
+if TYPE_CHECKING:  # Dagster is loaded where it is needed: what is wrong is said before
+    from dagster import DagsterInstance
+
+    from shaberi_dagster.defs.jobs import Materialization
+
+    Runs = Iterator[tuple[RunSpec, Materialization]]
 
 
 class Evaluation:
@@ -113,14 +122,24 @@ class Evaluation:
         Returns:
             `complete`, or the first other state of a benchmark; `partial` where not all stages are asked for.
         """
-        reporter = reporter_for(sys.stderr)
-        calls_before = self._n_calls()
+        reporter, calls_before = reporter_for(sys.stderr), self._n_calls()
         with reporting_to(reporter), keys_named(self._keys):
             if self._is_up_to_date():
                 self._announce(reporter.note)
             else:
-                with published_at_the_end(self._workspace):
-                    self._work(reporter)
+                with published_at_the_end(self._workspace), self._execution(reporter) as (materialize, runs):
+                    for spec, wanted in runs:
+                        try:
+                            materialize(wanted)
+                        except EndpointError as error:
+                            # It worked when the command began. What is there is scored; the same command does the rest.
+                            reporter.note(str(error))
+                            self._refusals.append(str(error))
+                            without_calls = [stage for stage in self._stages() if stage not in CALLING_NAMES]
+                            materialize(replace(wanted, stages=without_calls))
+                        if self._only is not None:
+                            set_status(spec, self._workspace)
+                            self._workspace.changed(spec.run_id)
         self.calls_made = dict(self._n_calls() - calls_before)
         if self._only is not None:
             return "partial"
@@ -130,8 +149,14 @@ class Evaluation:
             reporter.note("nothing left to do: no call was made")
         return status
 
-    def _work(self, reporter: Reporter) -> None:
-        """Materialize everything on the instance that the UI shows."""
+    @contextmanager
+    def _execution(self, reporter: Reporter) -> "Iterator[tuple[Callable[[Materialization], None], Runs]]":
+        """Open the instance that the UI shows, once endpoints are found to work.
+
+        Yields:
+            What materializes a run, here or by the workers of a cluster; and the runs, each registered when its turn
+            comes.
+        """
         from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
         from shaberi_dagster.defs.jobs import Materialization, run_in_process  # noqa: PLC0415
         from shaberi_dagster.defs.partitions import add_partition  # noqa: PLC0415
@@ -158,31 +183,24 @@ class Evaluation:
             )
             for spec in self._specs
         }
+
+        def registered(instance: "DagsterInstance") -> "Runs":
+            for spec in self._specs:
+                store_run(spec, workspace)
+                add_partition(spec, instance)
+                yield spec, wanted[spec.run_id]
+
         with ready_instance(workspace.settings.dagster_home) as instance:
-            materialize: Callable[[Materialization], None] = partial(run_in_process, instance=instance)
             if self._submit:
                 from shaberi_dagster.defs.submission import ByWorkers  # noqa: PLC0415
 
-                materialize = by_workers = ByWorkers(workspace, instance)
+                by_workers = ByWorkers(workspace, instance)
                 for spec in self._specs:  # which are then made side by side
                     by_workers.begin(spec, wanted[spec.run_id])
+                yield by_workers, ((spec, wanted[spec.run_id]) for spec in self._specs)
             else:
                 reporter.expect(sum(map(self._n_items, self._specs)))
-            for spec in self._specs:
-                if not self._submit:
-                    store_run(spec, workspace)
-                    add_partition(spec, instance)
-                try:
-                    materialize(wanted[spec.run_id])
-                except EndpointError as error:
-                    # It worked when the command began. What is there is scored; the same command does the rest.
-                    reporter.note(str(error))
-                    self._refusals.append(str(error))
-                    without_calls = [stage for stage in self._stages() if stage not in CALLING_NAMES]
-                    materialize(replace(wanted[spec.run_id], stages=without_calls))
-                if self._only is not None:
-                    set_status(spec, workspace)
-                    workspace.changed(spec.run_id)
+                yield partial(run_in_process, instance=instance), registered(instance)
 
     @property
     def selection(self) -> ScoreSelection:
