@@ -53,7 +53,8 @@ def contradictions(stored: BaseModel, asked: BaseModel | None, of: str = "") -> 
     """
     found: list[str] = []
     for name, field in type(stored).model_fields.items():
-        before, now = getattr(stored, name), getattr(asked, name, None)
+        before: Any = getattr(stored, name)
+        now: Any = getattr(asked, name, None)
         for mark in field.metadata:
             if isinstance(mark, Identity):
                 before, now = (mark.unset if value is None else value for value in (before, now))

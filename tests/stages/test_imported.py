@@ -153,7 +153,7 @@ def test_findings_of_an_earlier_version_stand_until_the_runs_are_made_anew(
     _reprocess(workspace, imported, "lang_mixing", options=("lang_mixing.minimum_severity=0.5",))
     assert workspace.lake.versions() == versions
     for stage in ("pass_outputs", "scores"):
-        reprocess_imported(stage, imported, list(BENCHMARKS), workspace, anew=True)
+        reprocess_imported(stage, imported, list(BENCHMARKS), workspace, again=True)
     assert set(workspace.lake.read("pass_outputs")["pass_version"]) == {"9"}
     assert _scores(workspace.lake, "lang_mixing") == before
 
