@@ -125,7 +125,7 @@ def half_made(request: RunRequest, random: Random, workspace: Workspace) -> RunS
 def _as_stored(stage: RowStage[Any], random: Random) -> pl.DataFrame:
     """The planned rows, some with values that once were in the place of today's."""
     planned = stage.planned()
-    for column, planned_by_former in stage.formerly().items():
+    for column, planned_by_former in stage.identity_aliases().items():
         former = {now: before for before, now in planned_by_former.items()}
         values = [former.get(value, value) if random.random() < 0.5 else value for value in planned[column]]
         planned = planned.with_columns(pl.Series(column, values, dtype=pl.String()))

@@ -47,7 +47,7 @@ class Answers(RowStage[AnswerItem]):
     }
     key = ("run_id", "benchmark", "question_id", "sample_index")
     identity = ("request_hash",)
-    about = (
+    result_columns = (
         *("benchmark", "status", "error_class", "answer_state", "truncated"),
         *("answer_prompt_tokens", "answer_completion_tokens"),
     )
@@ -85,7 +85,7 @@ class Answers(RowStage[AnswerItem]):
         texts = dict.fromkeys((*self.key, *self.identity), pl.String())
         return pl.DataFrame(keys, schema=texts | {"sample_index": pl.Int64()}, orient="row")
 
-    def formerly(self) -> Mapping[str, Mapping[str, str]]:
+    def identity_aliases(self) -> Mapping[str, Mapping[str, str]]:
         """The requests at earlier addresses."""
         spec = self.plan.spec
         if not any(one.endpoint.earlier for one in (spec.itself, *spec.members)):

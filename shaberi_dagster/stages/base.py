@@ -2,7 +2,7 @@
 
 A stage says what its rows are (`planned`), how one is made (`items`, `make`) and what there is to say of them
 (`result`). A stored row stands while it agrees with a planned one in the stage's key and identity, of which former
-values count as well (`formerly`), and its status is a result; the others are pending. `survey` tells which,
+values count as well (`identity_aliases`), and its status is a result; the others are pending. `survey` tells which,
 `materialize` makes them, and `forecast` foresees their calls.
 """
 
@@ -77,13 +77,13 @@ class Item:
         columns: Its key and identity, and whose row it is.
         request: Its first call; None when it needs none, or when only its making tells.
         calls: How many calls it takes if none is paid for yet.
-        hangs: Whether rows that it is made of are missing; only in a dry run.
+        inputs_missing: Whether rows that it is made of are missing; only in a dry run.
     """
 
     columns: Mapping[str, Any]
     request: ChatRequest | None
     calls: CallRange
-    hangs: bool = False
+    inputs_missing: bool = False
 
 
 ItemT = TypeVar("ItemT", bound=Item)
@@ -226,10 +226,10 @@ class RowStage(Stage, Generic[ItemT]):
     Attributes:
         key: Columns that tell its rows apart.
         identity: Columns in which a stored row must agree with what is planned, or it stands no more.
-        settled: Statuses that are results; other rows are made again.
+        final_statuses: Statuses that are results; other rows are made again.
         label: The column by which progress is shown within a benchmark; "" for none.
         supersedes: Whether replaced rows are kept as superseded.
-        about: Columns that `result` needs.
+        result_columns: Columns that `result` needs.
         lines: Progress by benchmark and label.
     """
 
@@ -237,10 +237,10 @@ class RowStage(Stage, Generic[ItemT]):
     kinds = frozenset({"openai", "deltalake"})
     key: ClassVar[tuple[str, ...]]
     identity: ClassVar[tuple[str, ...]]
-    settled: ClassVar[tuple[str, ...]] = ("ok",)
+    final_statuses: ClassVar[tuple[str, ...]] = ("ok",)
     label: ClassVar[str] = ""
     supersedes: ClassVar[bool] = False
-    about: ClassVar[tuple[str, ...]]
+    result_columns: ClassVar[tuple[str, ...]]
 
     def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
         super().__init__(plan, rows)
@@ -269,14 +269,14 @@ class RowStage(Stage, Generic[ItemT]):
 
         Args:
             benchmark: Which one.
-            rows: The columns `about` of all its rows.
+            rows: The columns `result_columns` of all its rows.
         """
 
     @abstractmethod
     def asker(self, columns: Mapping[str, Any]) -> Asker | None:
         """Who makes the calls of a planned row; None when it takes none, whatever comes."""
 
-    def sketch(self, item: ItemT) -> tuple[str, int]:  # noqa: ARG002
+    def estimate_prompt(self, item: ItemT) -> tuple[str, int]:  # noqa: ARG002
         """What a prompt that cannot be rendered yet is made of: text that is known, and how many answers beside it."""
         return "", 0
 
@@ -285,29 +285,29 @@ class RowStage(Stage, Generic[ItemT]):
         """Whether it makes calls at all."""
         return True
 
-    def formerly(self) -> Mapping[str, Mapping[str, str]]:
+    def identity_aliases(self) -> Mapping[str, Mapping[str, str]]:
         """Values that stored rows may have in the place of planned ones: by identity column, former to planned."""
         return {}
 
-    def as_planned(self, stored: pl.DataFrame) -> pl.DataFrame:
+    def with_current_identity(self, stored: pl.DataFrame) -> pl.DataFrame:
         """Stored rows with the planned identities in the place of former ones that mean the same."""
         return stored.with_columns(
-            pl.col(column).replace(planned_by_former) for column, planned_by_former in self.formerly().items()
+            pl.col(column).replace(planned_by_former) for column, planned_by_former in self.identity_aliases().items()
         )
 
     def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:  # noqa: ARG002
         """Who may be asked by items of these rows, beside those that their first requests name."""
         return frozenset()
 
-    def paid(self) -> Mapping[str, Call] | None:
+    def known_calls(self) -> Mapping[str, Call] | None:
         """Those in the lake by request hash, if requests are not known beforehand; None looks them up."""
         return None
 
-    def is_of_use(self, call: Call) -> bool:  # noqa: ARG002
+    def is_usable(self, call: Call) -> bool:  # noqa: ARG002
         """Whether a paid call may answer a request of this stage."""
         return True
 
-    def of_no_use(self, stored: pl.DataFrame) -> AbstractSet[str]:  # noqa: ARG002
+    def unusable_calls(self, stored: pl.DataFrame) -> AbstractSet[str]:  # noqa: ARG002
         """Request hashes of calls that brought no result: they are made again."""
         return frozenset()
 
@@ -319,10 +319,15 @@ class RowStage(Stage, Generic[ItemT]):
         """
         (run_id,) = self.run_ids
         return PaidCalls(
-            run_id, self.name, self.workspace, self.paid, unusable=self.of_no_use(stored), is_usable=self.is_of_use
+            run_id,
+            self.name,
+            self.workspace,
+            self.known_calls,
+            unusable=self.unusable_calls(stored),
+            is_usable=self.is_usable,
         )
 
-    def retired(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def superseded_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """What stays of rows that are replaced."""
         return rows.clear()
 
@@ -333,7 +338,7 @@ class RowStage(Stage, Generic[ItemT]):
         stored = self.workspace.lake.read(self.name, self.keys, [column for column in columns if column in schema])
         current = stored.filter(~pl.col("superseded")) if self.supersedes else stored
         key, whole = list(self.key), [*self.key, *self.identity]
-        results = self.as_planned(current.filter(pl.col("status").is_in(self.settled)))
+        results = self.with_current_identity(current.filter(pl.col("status").is_in(self.final_statuses)))
         standing = results.join(planned, on=whole, how="semi", nulls_equal=True)
         pending = planned.join(standing, on=key, how="anti", nulls_equal=True, maintain_order="left")
         outdated = current.join(standing, on=key, how="anti", nulls_equal=True)
@@ -371,14 +376,14 @@ class RowStage(Stage, Generic[ItemT]):
             if calls:
                 calls.commit()
                 give_back()
-            writer.commit(survey.outdated, self.retired)
+            writer.commit(survey.outdated, self.superseded_rows)
             if calls:
                 calls.end()
         return self.results()
 
     def results(self) -> list[StageResult]:
         """What there is to say of each benchmark as it is stored now."""
-        rows = self.workspace.lake.read(self.name, self.keys, list(self.about))
+        rows = self.workspace.lake.read(self.name, self.keys, list(self.result_columns))
         return [self.result(name, rows.filter(benchmark=name)) for name in self.benchmarks]
 
     def preview(self, benchmark: str, *columns: str) -> pl.DataFrame:

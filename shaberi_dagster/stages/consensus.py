@@ -71,7 +71,7 @@ class Consensus(RowStage[ConsensusItem]):
         *("strategy_version", "strategy_file_hash", "strategy_prompt_hash", "consensus_model", "candidates_hash"),
     )
     label = "strategy"
-    about = ("benchmark", "status", "error_class", "consensus_prompt_tokens", "consensus_completion_tokens")
+    result_columns = ("benchmark", "status", "error_class", "consensus_prompt_tokens", "consensus_completion_tokens")
 
     @classmethod
     def is_needed(cls, spec: RunSpec, benchmarks: Sequence[str]) -> bool:
@@ -194,7 +194,7 @@ class Consensus(RowStage[ConsensusItem]):
         most = _max_tokens(self.plan.benchmarks[columns["benchmark"]])
         return Asker(columns["strategy"], self._consensus.model, self._consensus.endpoint.to_endpoint(), most)
 
-    def sketch(self, item: ConsensusItem) -> tuple[str, int]:
+    def estimate_prompt(self, item: ConsensusItem) -> tuple[str, int]:
         """The question and the candidates."""
         return item.question.question, len(self.plan.spec.benchmarks[item.columns["benchmark"]].shared)
 
@@ -211,7 +211,7 @@ class Consensus(RowStage[ConsensusItem]):
                     return {(self._consensus.endpoint.to_endpoint(), self._consensus.model)}
         return frozenset()
 
-    def paid(self) -> Mapping[str, Call]:
+    def known_calls(self) -> Mapping[str, Call]:
         """The paid consensus calls on these benchmarks to this model; a strategy's requests follow from its replies.
 
         Those that brought no text are of no use: where one made a consensus fail, it is made again.
@@ -228,9 +228,9 @@ class Consensus(RowStage[ConsensusItem]):
             keys["run_id"] = self.run_ids
         rows = self.workspace.lake.read("calls", keys).sort("created_at")
         calls = (Call.from_record(row) for row in rows.iter_rows(named=True))
-        return {call.request_hash: call for call in calls if self.is_of_use(call)}
+        return {call.request_hash: call for call in calls if self.is_usable(call)}
 
-    def is_of_use(self, call: Call) -> bool:
+    def is_usable(self, call: Call) -> bool:
         """Whether it brought a text."""
         return bool(_said(call).strip())
 
@@ -276,7 +276,7 @@ class Consensus(RowStage[ConsensusItem]):
             "candidates_hash": sha256_json(candidates),
         }
 
-    def as_planned(self, stored: pl.DataFrame) -> pl.DataFrame:
+    def with_current_identity(self, stored: pl.DataFrame) -> pl.DataFrame:
         """What plurality elected with an earlier version of the rule stands."""
         versions = {one.name: _version_of_vote(one) for one in self.plan.benchmarks.values()}
         present = pl.col("benchmark").replace_strict(versions, default=None, return_dtype=pl.Int64())
@@ -308,7 +308,7 @@ class Consensus(RowStage[ConsensusItem]):
             columns=whose | row,
             request=None,
             calls=strategy.n_calls(n_candidates) if strategy else _NO_CALL,
-            hangs=any(sample["status"] == UNMADE for sample in own),
+            inputs_missing=any(sample["status"] == UNMADE for sample in own),
             question=question,
             samples=own,
             strategy=strategy,

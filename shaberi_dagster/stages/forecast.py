@@ -271,13 +271,13 @@ async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str
     payer = stage.run_ids[0] if stage.workspace.options.fresh else ""
     made = []
     for item in items:
-        finished = None if item.hangs else await _made(stage, item, replay)
+        finished = None if item.inputs_missing else await _made(stage, item, replay)
         made.append(finished or {**item.columns, "status": UNMADE})
         asker = stage.asker(item.columns)
         if finished is not None or asker is None:
             continue
         group, (low, high) = groups[item.columns["benchmark"], asker], item.calls
-        if not item.hangs:
+        if not item.inputs_missing:
             fresh = {(payer, request.request_hash) for request in replay.needed} - counted
             counted |= fresh
             later = [max(total - replay.replies - len(replay.needed), 0) if fresh else 0 for total in (low, high)]
@@ -285,8 +285,8 @@ async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str
         group.low += low
         group.high += high
         if high:
-            known = replay.needed[0].messages if replay.needed and not item.hangs else None
-            text, answers = ("", 0) if known else stage.sketch(item)
+            known = replay.needed[0].messages if replay.needed and not item.inputs_missing else None
+            text, answers = ("", 0) if known else stage.estimate_prompt(item)
             group.prompts.append((item.columns["question_id"], known or (Message("user", text),), answers))
     rows.lay(stage, made)
     return groups

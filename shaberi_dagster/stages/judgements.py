@@ -66,10 +66,10 @@ class Judgements(RowStage[JudgementItem]):
     }
     key = ("run_id", "benchmark", "judge", "strategy", "question_id", "sample_index")
     identity = ("answer_hash", "judge_config_hash", "judge_round")
-    settled = ("ok", "excluded")
+    final_statuses = ("ok", "excluded")
     label = "judge"
     supersedes = True
-    about = (
+    result_columns = (
         *("benchmark", "judge", "strategy", "question_id", "sample_index", "answer_hash", "superseded"),
         *("status", "error_class", "score", "score_source", "out_of_scale", "finish_reason"),
         *("judge_prompt_tokens", "judge_completion_tokens"),
@@ -116,7 +116,7 @@ class Judgements(RowStage[JudgementItem]):
         every = answers.join(judges, on="benchmark", maintain_order="left").select(*self.key, *self.identity)
         return every.join(self._imported(), on=[*self.key, "answer_hash", "judge_round"], how="anti", nulls_equal=True)
 
-    def formerly(self) -> Mapping[str, Mapping[str, str]]:
+    def identity_aliases(self) -> Mapping[str, Mapping[str, str]]:
         """The judges' settings as they were identified together with an address, and with earlier versions of rules."""
         return {
             "judge_config_hash": {
@@ -144,7 +144,7 @@ class Judgements(RowStage[JudgementItem]):
         endpoint, model = judge.asks
         return Asker(judge.name, model, endpoint, judge.max_tokens, falls_back=isinstance(judge, LLMJudge))
 
-    def sketch(self, item: JudgementItem) -> tuple[str, int]:
+    def estimate_prompt(self, item: JudgementItem) -> tuple[str, int]:
         """The prompt without the answer."""
         question = self.plan.benchmarks[item.columns["benchmark"]].questions[item.columns["question_id"]]
         request = item.judge.request_for(question, "")
@@ -198,7 +198,7 @@ class Judgements(RowStage[JudgementItem]):
             ),
         )
 
-    def of_no_use(self, stored: pl.DataFrame) -> AbstractSet[str]:
+    def unusable_calls(self, stored: pl.DataFrame) -> AbstractSet[str]:
         """The calls that brought no score.
 
         Of several judgements by the same call the last one tells: a call that brought no score long ago and was made
@@ -219,7 +219,7 @@ class Judgements(RowStage[JudgementItem]):
         )
         return set(last.filter("of_no_use")["request_hash"])
 
-    def retired(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def superseded_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """They stay as superseded, failures too; but not where nobody was asked: no answer, no budget, or stopped."""
         unmade = pl.col("error_class").is_in(["budget", "stopped"]).fill_null(value=False)
         unasked = (pl.col("status") == "skipped") | (unmade & pl.col("judge_output").is_null())
@@ -273,7 +273,7 @@ class Judgements(RowStage[JudgementItem]):
         rules = {judge.name: judge for judges in self._judges.values() for judge in judges if judge.older_config_hashes}
         older = [name for judge in rules.values() for name in judge.older_config_hashes]
         stored = self.workspace.lake.read(self.name, self.keys).filter(
-            ~pl.col("superseded"), pl.col("judge_config_hash").is_in(older), pl.col("status").is_in(self.settled)
+            ~pl.col("superseded"), pl.col("judge_config_hash").is_in(older), pl.col("status").is_in(self.final_statuses)
         )
         if stored.is_empty():
             return
@@ -314,7 +314,9 @@ class Judgements(RowStage[JudgementItem]):
                     writer.add({**row, **changed, "created_at": datetime.now(UTC)})
                     again.append({name: row[name] for name in self.key})
             journal.commit()
-            writer.commit(pl.DataFrame(again, schema={name: stored.schema[name] for name in self.key}), self.retired)
+            writer.commit(
+                pl.DataFrame(again, schema={name: stored.schema[name] for name in self.key}), self.superseded_rows
+            )
             journal.end()
         return len(again)
 
@@ -374,7 +376,7 @@ class Judgements(RowStage[JudgementItem]):
                     yield row
 
     def _item(self, answer: Mapping[str, Any], judge: Judge) -> JudgementItem:
-        spec, hangs = self.plan.spec, answer["status"] == UNMADE
+        spec, inputs_missing = self.plan.spec, answer["status"] == UNMADE
         case = None
         if answer["status"] == "ok" and answer["answer_state"] == "text":
             case = judge.case(self.plan.benchmarks[answer["benchmark"]].questions[answer["question_id"]], answer)
@@ -389,8 +391,8 @@ class Judgements(RowStage[JudgementItem]):
                 "judge_round": judge.round,
             },
             request=case.request if case else None,
-            calls=judge.of_unmade if hangs else case.calls if case else _NO_CALL,
-            hangs=hangs,
+            calls=judge.of_unmade if inputs_missing else case.calls if case else _NO_CALL,
+            inputs_missing=inputs_missing,
             answer=answer,
             judge=judge,
             case=case,

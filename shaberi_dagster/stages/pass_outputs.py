@@ -69,7 +69,7 @@ class PassOutputs(RowStage[PassItem]):
     }
     key = ("run_id", "benchmark", "question_id", "sample_index", "strategy", "pass_config_hash")
     identity = ("answer_hash", "pass_prompt_hash")
-    about = (
+    result_columns = (
         *("benchmark", "pass", "severity", "status", "error_class", "pass_prompt_tokens", "pass_completion_tokens"),
     )
 
@@ -145,7 +145,7 @@ class PassOutputs(RowStage[PassItem]):
         """The planned rows, with the identity of the version that has looked at the answer already."""
         columns = [*self.key, *self.identity]
         versions = [*self._older, *self._passes]  # the latest comes last
-        keys = {**self.keys, "pass_config_hash": versions, "status": self.settled}
+        keys = {**self.keys, "pass_config_hash": versions, "status": self.final_statuses}
         stored = self.workspace.lake.read(self.name, keys, columns)
         ranks = {name: rank for rank, name in enumerate(versions)}
         there = (
@@ -180,7 +180,7 @@ class PassOutputs(RowStage[PassItem]):
             return None
         return Asker(one.name, one.asks, self._endpoints[one.config_hash], _SAMPLING.max_tokens)
 
-    def sketch(self, item: PassItem) -> tuple[str, int]:
+    def estimate_prompt(self, item: PassItem) -> tuple[str, int]:
         """The question and the answer."""
         return item.answer.question, 1
 
@@ -217,7 +217,7 @@ class PassOutputs(RowStage[PassItem]):
             checks=(complete_check(rows.height, line.total), failures_check(failed, line.total)),
         )
 
-    def of_no_use(self, stored: pl.DataFrame) -> AbstractSet[str]:
+    def unusable_calls(self, stored: pl.DataFrame) -> AbstractSet[str]:
         """The calls that brought no verdict."""
         return set(stored.filter(error_class="no_verdict")["request_hash"].drop_nulls())
 
@@ -235,7 +235,7 @@ class PassOutputs(RowStage[PassItem]):
         with running(one):
             finding = Finding() if blank else one.examine(answer)
             request = None if blank else self._request(one, answer, finding)
-        hangs = row["status"] == UNMADE
+        inputs_missing = row["status"] == UNMADE
         return PassItem(
             columns={
                 **{name: row[name] for name in (*RUN_COLUMNS, *texts.KEY, "question_set", "answer_hash")},
@@ -246,8 +246,8 @@ class PassOutputs(RowStage[PassItem]):
                 "pass_prompt_hash": self.workspace.prompts.prompt_hash(*one.templates) if one.asks else None,
             },
             request=request,
-            calls=(_PERHAPS if one.asks else _NO_CALL) if hangs else _ONE_CALL if request else _NO_CALL,
-            hangs=hangs,
+            calls=(_PERHAPS if one.asks else _NO_CALL) if inputs_missing else _ONE_CALL if request else _NO_CALL,
+            inputs_missing=inputs_missing,
             one=one,
             answer=answer,
             finding=finding,

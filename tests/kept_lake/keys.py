@@ -56,9 +56,9 @@ def standing_and_pending(workspace: Workspace, spec: RunSpec, stage: str) -> dic
         (tuple(item.columns[name] for name in key), _first_requests(work, item)) for item in work.items(survey.pending)
     ]
     hashes = [name for _, requests in pending for request in requests for name in request.request_hashes]
-    journaled, paid = workspace.journals.finished_calls(spec.run_id, stage).keys(), work.paid()
+    journaled, paid = workspace.journals.finished_calls(spec.run_id, stage).keys(), work.known_calls()
     if paid is None:
-        usable = set(hashes) - work.of_no_use(survey.stored)
+        usable = set(hashes) - work.unusable_calls(survey.stored)
         paid = workspace.paid_calls(spec.run_id, sorted(usable))
 
     def call(request: ChatRequest) -> list[str]:
