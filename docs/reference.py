@@ -27,7 +27,7 @@ from shaberi_dagster.runs.request_file import request_schema
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.data import as_json
-from shaberi_dagster.stages.result import CHECKS
+from shaberi_dagster.stages.ordered import STAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "reference.md"
@@ -216,9 +216,7 @@ def assets() -> dict[str, str]:
 
 def _assets() -> str:
     keys = _table(("key", "what it is"), [(f"`{key}`", text) for key, text in assets().items()])
-    checks = [
-        (f"`{stage}/*`", f"`{name}`", text) for stage, of_stage in CHECKS.items() for name, text in of_stage.items()
-    ]
+    checks = [(f"`{stage.name}/*`", f"`{name}`", text) for stage in STAGES for name, text in stage.checks.items()]
     intro = "Partitioned by run, `{model}@@{tag}`, except for the questions. A stage is one op for all benchmarks."
     return f"{intro}\n\n{keys}\nTheir checks:\n\n{_table(('assets', 'check', 'what must be true'), checks)}"
 

@@ -98,7 +98,8 @@ async def ours(load: Load, base_url: str) -> dict[str, Any]:
                 session = CallSession(engine, journal, "answers", lambda _: {}, claims=claims, news=others.find)
                 await engine.check(endpoint, load.model)
                 started = time.perf_counter()
-                async for call, _ in run_all(_numbers(load.calls), _asking(session, endpoint, load), workers=WORKERS):
+                calls = run_all(_numbers(load.calls), _asking(session, endpoint, load), workers=WORKERS)
+                async for _, (call, _) in calls:
                     if call.status != "ok":
                         raise RuntimeError(call.error_message)
                     attempts += call.attempts

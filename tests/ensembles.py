@@ -10,7 +10,8 @@ from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.stages.result import STAGES, StageResult
+from shaberi_dagster.stages.ordered import STAGE_NAMES
+from shaberi_dagster.stages.result import StageResult
 from tests.example_runs import ask
 from tests.mock_endpoint import MockEndpoint, Scripted
 
@@ -68,4 +69,4 @@ def ask_ensemble(mock: MockEndpoint, **values: Any) -> RunRequest:
 def ensemble_stages(spec: RunSpec, workspace: Workspace, *stages: str) -> dict[str, StageResult]:
     """The outcomes of the stages (all, if none is named) for the run's first benchmark."""
     (name, *_) = spec.benchmarks
-    return {stage: materialize(stage, spec.run_id, [name], workspace)[0] for stage in stages or STAGES}
+    return {stage: materialize(stage, spec.run_id, [name], workspace)[0] for stage in stages or STAGE_NAMES}

@@ -20,8 +20,9 @@ from shaberi_dagster.runs.planning import plan_run, store_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import EngineThread, Workspace
 from shaberi_dagster.stages import evaluation
-from shaberi_dagster.stages.evaluation import materialize, stage_of
-from shaberi_dagster.stages.result import STAGES, StageResult
+from shaberi_dagster.stages.evaluation import materialize
+from shaberi_dagster.stages.ordered import STAGE_NAMES, calling_stage
+from shaberi_dagster.stages.result import StageResult
 from tests.mock_endpoint import MockEndpoint
 
 
@@ -80,7 +81,8 @@ def materialized(
 ) -> dict[str, StageResult]:
     """The outcomes of the stages (all, if none is named) for the run's first benchmark."""
     outcomes = {
-        stage: materialize(stage, spec.run_id, list(spec.benchmarks), workspace, judges) for stage in stages or STAGES
+        stage: materialize(stage, spec.run_id, list(spec.benchmarks), workspace, judges)
+        for stage in stages or STAGE_NAMES
     }
     return {stage: made[0] for stage, made in outcomes.items() if made}
 
@@ -105,7 +107,7 @@ def write_questions(folder: Path, count: int, benchmark: str = "rakuda") -> Path
 
 def items_of(stage: str, spec: RunSpec, workspace: Workspace) -> list[Any]:
     """All items that a stage of a run plans, whether they are made or not."""
-    planned = stage_of(stage, RunPlan(spec, list(spec.benchmarks), workspace))
+    planned = calling_stage(stage)(RunPlan(spec, list(spec.benchmarks), workspace))
     return list(planned.items(planned.planned()))
 
 

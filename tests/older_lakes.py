@@ -27,7 +27,7 @@ def as_format_2(lake: Lake, spec: RunSpec) -> None:
         spec: The run.
     """
     plan = RunPlan(spec, list(spec.benchmarks), Installation(Settings.from_environment(), environment={}))
-    former = {now: before for before, now in Judgements(plan).formerly()["judge_config_hash"].items()}
+    former = {now: before for before, now in Judgements(plan).identity_aliases()["judge_config_hash"].items()}
     for table in ("judgements", "scores", "metrics"):
         rows = lake.read(table, {"run_id": spec.run_id}).with_columns(
             pl.col("judge_config_hash").replace_strict(former)

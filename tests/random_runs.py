@@ -18,8 +18,8 @@ from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import judged_anew, load_questions, plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.base import Stage
-from shaberi_dagster.stages.evaluation import CALLING_STAGES, stage_of
+from shaberi_dagster.stages.base import RowStage
+from shaberi_dagster.stages.ordered import CALLING_NAMES, calling_stage
 from shaberi_dagster.util.identity import sha256_text
 
 _NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -111,10 +111,10 @@ def half_made(request: RunRequest, random: Random, workspace: Workspace) -> RunS
         of_set = {"benchmark": name, "question_set": found.name, "question_set_sha256": found.sha256}
         lake.add("questions", [vars(one) | of_set | {"source": found.source} for one in found.questions])
     plan = RunPlan(spec, list(spec.benchmarks), workspace)
-    for name in CALLING_STAGES:
+    for name in CALLING_NAMES:
         if (name == "consensus" and not spec.has_consensus) or (name == "pass_outputs" and not spec.passes):
             continue
-        stage = stage_of(name, plan)
+        stage = calling_stage(name)(plan)
         planned = _as_stored(stage, random)
         rows = [row for one in planned.iter_rows(named=True) for row in _made(stage, one, random)]
         lake.add(name, [run | row for row in rows])
@@ -122,17 +122,17 @@ def half_made(request: RunRequest, random: Random, workspace: Workspace) -> RunS
     return spec
 
 
-def _as_stored(stage: Stage[Any], random: Random) -> pl.DataFrame:
+def _as_stored(stage: RowStage[Any], random: Random) -> pl.DataFrame:
     """The planned rows, some with values that once were in the place of today's."""
     planned = stage.planned()
-    for column, planned_by_former in stage.formerly().items():
+    for column, planned_by_former in stage.identity_aliases().items():
         former = {now: before for before, now in planned_by_former.items()}
         values = [former.get(value, value) if random.random() < 0.5 else value for value in planned[column]]
         planned = planned.with_columns(pl.Series(column, values, dtype=pl.String()))
     return planned
 
 
-def _made(stage: Stage[Any], planned: dict[str, Any], random: Random) -> Iterator[dict[str, Any]]:
+def _made(stage: RowStage[Any], planned: dict[str, Any], random: Random) -> Iterator[dict[str, Any]]:
     """The rows that there are of a planned one."""
     text = f"text {random.random()}"
     row = planned | {"created_at": _NOW, "status": "ok", "superseded": False} | _texts(stage.name, text)
@@ -156,7 +156,7 @@ def _texts(stage: str, text: str) -> dict[str, Any]:
     return {"severity": 0.0} if stage == "pass_outputs" else answer
 
 
-def _pay(stage: Stage[Any], planned: pl.DataFrame, random: Random) -> None:
+def _pay(stage: RowStage[Any], planned: pl.DataFrame, random: Random) -> None:
     """Let some calls have been made: those in the lake, and in the journal those of a process that was killed."""
     lake: Any = stage.workspace.lake
     items = stage.items(planned) if stage.name != "consensus" else iter(())

@@ -10,7 +10,7 @@ from shaberi_dagster.defs import execution, jobs, partitions
 from shaberi_dagster.defs.jobs import Materialization
 from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
 from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.ordered import STAGE_NAMES
 
 
 @contextmanager
@@ -30,6 +30,6 @@ def _make(wanted: Materialization, instance: dg.DagsterInstance) -> None:
     del instance
     again = {"judgements": wanted.reprocess, "pass_outputs": wanted.reexamine}
     workspace = WorkspaceResource().workspace(options=wanted.options, spender=wanted.tags[COMMAND_TAG])
-    for stage in (one for one in STAGES if one in wanted.stages):
+    for stage in (one for one in STAGE_NAMES if one in wanted.stages):
         judges = wanted.judges if stage == "judgements" else ()
         materialize(stage, wanted.run_id, wanted.benchmarks, workspace, judges, reprocess=again.get(stage, False))

@@ -10,9 +10,8 @@ import pytest
 from shaberi_dagster.runs.planning import judged_anew, plan_run, store_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.evaluation import CALLING_STAGES
 from shaberi_dagster.stages.forecast import Forecast, forecast
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGE_NAMES
 from tests.ensembles import DECIDER, GRADER, ask_ensemble, prompt_of
 from tests.example_runs import ask, own_engine, stages_made, without_results
 from tests.mock_endpoint import MockEndpoint, Scripted, content_for, running_mock
@@ -48,12 +47,12 @@ def mock() -> Iterator[MockEndpoint]:
 
 def _foreseen(spec: RunSpec, workspace: Workspace, *stages: str) -> list[Forecast]:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    return forecast([spec], list(spec.benchmarks), stages or CALLING_STAGES, workspace, now=now)
+    return forecast([spec], list(spec.benchmarks), stages or CALLING_NAMES, workspace, now=now)
 
 
 def _check(found: list[Forecast], spec: RunSpec, workspace: Workspace) -> None:
     """Each stage makes the calls that were foreseen for it, between the fewest and the most."""
-    for stage in STAGES:
+    for stage in STAGE_NAMES:
         own = [one for one in found if one.stage == stage]
         counted = stages_made(spec, workspace, stage)
         low, high = sum(one.calls for one in own), sum(one.calls_most for one in own)
@@ -86,13 +85,13 @@ def test_a_judged_run(wanted: dict[str, Any], workspace: Workspace, mock: MockEn
 def _made(request: RunRequest, workspace: Workspace, *stages: str) -> RunSpec:
     spec = plan_run(request, workspace)
     store_run(spec, workspace)
-    for stage in stages or (one for one in STAGES if one in _stages_of(spec)):
+    for stage in stages or (one for one in STAGE_NAMES if one in _stages_of(spec)):
         stages_made(spec, workspace, stage)
     return spec
 
 
 def _stages_of(spec: RunSpec) -> set[str]:
-    return {stage for name in spec.benchmarks for stage in STAGES}
+    return {stage for name in spec.benchmarks for stage in STAGE_NAMES}
 
 
 def test_a_pass_that_asks_a_model_about_answers_that_are_there_is_exact(

@@ -11,7 +11,7 @@ from shaberi_dagster.exchange.publishing import publish
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from shaberi_dagster.stages.evaluation import check_endpoints, materialize, stored_spec
-from shaberi_dagster.stages.result import CHECKS, STAGES
+from shaberi_dagster.stages.ordered import STAGE_NAMES, stage_named
 from shaberi_dagster.util.progress import LogReporter
 from tests.ensembles import ask_ensemble, scripted
 from tests.example_runs import ask, materialized, own_engine, stored_run
@@ -29,12 +29,12 @@ def engine() -> Iterator[None]:
 
 def test_a_run_goes_from_its_spec_to_a_leaderboard_that_sql_shows(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(workspace, ask(mock, benchmarks=["all"], judge_models=["judge-a", "judge-b"]))
-    for stage in STAGES:
+    for stage in STAGE_NAMES:
         outcomes = materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
         assert [outcome.benchmark for outcome in outcomes] == ["elyza", "tengu", "mt_bench", "rakuda"]
         for outcome in outcomes:
             assert (outcome.run_id, outcome.stage) == (spec.run_id, stage)
-            assert {check.name for check in outcome.checks} == set(CHECKS[stage])
+            assert {check.name for check in outcome.checks} == set(stage_named(stage).checks)
             # The mock scores 1 to 10, and elyza ends at 5.
             assert {check.name for check in outcome.checks if not check.passed} <= {"within_scale"}
     judgements = workspace.lake.read("judgements")
@@ -76,7 +76,7 @@ def test_benchmarks_that_the_run_has_not_are_left_out(workspace: Workspace, mock
     assert [each.benchmark for each in materialize("answers", spec.run_id, ["rakuda", "tengu"], workspace)] == ["tengu"]
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", STAGE_NAMES)
 def test_a_run_that_nobody_registered_is_refused(stage: str, workspace: Workspace) -> None:
     with pytest.raises(ConfigurationError, match="run x@@y has no RunSpec"):
         materialize(stage, "x@@y", ["tengu"], workspace)
@@ -164,7 +164,7 @@ def test_the_manifest_says_after_every_stage_what_is_missing(workspace: Workspac
     passes = ["passes lang_mixing", "passes repetition"]
     unjudged = ["judgements judge-a", *passes]
     missing = {"answers": unjudged, "consensus": unjudged, "judgements": passes}
-    for stage in STAGES:
+    for stage in STAGE_NAMES:
         materialize(stage, spec.run_id, ["tengu"], workspace)
         assert _told(workspace) == ("running", missing.get(stage, []))
     publish(workspace)
@@ -176,7 +176,7 @@ def test_the_manifest_says_after_every_stage_what_is_missing(workspace: Workspac
 def test_the_manifest_of_an_ensemble_is_valid_after_every_stage(workspace: Workspace) -> None:
     with running_mock(script=scripted()) as mock:
         spec = stored_run(workspace, ask_ensemble(mock, samples=2, strategies=["standard", "elo", "plurality"]))
-        for stage in STAGES:
+        for stage in STAGE_NAMES:
             materialize(stage, spec.run_id, ["gsm8k"], workspace)
             # Two samples are too few for elo.
             failed = [] if stage == "answers" else ["consensus elo"]

@@ -25,7 +25,7 @@ from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.score_notes import score_notes
 from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.ordered import STAGE_NAMES
 from tests.example_runs import own_engine, without_results
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.results_tree import assert_valid_tree
@@ -80,7 +80,7 @@ def evaluated(tag: str) -> tuple[RunSpec, Workspace]:
     """Such a run with all that its stages make."""
     spec, workspace = planned(tag)
     with own_engine({}), without_results():
-        for stage in STAGES:
+        for stage in STAGE_NAMES:
             materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
     write_catalog(workspace.lake)
     return spec, workspace
@@ -113,7 +113,7 @@ def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) ->
 
 def test_the_graph_has_the_assets_of_a_new_benchmark(folder: Path) -> None:
     del folder
-    for stage in STAGES:
+    for stage in STAGE_NAMES:
         assert {spec.key.path[-1] for spec in specs_of(stage)} >= {"elyza", "manners", "capitals"}
         assert {check.asset_key.path[-1] for check in _checks_of(stage)} >= {"elyza", "manners", "capitals"}
 

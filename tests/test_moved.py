@@ -17,9 +17,9 @@ from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.base import Stage
-from shaberi_dagster.stages.evaluation import CALLING_STAGES, stage_of
+from shaberi_dagster.stages.base import RowStage
 from shaberi_dagster.stages.forecast import forecast
+from shaberi_dagster.stages.ordered import CALLING_NAMES, calling_stage
 from tests.ensembles import DECIDER, GRADER, ask_ensemble, scripted
 from tests.example_runs import ask, materialized, own_engine, stored_run, without_results
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
@@ -42,11 +42,11 @@ def varied(workspace: Workspace, tmp_path: Path) -> Workspace:
     return Installation(replace(workspace.settings, prompts=folder), environment={})
 
 
-def _stages(spec: RunSpec, workspace: Workspace) -> Iterator[Stage[Any]]:
+def _stages(spec: RunSpec, workspace: Workspace) -> Iterator[RowStage[Any]]:
     plan = RunPlan(spec, list(spec.benchmarks), workspace)
-    for name in CALLING_STAGES:
+    for name in CALLING_NAMES:
         if (name != "consensus" or spec.has_consensus) and (name != "pass_outputs" or spec.passes):
-            yield stage_of(name, plan)
+            yield calling_stage(name)(plan)
 
 
 def _foreseen(spec: RunSpec, workspace: Workspace) -> list[tuple[Any, ...]]:

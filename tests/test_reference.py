@@ -12,7 +12,7 @@ from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.runs.request_file import read_request, request_schema
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.show.data import as_json
-from shaberi_dagster.stages.result import CHECKS
+from shaberi_dagster.stages.ordered import STAGES
 
 pytestmark = pytest.mark.integration
 
@@ -94,7 +94,7 @@ def test_every_number_has_a_unit_or_value_set() -> None:
 
 
 def test_every_check_and_field_of_a_request_has_a_description() -> None:
-    checks = {(stage, name): text for stage, of_stage in CHECKS.items() for name, text in of_stage.items()}
+    checks = {(stage.name, name): text for stage in STAGES for name, text in stage.checks.items()}
     assert [name for name, text in checks.items() if len(text) < 20] == []
     assert [name for name, field in RunRequest.model_fields.items() if len(field.description or "") < 8] == []
 

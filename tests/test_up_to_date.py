@@ -11,7 +11,7 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.settings import Settings, project_folder
 from shaberi_dagster.stages.evaluation import is_up_to_date, materialize
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.ordered import STAGE_NAMES
 from tests.commands import lake_of
 from tests.ensembles import ask_ensemble, scripted
 from tests.example_runs import ask, own_engine, stored_run
@@ -26,14 +26,14 @@ def engine():
         yield
 
 
-def bring_up_to_date(workspace, request, stages=STAGES):
+def bring_up_to_date(workspace, request, stages=STAGE_NAMES):
     spec = stored_run(workspace, request)
     for stage in stages:
         materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
     publish(workspace)
 
 
-def again(workspace, request, stages=STAGES):
+def again(workspace, request, stages=STAGE_NAMES):
     """Whether a new process finds the run up to date; it must leave everything as it is."""
     fresh = Installation(workspace.settings, environment={})
     before = fresh.lake.versions()
@@ -47,7 +47,7 @@ def again(workspace, request, stages=STAGES):
 def assert_no_stage_may_be_missing(workspace, request):
     """Make a run stage by stage: it is up to date after the last one, and before none."""
     stored_run(workspace, request)
-    for stage in STAGES:
+    for stage in STAGE_NAMES:
         assert not again(workspace, request), stage
         bring_up_to_date(workspace, request, [stage])
     assert again(workspace, request)
@@ -98,7 +98,7 @@ def test_a_run_that_was_stopped_before_a_stage_is_not(workspace, mock):
 def test_a_run_whose_process_was_killed_before_its_results_were_written_is_not(workspace, mock):
     request = ask(mock)
     spec = stored_run(workspace, request)
-    for stage in STAGES:
+    for stage in STAGE_NAMES:
         materialize(stage, spec.run_id, ["tengu"], workspace)
 
     assert not again(workspace, request)
@@ -118,7 +118,7 @@ def test_a_row_that_is_missing_is_to_be_made(workspace, asked, table):
     workspace.lake.replace(table, rows.head(rows.height - 1), {"run_id": rows["run_id"][0]})
 
     assert not again(workspace, asked)
-    bring_up_to_date(workspace, asked, STAGES[STAGES.index(table) :])
+    bring_up_to_date(workspace, asked, STAGE_NAMES[STAGE_NAMES.index(table) :])
     assert again(workspace, asked)
 
 

@@ -19,7 +19,10 @@ from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import find_run, load_run, plan_run, store_run
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.stages.consensus import Consensus
 from shaberi_dagster.stages.evaluation import check_endpoints, check_keys, materialize
+from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.statistics.sequential import Floats, question_weights
 from shaberi_dagster.util.identity import check_model_name, check_run_tag, run_id_of
@@ -349,9 +352,9 @@ class Scores:
     def _ask(self, spec: RunSpec) -> None:
         workspace, names = self._workspace, list(spec.benchmarks)
         store_run(spec, workspace)
-        stages = ["answers", *(["consensus"] if spec.has_consensus else []), "judgements"]
-        for stage in stages:
-            materialize(stage, spec.run_id, names, workspace)
+        for stage in (Answers, Consensus, Judgements):
+            if stage.is_needed(spec, names):
+                materialize(stage.name, spec.run_id, names, workspace)
         set_status(spec, workspace)
         workspace.changed(spec.run_id)
 

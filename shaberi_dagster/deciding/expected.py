@@ -10,10 +10,13 @@ from shaberi_dagster.deciding.candidates import Scores, partial_spec
 from shaberi_dagster.deciding.decision import Decision
 from shaberi_dagster.reports.report import UNKNOWN, Block, Heading, Result, Sentences, number, table_of, text
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.stages.consensus import Consensus
 from shaberi_dagster.stages.forecast import forecast
+from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.statistics.calibration import PairClass
 
-_STAGES = ("answers", "consensus", "judgements")
+_STAGES = tuple(stage.name for stage in (Answers, Consensus, Judgements))
 _IN_WORDS: dict[PairClass, str] = {
     "p<0.001": "a clear pair",
     "p0.001-0.05": "a close pair",

@@ -1,6 +1,6 @@
 """The assets: asset key = [stage, benchmark], partition = run, one op per stage."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,28 +18,20 @@ from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.runs.planning import add_pipeline, load_source, store_question_set
 from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.stages.base import Stage
+from shaberi_dagster.stages.consensus import Consensus
 from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.stages.imported import add_to_imported, made_together, reprocess_imported
-from shaberi_dagster.stages.result import StageResult, checks_of
+from shaberi_dagster.stages.judgements import Judgements
+from shaberi_dagster.stages.metrics import Metrics
+from shaberi_dagster.stages.ordered import STAGE_NAMES, stage_named
+from shaberi_dagster.stages.pass_outputs import PassOutputs
+from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.stages.scores import Scores
 
 OWNERS = ["team:evaluation"]
-_UPSTREAM = {
-    "answers": ["questions"],
-    "consensus": ["answers"],
-    "judgements": ["answers", "consensus"],
-    "pass_outputs": ["answers", "consensus"],
-    "scores": ["judgements", "pass_outputs"],
-    "metrics": ["scores"],
-}
-_KINDS = {
-    "questions": {"deltalake"},
-    "answers": {"openai", "deltalake"},
-    "consensus": {"openai", "deltalake"},
-    "judgements": {"openai", "deltalake"},
-    "pass_outputs": {"python", "deltalake"},
-    "scores": {"sql", "duckdb", "deltalake"},
-    "metrics": {"sql", "duckdb", "deltalake"},
-}
+_QUESTIONS = "questions"
 Results = Iterator[dg.MaterializeResult[None]]
 
 
@@ -72,25 +64,27 @@ MetricsConfig = config_class("MetricsConfig", "What to compare the run with.", _
 PassesConfig = config_class("PassesConfig", "Which passes to add, and how to make calls.", _Passes, CallOptions)
 
 
-def specs_of(stage: str) -> list[dg.AssetSpec]:
-    """One asset for each benchmark."""
+def specs_of(name: str) -> list[dg.AssetSpec]:
+    """List the assets of a stage, or of the questions: one for each benchmark."""
+    stage = stage_named(name) if name in STAGE_NAMES else None
+    upstream = [_QUESTIONS] if stage and not stage.needs else [needed.name for needed in stage.needs] if stage else []
     return [
         dg.AssetSpec(
-            [stage, name],
-            deps=[[upstream, name] for upstream in _UPSTREAM.get(stage, [])],
-            description=f"{benchmark.title}: {TABLES[stage].meaning}.",
-            group_name=stage,
-            kinds=_KINDS[stage],
+            [name, benchmark.name],
+            deps=[[needed, benchmark.name] for needed in upstream],
+            description=f"{benchmark.title}: {TABLES[name].meaning}.",
+            group_name=name,
+            kinds=set(stage.kinds) if stage else {"deltalake"},
             owners=OWNERS,
-            partitions_def=None if stage == "questions" else runs,
+            partitions_def=runs if stage else None,
             metadata={
-                "dagster/column_schema": column_schema(stage),
-                "dagster/table_name": stage,
+                "dagster/column_schema": column_schema(name),
+                "dagster/table_name": name,
                 "benchmark": benchmark.description,
                 "scale": f"{benchmark.scale_minimum} to {benchmark.scale_maximum}",
             },
         )
-        for name, benchmark in ALL_BENCHMARKS.items()
+        for benchmark in ALL_BENCHMARKS.values()
     ]
 
 
@@ -98,68 +92,11 @@ def _checks_of(stage: str) -> list[dg.AssetCheckSpec]:
     return [
         dg.AssetCheckSpec(check, asset=dg.AssetKey([stage, name]), description=description, partitions_def=runs)
         for name, benchmark in ALL_BENCHMARKS.items()
-        for check, description in checks_of(stage, benchmark).items()
+        for check, description in stage_named(stage).checks_of(benchmark).items()
     ]
 
 
-def _bring_up_to_date(
-    stage: str, context: dg.AssetExecutionContext, resource: WorkspaceResource, config: dg.Config | None = None
-) -> Results:
-    options = CallOptions(**part_of(config, CallOptions)) if config else CallOptions()
-    judging = _Judges(**part_of(config, _Judges)) if config else _Judges()  # `reprocess` is of passes as well
-    asked = _Passes(**part_of(config, _Passes)) if config else _Passes()
-    gate = _Gate(**part_of(config, _Gate)) if config else _Gate()
-    # Stages, and runs of one command, have one budget.
-    workspace = resource.workspace(context.log, options, context.run.tags.get(COMMAND_TAG, context.run.run_id))
-    names = [name for name in ALL_BENCHMARKS if dg.AssetKey([stage, name]) in context.selected_asset_keys]
-    together = made_together(stage, context.partition_keys, workspace.lake)
-    outcomes = []
-    with canceled_when_interrupted(context):
-        for run_id in (one for one in context.partition_keys if one not in together):
-            refuse_other_content(context.run, run_id, workspace)
-            if asked.passes:
-                add_pipeline(run_id, asked.passes, asked.pass_options, workspace)
-            with endpoint_slots(stage, run_id, workspace, context, judging.judges):
-                made = materialize(stage, run_id, names, workspace, judging.judges, reprocess=judging.reprocess)
-            outcomes += _gated(made, gate.baseline, workspace.settings.warehouse)
-        if together:
-            if asked.passes:
-                add_to_imported(together, asked.passes, asked.pass_options, workspace)
-            outcomes += reprocess_imported(stage, together, names, workspace, anew=judging.reprocess)
-    for name in names:
-        own = [outcome for outcome in outcomes if outcome.benchmark == name]
-        if len(own) == 1:  # of several no texts are shown
-            own = [with_questions(own[0], workspace.lake)]
-        yield materialize_result(dg.AssetKey([stage, name]), own, list(checks_of(stage, get_benchmark(name))))
-
-
-def _gated(outcomes: list[StageResult], baseline: str | None, warehouse: Path) -> list[StageResult]:
-    """The outcomes of one run; compared with a baseline, metrics that rules grade have the check `no_regression`."""
-    names = [one.benchmark for one in outcomes if "no_regression" in checks_of(one.stage, get_benchmark(one.benchmark))]
-    if baseline is None or not names:
-        return outcomes
-    # It brings SciPy, 17 MB that other runs need not have.
-    from shaberi_dagster.reports.gate import regression_checks  # noqa: PLC0415
-
-    checks = regression_checks(warehouse, outcomes[0].run_id, baseline, names)
-    return [
-        replace(one, checks=(*one.checks, checks[one.benchmark])) if one.benchmark in checks else one
-        for one in outcomes
-    ]
-
-
-def _stage_asset(stage: str) -> Callable[[Callable[..., Results]], dg.AssetsDefinition]:
-    """One op for all benchmarks of a stage; a backfill of many runs is one Dagster run."""
-    return dg.multi_asset(
-        name=stage,
-        specs=specs_of(stage),
-        check_specs=_checks_of(stage),
-        can_subset=True,
-        backfill_policy=dg.BackfillPolicy.single_run(),
-    )
-
-
-@dg.multi_asset(name="questions", specs=specs_of("questions"), can_subset=True)
+@dg.multi_asset(name=_QUESTIONS, specs=specs_of(_QUESTIONS), can_subset=True)
 def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
     """The default question set of each benchmark: the configured folder's, else the starter set."""
     place = workspace.workspace(context.log)
@@ -173,40 +110,87 @@ def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -
         )
 
 
-@_stage_asset("answers")
-def answers(context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: AnswersConfig) -> Results:  # type: ignore[valid-type]
-    """Ask the model every question that has no answer yet."""
-    yield from _bring_up_to_date("answers", context, workspace, config)
+def _bring_up_to_date(
+    stage: type[Stage], context: dg.AssetExecutionContext, resource: WorkspaceResource, config: dg.Config
+) -> Results:
+    judging, asked = _Judges(**part_of(config, _Judges)), _Passes(**part_of(config, _Passes))
+    gate, options = _Gate(**part_of(config, _Gate)), CallOptions(**part_of(config, CallOptions))
+    # Stages, and runs of one command, have one budget.
+    spender = context.run.tags.get(COMMAND_TAG, context.run.run_id)
+    workspace = resource.workspace(context.log, options, spender)
+    names = [name for name in ALL_BENCHMARKS if dg.AssetKey([stage.name, name]) in context.selected_asset_keys]
+    together = made_together(stage.name, context.partition_keys, workspace.lake)
+    results: list[StageResult] = []
+    with canceled_when_interrupted(context):
+        for run_id in (key for key in context.partition_keys if key not in together):
+            refuse_other_content(context.run, run_id, workspace)
+            if asked.passes:
+                add_pipeline(run_id, asked.passes, asked.pass_options, workspace)
+            with endpoint_slots(stage.name, run_id, workspace, context, judging.judges):
+                made = materialize(stage.name, run_id, names, workspace, judging.judges, reprocess=judging.reprocess)
+            results += _gated(made, gate.baseline, workspace.settings.warehouse)
+        if together:
+            if asked.passes:
+                add_to_imported(together, asked.passes, asked.pass_options, workspace)
+            results += reprocess_imported(stage.name, together, names, workspace, again=judging.reprocess)
+    for name in names:
+        own = [result for result in results if result.benchmark == name]
+        if len(own) == 1:  # of several no texts are shown
+            own = [with_questions(own[0], workspace.lake)]
+        checks = stage.checks_of(get_benchmark(name))
+        yield materialize_result(dg.AssetKey([stage.name, name]), own, list(checks))
 
 
-@_stage_asset("consensus")
-def consensus(context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: AnswersConfig) -> Results:  # type: ignore[valid-type]
-    """Let every strategy make one answer of the samples of each question."""
-    yield from _bring_up_to_date("consensus", context, workspace, config)
+def _asset_of(stage: type[Stage], description: str, config_type: type[dg.Config] | None = None) -> dg.AssetsDefinition:
+    """Make the assets of a stage: one op for all benchmarks, and a backfill of many runs is one Dagster run."""
+
+    # Without a return type, which Dagster would take for that of the outputs.
+    def without_config(context: dg.AssetExecutionContext, workspace: WorkspaceResource):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        return _bring_up_to_date(stage, context, workspace, dg.Config())
+
+    def with_config(  # type: ignore[no-untyped-def]  # noqa: ANN202
+        context: dg.AssetExecutionContext,
+        workspace: WorkspaceResource,
+        config: config_type,  # type: ignore[valid-type]
+    ):
+        return _bring_up_to_date(stage, context, workspace, config)
+
+    making = dg.multi_asset(
+        name=stage.name,
+        description=description,
+        specs=specs_of(stage.name),
+        check_specs=_checks_of(stage.name),
+        can_subset=True,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    return making(with_config if config_type else without_config)
 
 
-@_stage_asset("judgements")
-def judgements(context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: JudgementsConfig) -> Results:  # type: ignore[valid-type]
-    """Ask every judge about every answer that it has not judged yet."""
-    yield from _bring_up_to_date("judgements", context, workspace, config)
+def _gated(results: list[StageResult], baseline: str | None, warehouse: Path) -> list[StageResult]:
+    """Add the check `no_regression` to the results of one run, where rules grade and a baseline is named."""
+    names = [result.benchmark for result in results if get_benchmark(result.benchmark).has_rule]
+    if baseline is None or not names:
+        return results
+    # It brings SciPy, 17 MB that other runs need not have.
+    from shaberi_dagster.reports.gate import regression_checks  # noqa: PLC0415
+
+    checks = regression_checks(warehouse, results[0].run_id, baseline, names)
+    return [
+        replace(result, checks=(*result.checks, checks[result.benchmark])) if result.benchmark in checks else result
+        for result in results
+    ]
 
 
-@_stage_asset("pass_outputs")
-def pass_outputs(context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: PassesConfig) -> Results:  # type: ignore[valid-type]
-    """Examine every answer by the passes of the run's pipelines; most passes make no call."""
-    yield from _bring_up_to_date("pass_outputs", context, workspace, config)
-
-
-@_stage_asset("scores")
-def scores(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Results:
-    """Derive scores from judgements, without passes and under each pipeline; no call is made."""
-    yield from _bring_up_to_date("scores", context, workspace)
-
-
-@_stage_asset("metrics")
-def metrics(context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: MetricsConfig) -> Results:  # type: ignore[valid-type]
-    """Roll scores up into the numbers of the leaderboard."""
-    yield from _bring_up_to_date("metrics", context, workspace, config)
-
-
-ASSETS = [questions, answers, consensus, judgements, pass_outputs, scores, metrics]
+ASSETS = [
+    questions,
+    _asset_of(Answers, "Ask the model every question that has no answer yet.", AnswersConfig),
+    _asset_of(Consensus, "Let every strategy make one answer of the samples of each question.", AnswersConfig),
+    _asset_of(Judgements, "Ask every judge about every answer that it has not judged yet.", JudgementsConfig),
+    _asset_of(
+        PassOutputs,
+        "Examine every answer by the passes of the run's pipelines; most passes make no call.",
+        PassesConfig,
+    ),
+    _asset_of(Scores, "Derive scores from judgements, without passes and under each pipeline; no call is made."),
+    _asset_of(Metrics, "Roll scores up into the numbers of the leaderboard.", MetricsConfig),
+]

@@ -15,11 +15,12 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.passes.registry import PASSES
 from shaberi_dagster.plugins.discovery import Kind
-from shaberi_dagster.runs.prompts_used import HasPrompts, prompts_of
+from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import VERSION
-from shaberi_dagster.stages.evaluation import CALLING_STAGES, stored_spec
+from shaberi_dagster.stages.evaluation import stored_spec
+from shaberi_dagster.stages.ordered import STAGES
 
 CONTENT_TAG = "shaberi/content"
 """The hashes of what a submitted run is to be made with, as JSON."""
@@ -27,7 +28,7 @@ _KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, GRADERS, STRATEGIES, PASSES)
 _HASH_LENGTH = 12
 
 
-def content_of(spec: RunSpec, benchmarks: Sequence[str], workspace: HasPrompts) -> dict[str, str]:
+def content_of(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> dict[str, str]:
     """What a run is made with beside its spec, as it is on this machine: hashes by names that people know.
 
     Args:
@@ -35,7 +36,8 @@ def content_of(spec: RunSpec, benchmarks: Sequence[str], workspace: HasPrompts) 
         benchmarks: Some of its benchmarks.
         workspace: Where prompts are.
     """
-    used = (one for stage in CALLING_STAGES for one in prompts_of(spec, benchmarks, stage, workspace))
+    plan = RunPlan(spec, benchmarks, workspace)
+    used = (one for stage in STAGES for one in stage.prompts(plan))
     prompts = {f"prompt {one.name} ({one.purpose})": one.prompt_hash for one in used}
     kinds = {kind.noun: kind for kind in _KINDS}
     files = {one: kinds[one.kind].file(one.name) for one in spec.plugins if one.kind in kinds}
@@ -44,7 +46,7 @@ def content_of(spec: RunSpec, benchmarks: Sequence[str], workspace: HasPrompts) 
     return {name: value[:_HASH_LENGTH] for name, value in sorted(hashes.items())}
 
 
-def content_tag(spec: RunSpec, benchmarks: Sequence[str], workspace: HasPrompts) -> dict[str, str]:
+def content_tag(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> dict[str, str]:
     """The tag with which a run is submitted; as for `content_of`."""
     return {CONTENT_TAG: orjson.dumps(content_of(spec, benchmarks, workspace)).decode()}
 

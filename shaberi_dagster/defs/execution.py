@@ -4,16 +4,13 @@ import os
 import socket
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.job_base import InMemoryJob
-from dagster._core.execution.api import execute_run
 from dagster._core.instance.ref import InstanceRef
-from dagster._core.storage.tags import PARTITION_NAME_TAG
 
 from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS
 from shaberi_dagster.defs.leases import LEASE_TAG, is_leased, leased
@@ -168,7 +165,7 @@ def execute(
     Raises:
         KeyboardInterrupt: Interrupted; Dagster has the run as canceled.
     """
-    with _new_run(instance) as (dagster_run_id, own):
+    with recorded_run(instance) as (dagster_run_id, own):
         return job.execute_in_process(
             run_config=QUIET | {"ops": ops},
             instance=instance,
@@ -178,44 +175,13 @@ def execute(
         )
 
 
-def execute_assets(
-    job: dg.JobDefinition,
-    instance: dg.DagsterInstance,
-    *,
-    ops: Mapping[str, Any],
-    tags: Mapping[str, str],
-    partition_key: str,
-    assets: Sequence[dg.AssetKey],
-) -> None:
-    """Run some assets of a job here and now; what they raise is raised here as well.
-
-    `execute_in_process` would narrow the job to its assets, describe it and store that description once more.
-
-    Args:
-        job: The job.
-        instance: Where Dagster records it.
-        ops: The `ops` part of its config.
-        tags: More tags for the Dagster run.
-        partition_key: Their partition.
-        assets: Which.
+@contextmanager
+def recorded_run(instance: dg.DagsterInstance) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Within this context a Dagster run is made here: yields its id, and tags by which its process is known.
 
     Raises:
         KeyboardInterrupt: Interrupted; Dagster has the run as canceled.
     """
-    with _new_run(instance) as (dagster_run_id, own):
-        run = instance.create_run_for_job(
-            job,
-            run_id=dagster_run_id,
-            run_config=QUIET | {"ops": ops},
-            tags={PARTITION_NAME_TAG: partition_key, **own, **tags},
-            asset_selection=set(assets),
-        )
-        execute_run(InMemoryJob(job), run, instance, raise_on_error=True)
-
-
-@contextmanager
-def _new_run(instance: dg.DagsterInstance) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Within this context a Dagster run is made here: yields its id, and tags by which its process is known."""
     dagster_run_id = str(uuid.uuid4())
     try:
         with _at_work(dagster_run_id) as own:

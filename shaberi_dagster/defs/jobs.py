@@ -7,10 +7,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 import dagster as dg
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.api import execute_run
+from dagster._core.storage.tags import PARTITION_NAME_TAG
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.assets import ASSETS
-from shaberi_dagster.defs.execution import execute_assets
+from shaberi_dagster.defs.execution import QUIET, recorded_run
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.options import config_class, given, stage_config
 from shaberi_dagster.defs.partitions import add_partition
@@ -23,12 +26,12 @@ from shaberi_dagster.runs.request_file import request_from
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.evaluation import check_keys
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.ordered import STAGE_NAMES
 
 EVALUATE = "evaluate"
 
 
-def asset_keys(benchmarks: Iterable[str], stages: Sequence[str] = STAGES) -> list[dg.AssetKey]:
+def asset_keys(benchmarks: Iterable[str], stages: Sequence[str] = STAGE_NAMES) -> list[dg.AssetKey]:
     """The assets of these stages and benchmarks."""
     return [dg.AssetKey([stage, name]) for stage in stages for name in benchmarks]
 
@@ -68,7 +71,7 @@ class Materialization:
 
     run_id: str
     benchmarks: Sequence[str]
-    stages: Sequence[str] = STAGES
+    stages: Sequence[str] = STAGE_NAMES
     judges: Sequence[str] = ()
     reprocess: bool = False
     reexamine: bool = False
@@ -102,14 +105,16 @@ def run_in_process(wanted: Materialization, instance: dg.DagsterInstance) -> Non
     Raises:
         KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
     """
-    execute_assets(
-        wanted.job,
-        instance,
-        ops=wanted.ops,
-        tags=wanted.tags,
-        partition_key=wanted.run_id,
-        assets=wanted.assets,
-    )
+    # `execute_in_process` would narrow the job to its assets, describe it and store that description once more.
+    with recorded_run(instance) as (dagster_run_id, own):
+        run = instance.create_run_for_job(
+            wanted.job,
+            run_id=dagster_run_id,
+            run_config=QUIET | {"ops": wanted.ops},
+            tags={PARTITION_NAME_TAG: wanted.run_id, **own, **wanted.tags},
+            asset_selection=set(wanted.assets),
+        )
+        execute_run(InMemoryJob(wanted.job), run, instance, raise_on_error=True)
 
 
 _LIMITER = ("limiter", "initial_concurrency", "min_concurrency", "max_concurrency", "limiter_cooldown")

@@ -12,7 +12,8 @@ import polars as pl
 from shaberi_dagster.defs.plot import score_distribution, score_histograms
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.stages.result import GRADED_CHECKS, StageResult
+from shaberi_dagster.stages.ordered import STAGES
+from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.util.identity import names_of
 from shaberi_dagster.viewer.web.ask import DEFAULT_PORT, address, command_for
 
@@ -70,7 +71,7 @@ def materialize_result(
         check_names: The checks that the asset has; one that is made on request alone has no result without it.
     """
     made = {check.name for outcome in outcomes for check in outcome.checks}
-    on_request = {name for checks in GRADED_CHECKS.values() for name in checks}
+    on_request = {name for stage in STAGES for name in stage.graded_checks}
     return dg.MaterializeResult(
         asset_key=key,
         metadata=_metadata(outcomes),

@@ -14,6 +14,9 @@ from shaberi_dagster.consensus.registry import STRATEGIES
 from shaberi_dagster.passes.registry import PASSES
 from shaberi_dagster.runs.option import Known, Option
 from shaberi_dagster.runs.spec import SINGLE, CallOptions
+from shaberi_dagster.stages.judgements import Judgements
+from shaberi_dagster.stages.ordered import CALLING_NAMES
+from shaberi_dagster.stages.pass_outputs import PassOutputs
 
 IMPORT, IMPORT_JOB = "legacy_import", "import_legacy"
 ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB = "ensemble_import", "import_ensemble"
@@ -74,13 +77,12 @@ def stage_config(
 ) -> dict[str, Any]:
     """The `ops` part of a run config that materializes the stages with these options."""
     calls, again = options.model_dump(exclude_none=True, exclude_defaults=True), {"reprocess": True}
-    ops = {
-        "answers": {"config": calls},
-        "consensus": {"config": calls},
-        "judgements": {"config": calls | {"judges": list(judges)} | (again if reprocess else {})},
-        "pass_outputs": {"config": calls | (again if reexamine else {})},
-    }
-    return {stage: config for stage, config in ops.items() if stage in stages}
+    configs = {stage: calls for stage in CALLING_NAMES if stage in stages}
+    if Judgements.name in configs:
+        configs[Judgements.name] = calls | {"judges": list(judges)} | (again if reprocess else {})
+    if PassOutputs.name in configs and reexamine:
+        configs[PassOutputs.name] = calls | again
+    return {stage: {"config": config} for stage, config in configs.items()}
 
 
 def _type_of(name: str, field: FieldInfo) -> Any:

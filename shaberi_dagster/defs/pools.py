@@ -18,11 +18,11 @@ from shaberi_dagster.defs.execution import at_the_instance, close_dead_runs
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.evaluation import endpoints_of, stored_spec
+from shaberi_dagster.stages.evaluation import stored_spec
+from shaberi_dagster.stages.ordered import CALLING_NAMES, stage_named
 
 _POLL_SECONDS = 2.0
 _PARTITION = "dagster/partition"
-_CALLING = {"answers", "consensus", "judgements", "pass_outputs"}
 
 
 def pool_name(base_url: str) -> str:
@@ -36,11 +36,11 @@ def pools_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[str]
     The embedded model is inside each process and has none.
 
     Args:
-        stage: One of `outcome.STAGES`.
+        stage: One of `stages.ordered.STAGE_NAMES`.
         spec: The run.
         judges: For `judgements`: only these; none named means all of the run's.
     """
-    endpoints = endpoints_of(stage, spec, judges)
+    endpoints = stage_named(stage).endpoints(spec, judges)
     return sorted({pool_name(one.base_url) for one in endpoints if one.base_url != EMBEDDED_URL})
 
 
@@ -53,7 +53,7 @@ def endpoint_slots(
     An endpoint whose pool has no limit, and no default limit either, is not capped.
 
     Args:
-        stage: One of `outcome.STAGES`, which is also the name of its op.
+        stage: One of `stages.ordered.STAGE_NAMES`, which is also the name of its op.
         run_id: A registered run.
         workspace: Where the run is read; its reporter is told of a wait, once for each pool.
         context: Of the op.
@@ -64,7 +64,7 @@ def endpoint_slots(
     """
     instance, dagster_run_id = context.instance, context.run.run_id
     storage = instance.event_log_storage
-    if stage not in _CALLING or not storage.supports_global_concurrency_limits:
+    if stage not in CALLING_NAMES or not storage.supports_global_concurrency_limits:
         yield
         return
     try:
@@ -78,7 +78,7 @@ def endpoint_slots(
 def add_pools(spec: RunSpec, instance: dg.DagsterInstance) -> None:
     """Make the pools of all endpoints that a run calls, so that its stages find them."""
     if instance.event_log_storage.supports_global_concurrency_limits:
-        for pool in {pool for stage in _CALLING for pool in pools_of(stage, spec)}:
+        for pool in {pool for stage in CALLING_NAMES for pool in pools_of(stage, spec)}:
             _limit(pool, instance)
 
 

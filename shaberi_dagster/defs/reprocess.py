@@ -14,12 +14,13 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.publishing import published_at_the_end
 from shaberi_dagster.runs.planning import add_pipeline, chosen_runs
 from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.stages.consensus import Consensus
 from shaberi_dagster.stages.evaluation import stored_spec
-from shaberi_dagster.stages.imported import STAGES as IMPORTED_STAGES
-from shaberi_dagster.stages.imported import add_to_imported, imported_among, reprocess_imported
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.imported import REMADE, add_to_imported, imported_among, reprocess_imported
+from shaberi_dagster.stages.ordered import STAGES
 
-_REPROCESSED = tuple(stage for stage in STAGES if stage not in {"answers", "consensus"})
+_REPROCESSED = tuple(stage.name for stage in STAGES if stage not in {Answers, Consensus})
 _NO_CALL = CallOptions(max_tokens_total=0)
 
 
@@ -46,8 +47,8 @@ def reprocess_runs(
     with canceled_when_interrupted(context), published_at_the_end(place):
         if imported and config.passes:
             add_to_imported(imported, config.passes, config.pass_options, place)
-        for stage in IMPORTED_STAGES if imported else ():
-            outcomes = reprocess_imported(stage, imported, list(ALL_BENCHMARKS), place, anew=not config.passes)
+        for stage in REMADE if imported else ():
+            outcomes = reprocess_imported(stage, imported, list(ALL_BENCHMARKS), place, again=not config.passes)
             known = set(context.instance.get_dynamic_partitions(RUNS_NAME))
             for key in {dg.AssetKey([stage, one.benchmark]) for one in outcomes}:
                 # Dagster has an event for each partition of each asset and takes 8 ms for it: only the first one.

@@ -3,10 +3,12 @@
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import orjson
 import polars as pl
@@ -35,14 +37,24 @@ from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from shaberi_dagster.settings import Settings, check_cluster
 from shaberi_dagster.show.live import reporter_for
 from shaberi_dagster.show.text import printable
-from shaberi_dagster.stages.evaluation import CALLING_STAGES, check_endpoints, is_up_to_date
+from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.stages.consensus import Consensus
+from shaberi_dagster.stages.evaluation import check_endpoints, is_up_to_date
 from shaberi_dagster.stages.forecast import Forecast, forecast
+from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import set_status
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGES, stage_named
+from shaberi_dagster.stages.pass_outputs import PassOutputs
 from shaberi_dagster.util.identity import run_id_of
 from shaberi_dagster.util.progress import Reporter, failures_in_words
 
 _WRONG = "answers that no rule can decide count as wrong (add --judge-model to have them judged)"
+if TYPE_CHECKING:  # Dagster is loaded where it is needed: what is wrong is said before
+    from dagster import DagsterInstance
+
+    from shaberi_dagster.defs.jobs import Materialization
+
+    Runs = Iterator[tuple[RunSpec, Materialization]]
 
 
 class Evaluation:
@@ -113,14 +125,24 @@ class Evaluation:
         Returns:
             `complete`, or the first other state of a benchmark; `partial` where not all stages are asked for.
         """
-        reporter = reporter_for(sys.stderr)
-        calls_before = self._n_calls()
+        reporter, calls_before = reporter_for(sys.stderr), self._n_calls()
         with reporting_to(reporter), keys_named(self._keys):
             if self._is_up_to_date():
                 self._announce(reporter.note)
             else:
-                with published_at_the_end(self._workspace):
-                    self._work(reporter)
+                with published_at_the_end(self._workspace), self._execution(reporter) as (materialize, runs):
+                    for spec, wanted in runs:
+                        try:
+                            materialize(wanted)
+                        except EndpointError as error:
+                            # It worked when the command began. What is there is scored; the same command does the rest.
+                            reporter.note(str(error))
+                            self._refusals.append(str(error))
+                            without_calls = [stage for stage in self._stages() if stage not in CALLING_NAMES]
+                            materialize(replace(wanted, stages=without_calls))
+                        if self._only is not None:
+                            set_status(spec, self._workspace)
+                            self._workspace.changed(spec.run_id)
         self.calls_made = dict(self._n_calls() - calls_before)
         if self._only is not None:
             return "partial"
@@ -130,8 +152,14 @@ class Evaluation:
             reporter.note("nothing left to do: no call was made")
         return status
 
-    def _work(self, reporter: Reporter) -> None:
-        """Materialize everything on the instance that the UI shows."""
+    @contextmanager
+    def _execution(self, reporter: Reporter) -> "Iterator[tuple[Callable[[Materialization], None], Runs]]":
+        """Open the instance that the UI shows, once endpoints are found to work.
+
+        Yields:
+            What materializes a run, here or by the workers of a cluster; and the runs, each registered when its turn
+            comes.
+        """
         from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
         from shaberi_dagster.defs.jobs import Materialization, run_in_process  # noqa: PLC0415
         from shaberi_dagster.defs.partitions import add_partition  # noqa: PLC0415
@@ -141,10 +169,10 @@ class Evaluation:
         workspace.lake.check_writable()
         if not (self._reprocess or self._submit) and any(not self._is_complete(spec) for spec in self._specs):
             stages = self._stages()
-            answers = self._benchmarks if "answers" in stages and self._n_missing else []
+            answers = self._benchmarks if Answers.name in stages and self._n_missing else []
             graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
-            further = [stage for stage in stages if stage in {"consensus", "pass_outputs"}]
-            judges = self._llm_judges() if "judgements" in stages else []
+            further = [stage for stage in stages if stage in {Consensus.name, PassOutputs.name}]
+            judges = self._llm_judges() if Judgements.name in stages else []
             check_endpoints(self.spec, workspace, answers=answers, judges=judges, graders=graders, further=further)
         self._announce(reporter.note)
         wanted = {
@@ -160,31 +188,24 @@ class Evaluation:
             )
             for spec in self._specs
         }
+
+        def registered(instance: "DagsterInstance") -> "Runs":
+            for spec in self._specs:
+                store_run(spec, workspace)
+                add_partition(spec, instance)
+                yield spec, wanted[spec.run_id]
+
         with ready_instance(workspace.settings.dagster_home) as instance:
-            materialize: Callable[[Materialization], None] = partial(run_in_process, instance=instance)
             if self._submit:
                 from shaberi_dagster.defs.submission import ByWorkers  # noqa: PLC0415
 
-                materialize = by_workers = ByWorkers(workspace, instance)
+                by_workers = ByWorkers(workspace, instance)
                 for spec in self._specs:  # which are then made side by side
                     by_workers.begin(spec, wanted[spec.run_id])
+                yield by_workers, ((spec, wanted[spec.run_id]) for spec in self._specs)
             else:
                 reporter.expect(sum(map(self._n_items, self._specs)))
-            for spec in self._specs:
-                if not self._submit:
-                    store_run(spec, workspace)
-                    add_partition(spec, instance)
-                try:
-                    materialize(wanted[spec.run_id])
-                except EndpointError as error:
-                    # It worked when the command began. What is there is scored; the same command does the rest.
-                    reporter.note(str(error))
-                    self._refusals.append(str(error))
-                    without_calls = [stage for stage in self._stages() if stage in {"scores", "metrics"}]
-                    materialize(replace(wanted[spec.run_id], stages=without_calls))
-                if self._only is not None:
-                    set_status(spec, workspace)
-                    workspace.changed(spec.run_id)
+                yield partial(run_in_process, instance=instance), registered(instance)
 
     @property
     def selection(self) -> ScoreSelection:
@@ -203,9 +224,9 @@ class Evaluation:
         """Why not all is complete, in one line."""
         keys = {"run_id": [spec.run_id for spec in self._specs], "benchmark": self._benchmarks}
         reasons = list(self._refusals)
-        for stage in (one for one in self._stages() if one in CALLING_STAGES):
+        for stage in (one for one in self._stages() if one in CALLING_NAMES):
             rows = self._workspace.lake.read(stage, keys).filter(status="error")
-            if stage == "judgements":
+            if stage == Judgements.name:
                 rows = rows.filter(~pl.col("superseded"))
             if rows.height:
                 failures = failures_in_words(rows.height, Counter(rows["error_class"].drop_nulls()))
@@ -225,7 +246,7 @@ class Evaluation:
         return benchmarks_of(request, find_run(self._workspace.lake, request.model, request.tag))
 
     def _planned(self, request: RunRequest) -> RunSpec:
-        return plan_run(request, self._workspace, is_judged="judgements" in (self._only or STAGES))
+        return plan_run(request, self._workspace, is_judged=self._only is None or Judgements.name in self._only)
 
     def _judged_anew(self, request: RunRequest) -> RunSpec:
         """Judges that judged the run before get a new round; a judge that is new to it needs none."""
@@ -242,23 +263,16 @@ class Evaluation:
         return judged_anew(spec, [name for name in asked if name in old], self._benchmarks)
 
     def _stages(self) -> list[str]:
-        spec = self._specs[0]
-        without = set() if spec.passes else {"pass_outputs"}
-        if not any(spec.benchmarks[name].has_consensus for name in self._benchmarks):
-            without.add("consensus")
-        if self._rejudge or self._reprocess or spec.origin == "imported":
-            without.add("answers")
-        return [stage for stage in self._only or STAGES if stage not in without]
+        spec = self.spec
+        makes_answers = not (self._rejudge or self._reprocess or spec.origin == "imported")
+        needed = [stage for stage in STAGES if stage.is_needed(spec, self._benchmarks)]
+        names = [stage.name for stage in needed if makes_answers or stage is not Answers]
+        return names if self._only is None else [name for name in self._only if name in names]
 
     def _n_items(self, spec: RunSpec) -> int:
         """Rows of the stages that make calls; those of passes are not counted before they are made."""
-
-        def counts(name: str) -> dict[str, int]:
-            samples, answers = spec.n_planned(name), spec.n_answers(name)
-            judges = len(spec.chosen_judges(name, self._judges()))
-            return {"answers": samples, "consensus": answers - samples, "judgements": answers * judges}
-
-        return sum(counts(name).get(stage, 0) for name in self._benchmarks for stage in self._stages())
+        judges, stages = self._judges(), [stage_named(name) for name in self._stages()]
+        return sum(stage.n_rows(spec, name, judges) for stage in stages for name in self._benchmarks)
 
     def _judges(self) -> list[str]:
         """With --rejudge only the judges asked for are called."""
@@ -280,7 +294,7 @@ class Evaluation:
 
     def _graders(self) -> list[str]:
         """The judges that rules leave something to."""
-        if "judgements" not in self._stages():
+        if Judgements.name not in self._stages():
             return []
         ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
         chosen = (self.spec.judge(one) for name in ruled for one in self.spec.chosen_judges(name, self._judges()))
@@ -320,7 +334,7 @@ class Evaluation:
                 f"{self._n_missing} calls to make"
             )
         ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
-        if ruled and "judgements" in self._stages():
+        if ruled and Judgements.name in self._stages():
             graders = ", ".join(self._graders())
             rest = f"what they cannot tell by {graders}" if graders else _WRONG
             note(f"{', '.join(ruled)}: graded by rules; {rest}")
@@ -346,5 +360,5 @@ def answers_missing(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspa
         benchmarks: Some of its benchmarks.
         workspace: Its lake and journals are read.
     """
-    estimates = forecast([spec], benchmarks, ["answers"], workspace, now=datetime.now(UTC))
+    estimates = forecast([spec], benchmarks, [Answers.name], workspace, now=datetime.now(UTC))
     return sum(one.calls for one in estimates)

@@ -27,8 +27,7 @@ from shaberi_dagster.runs.planning import code_version
 from shaberi_dagster.runs.spec import BenchmarkSpec, ImportedSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import VERSION
-from shaberi_dagster.stages.imported import STAGES as REMADE
-from shaberi_dagster.stages.imported import reprocess_imported
+from shaberi_dagster.stages.imported import REMADE, reprocess_imported
 from shaberi_dagster.util.progress import StageProgress
 
 SAMPLE = ("benchmark", "question_id", "sample_index")

@@ -3,12 +3,12 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
@@ -113,34 +113,23 @@ class Engine:
         if endpoint.base_url != EMBEDDED_URL:  # which has been started with this model
             await client.check(model)
 
-    async def call(
+    def call(
         self, request: ChatRequest, budget: Budget | None = None, objection: Callable[[], str | None] = lambda: None
-    ) -> Call:
-        """Make one call, to its end.
+    ) -> Coroutine[Any, Any, Call]:
+        """Make one call, to its end: the reply, or the error it ended with.
 
         Args:
             request: What to ask.
             budget: Asked before each attempt, and told what the call used.
             objection: Likewise asked: why the call need not be made any more.
 
-        Returns:
-            The reply, or the error it ended with.
-
         Raises:
             ConfigurationError: The endpoint's key is missing.
         """
         # A call that there is no budget for needs neither key nor server.
         client = partial(self._client, request.endpoint, request.model)
-        attempts = _Attempts(
-            client, self.limiter(request.endpoint), request, self._retry, budget or Budget(), objection
-        )
-        try:
-            reply = await attempts.run()
-        except CallFailure as failure:
-            refused = failure.error_class == "authentication"
-            message = _refusal(request.endpoint, failure) if refused else failure.message
-            return attempts.finished(error_class=failure.error_class, error_message=message)
-        return attempts.finished(reply=reply)
+        limiter = self.limiter(request.endpoint)
+        return _Attempts(client, limiter, request, self._retry, budget or Budget(), objection).run()
 
     async def _client(self, endpoint: Endpoint, model: str) -> ChatClient:
         # A key that one command of this process may send is not the next one's.
@@ -176,31 +165,34 @@ class _Attempts:
         self._latency = 0.0
         self._deadline: asyncio.Timeout | None = None
 
-    async def run(self) -> ReceivedReply:
-        """The reply.
-
-        Raises:
-            CallFailure: There is none and there will be none.
-        """
+    async def run(self) -> Call:
+        """Make them until one succeeds or the last one has failed."""
         retrying = AsyncRetrying(
             retry=retry_if_exception(_is_passing), wait=self._delay, stop=self._is_over, reraise=True
         )
         try:
             # Its time starts with the first slot: waiting for one's turn is nobody's failure.
             async with asyncio.timeout(None) as self._deadline:
-                return await retrying(self._attempt)
+                reply: ReceivedReply = await retrying(self._attempt)
         except TimeoutError:
-            raise self._out_of_time("no reply") from None
+            return self._failed(self._out_of_time("no reply"))
+        except CallFailure as failure:
+            return self._failed(failure)
         finally:
             retrying.iter_state.reset()  # it has methods of its own: a cycle that would keep all of a stage
+        return self._ended(reply)
 
-    def finished(
+    def _failed(self, failure: CallFailure) -> Call:
+        refused = failure.error_class == "authentication"
+        message = _refusal(self._request.endpoint, failure) if refused else failure.message
+        return self._ended(error_class=failure.error_class, error_message=message)
+
+    def _ended(
         self,
         reply: ReceivedReply | None = None,
         error_class: ErrorClass | None = None,
         error_message: str | None = None,
     ) -> Call:
-        """The call as it ended."""
         request = self._request
         call = Call(
             request_hash=request.request_hash,
@@ -231,7 +223,14 @@ class _Attempts:
                 raise CallFailure("budget", objection)  # noqa: TRY301 - the slot is free again
             if objection := self._objection():
                 raise CallFailure("stopped", objection)  # noqa: TRY301
-            reply = await self._sent()
+            client = await self._client()
+            self._start_clock()
+            self._made += 1
+            started = time.monotonic()
+            try:
+                reply = await client.send(self._body)
+            finally:
+                self._latency = time.monotonic() - started
             outcome = "answered"
         except CallFailure as failure:
             self._transient += failure.error_class == "transient"
@@ -242,16 +241,6 @@ class _Attempts:
         finally:
             self._limiter.release(slot, outcome)
         return reply
-
-    async def _sent(self) -> ReceivedReply:
-        client = await self._client()
-        started = time.monotonic()
-        self._start_clock()
-        self._made += 1
-        try:
-            return await client.send(self._body)
-        finally:
-            self._latency = time.monotonic() - started
 
     def _start_clock(self) -> None:
         if self._deadline is not None and self._deadline.when() is None:

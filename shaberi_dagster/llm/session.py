@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # the engine brings the SDK, a second of start-up that only c
     from shaberi_dagster.llm.engine import Engine
 
 Lookup = Callable[[Sequence[str]], Mapping[str, Call]]
+Outcome = tuple[ChatRequest, Call, bool]
+"""A request, its call, and whether that was paid for before."""
 
 
 class CallSession:
@@ -67,7 +69,12 @@ class CallSession:
         return (one for one in requests if not any(name in known or name in self._paid for name in one.request_hashes))
 
     async def call(
-        self, request: ChatRequest, labels: Mapping[str, str | None], *, lookup: bool = False
+        self,
+        request: ChatRequest,
+        labels: Mapping[str, str | None],
+        *,
+        lookup: bool = False,
+        outcomes: list[Outcome] | None = None,
     ) -> tuple[Call, bool]:
         """The answer to a request, from what is paid for or else by a new call.
 
@@ -79,40 +86,48 @@ class CallSession:
             request: What to ask.
             labels: Further columns of the call's row.
             lookup: Also look among the paid calls of the lake, for a request that could not be prefetched.
+            outcomes: Gets the request with what is returned.
 
         Returns:
             The call, and whether no new call was made for it. One that was paid for at an earlier address keeps its
             own request hash.
         """
         name = request.request_hash
-        while (other := self._in_flight.get(name)) is not None:
+        call = await self._under_way(name) or self._find_paid(request, lookup=lookup)
+        is_paid = call is not None
+        if call is None:
+            own = self._in_flight[name] = asyncio.get_running_loop().create_future()
+            try:
+                async with self._claims.of(name) if self._claims else nullcontext():
+                    self._paid.update(self._news(request.request_hashes) if self._claims else {})
+                    call = self._find_paid(request, lookup=False)
+                    is_paid = call is not None
+                    if call is None:
+                        call = await self._engine.call(request, self._budget, partial(self._objection, request))
+                        self._count(call, labels)
+            except BaseException:
+                own.cancel()  # those who wait try it themselves
+                raise
+            else:
+                own.set_result(call)
+            finally:
+                del self._in_flight[name]
+        if outcomes is not None:
+            outcomes.append((request, call, is_paid))
+        return call, is_paid
+
+    async def _under_way(self, request_hash: str) -> Call | None:
+        """Wait for an equal request that is being made; None: there is none, or it was cancelled."""
+        while (other := self._in_flight.get(request_hash)) is not None:
             await asyncio.wait([other])
             if not other.cancelled():
-                return other.result(), True
-        paid = self._find_paid(request, lookup=lookup)
-        if paid is not None:
-            return paid, True
-        own = self._in_flight[name] = asyncio.get_running_loop().create_future()
-        try:
-            async with self._claims.of(name) if self._claims else nullcontext():
-                self._paid.update(self._news(request.request_hashes) if self._claims else {})
-                paid = self._find_paid(request, lookup=False)
-                call = paid or await self._made(request, labels)
-        except BaseException:
-            own.cancel()  # those who wait try it themselves
-            raise
-        else:
-            own.set_result(call)
-        finally:
-            del self._in_flight[name]
-        return call, paid is not None
+                return other.result()
+        return None
 
-    async def _made(self, request: ChatRequest, labels: Mapping[str, str | None]) -> Call:
-        call = await self._engine.call(request, self._budget, partial(self._objection, request))
+    def _count(self, call: Call, labels: Mapping[str, str | None]) -> None:
         self.stopping.count(call)
         if call.attempts:
             self._keep(call, {"stage": self._stage, **labels})
-        return call
 
     def _objection(self, request: ChatRequest) -> str | None:
         return str(self.trouble) if self.trouble else self.stopping.objection(request)

@@ -11,7 +11,7 @@ _NO_MORE: Final = object()
 
 async def run_all(
     items: AsyncIterator[Item], work: Callable[[Item], Awaitable[Result]], workers: int
-) -> AsyncIterator[Result]:
+) -> AsyncIterator[tuple[Item, Result]]:
     """Work on all items with a bounded number of workers, which take them from one iterator as they get free.
 
     Args:
@@ -20,13 +20,13 @@ async def run_all(
         workers: Items in work at once; results wait to be taken, so the next ones are not begun too early.
 
     Yields:
-        Results as they are finished.
+        Items with their results, as they are finished.
 
     Raises:
         Exception: The first one that `work` or `items` raise; all other work is cancelled before.
     """
     taking = asyncio.Lock()  # a generator gives its items to one worker at a time
-    finished: asyncio.Queue[tuple[bool, Result | BaseException | None]] = asyncio.Queue(maxsize=workers)
+    finished: asyncio.Queue[tuple[bool, tuple[Item, Result] | BaseException | None]] = asyncio.Queue(maxsize=workers)
 
     async def taken() -> Any:
         async with taking:
@@ -35,7 +35,7 @@ async def run_all(
     async def worker() -> None:
         try:
             while (item := await taken()) is not _NO_MORE:
-                await finished.put((True, await work(item)))
+                await finished.put((True, (item, await work(item))))
         except Exception as error:  # noqa: BLE001 - handed to whoever takes the results
             await finished.put((False, error))
         else:

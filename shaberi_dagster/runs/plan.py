@@ -40,10 +40,13 @@ class RunPlan:
         spec: The run.
         benchmarks: Those of its benchmarks that are worked on.
         workspace: Where to read and write.
+        judges: Only these of its judges are asked; none named means all.
     """
 
-    def __init__(self, spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> None:
-        self.spec, self.workspace, self.names = spec, workspace, list(benchmarks)
+    def __init__(
+        self, spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace, judges: Sequence[str] = ()
+    ) -> None:
+        self.spec, self.workspace, self.names, self.judges = spec, workspace, list(benchmarks), list(judges)
 
     @cached_property
     def benchmarks(self) -> dict[str, BenchmarkPlan]:

@@ -26,7 +26,7 @@ from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError, HubAwayError
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
-from shaberi_dagster.lake.schemas import RUNS, TABLES
+from shaberi_dagster.lake.schemas import RUNS, STAGE_TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import CUSTOM, EndpointSpec, default_max_tokens, not_sent, resolve_endpoint
@@ -35,6 +35,7 @@ from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.registry import PASSES, make_pass, make_pipeline
 from shaberi_dagster.plugins.discovery import Kind
 from shaberi_dagster.prompts.library import PromptLibrary, generation_prompt_hash, judges_alike
+from shaberi_dagster.runs.marks import contradictions, widened
 from shaberi_dagster.runs.spec import (
     SINGLE,
     BenchmarkSpec,
@@ -51,7 +52,6 @@ from shaberi_dagster.settings import VERSION
 from shaberi_dagster.util.identity import FURTHER_ANSWERS, check_model_name, check_run_tag, run_id_of
 from shaberi_dagster.util.names import check_known
 
-_OF_BENCHMARKS = ("answers", "consensus", "judgements", "pass_outputs", "scores", "metrics")
 _OF_ANSWERS = (
     *("temperature", "max_tokens", "frequency_penalty", "samples", "sample_models", "single"),
     *("sample", "sample_seed", "limit", "questions", "question_sets"),
@@ -262,15 +262,18 @@ def _addresses(spec: RunSpec) -> dict[str, str]:
 
 
 def differences(stored: RunSpec, asked: RunSpec) -> list[str]:
-    """What of a run cannot change once it has begun, and is asked to be otherwise; in words."""
-    found = []
-    for name in stored.benchmarks.keys() & asked.benchmarks.keys():
-        found += _differences(f"{name} ", _identity(stored.benchmarks[name]), _identity(asked.benchmarks[name]))
+    """Say in words what of a run cannot change once it has begun, and is asked to be otherwise."""
+    found = contradictions(stored, asked)
     if any(one.samples > 1 for one in stored.benchmarks.values()):
-        found += _differences("samples ", *({"of": _models(one.members, one)} for one in (stored, asked)))
+        found += _other_models("samples of", stored.sampled_models, asked.sampled_models)
     if stored.has_consensus and (stored.consensus or stored.endpoint):  # of an imported run nobody has been asked yet
-        found += _differences("", *({"consensus_model": _models([one.consensus], one)} for one in (stored, asked)))
+        found += _other_models("consensus model", [stored.consensus_model], [asked.consensus_model])
     return found
+
+
+def _other_models(what: str, stored: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """Say which models are others, wherever they are served."""
+    return [] if stored == asked else [f"{what} {', '.join(stored)}, not {', '.join(asked)}"]
 
 
 def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
@@ -283,44 +286,10 @@ def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
         raise ConfigurationError(
             f"run {stored.run_id} was made with {'; '.join(unlike)}: give another --tag, or the same settings"
         )
-    judges = {judge.name: judge for judge in (*stored.judges, *asked.judges)}
     # Those that are asked for come last: where the beginning of one has another's name, the later one counts.
-    anew = {_names(one) for one in asked.passes}
-    kept = (_moved_along(one, asked.judges) for one in stored.passes if _names(one) not in anew)
-    limits = (stored.limit, asked.limit)
-    return stored.model_copy(
-        update={
-            "endpoint": asked.endpoint,
-            "benchmarks": asked.benchmarks
-            | {name: _widened(one, asked.benchmarks.get(name)) for name, one in stored.benchmarks.items()},
-            "judges": tuple(judges.values()),
-            "passes": (*kept, *asked.passes),
-            "members": asked.members,
-            "consensus": asked.consensus,
-            "limit": None if None in limits else max(limit for limit in limits if limit is not None),
-        }
-    )
-
-
-def _models(models: Sequence[ModelSpec | None], spec: RunSpec) -> str:
-    """Whose they are, as a message can show it; not where they are served."""
-    return ", ".join(one.model for one in models if one) or spec.model
-
-
-def _widened(stored: BenchmarkSpec, asked: BenchmarkSpec | None) -> BenchmarkSpec:
-    """A benchmark of a run with the strategies and judges of both."""
-    if asked is None:
-        return stored
-    strategies = dict.fromkeys((*stored.strategies, *asked.strategies))
-    judges = dict.fromkeys((*stored.judges, *asked.judges))
-    return stored.model_copy(
-        update={
-            "single": stored.single or asked.single,
-            "strategies": tuple(strategies),
-            "judges": tuple(judges),
-            "entry": asked.entry,
-        }
-    )
+    again = {_names(pipeline) for pipeline in asked.passes}
+    kept = (_moved_along(pipeline, asked.judges) for pipeline in stored.passes if _names(pipeline) not in again)
+    return widened(stored, asked).model_copy(update={"passes": (*kept, *asked.passes)})
 
 
 def named_judges(request: RunRequest, workspace: Workspace) -> list[str]:
@@ -448,8 +417,8 @@ def store_run(spec: RunSpec, workspace: Workspace) -> None:
         return
     if before:
         if differences(before, spec) and not _has_begun(before, workspace):
-            for table in _OF_BENCHMARKS:  # failures of what is not asked any more
-                workspace.lake.update(table, TABLES[table].schema.to_frame(), {"run_id": spec.run_id})
+            for table in STAGE_TABLES:  # failures of what is not asked any more
+                workspace.lake.update(table.name, table.schema.to_frame(), {"run_id": spec.run_id})
         for move in _moves(before, spec):
             workspace.reporter.note(move)
     row: dict[str, Any] = {
@@ -876,25 +845,3 @@ def _moved_along(pipeline: Sequence[PassSpec], judges: Sequence[JudgeSpec]) -> t
 
 def _names(pipeline: Sequence[PassSpec]) -> tuple[str, ...]:
     return tuple(one.name for one in pipeline)
-
-
-def _identity(settings: BenchmarkSpec) -> dict[str, Any]:
-    own = settings.model_dump(
-        exclude={"source", "source_revision", "n_questions", "single", "strategies", "judges", "entry", "asked"}
-    )
-    # The first of the samples is what strategies are compared with as soon as there are any.
-    scale = settings.entry.model_dump(exclude={"title"}) if settings.entry else {}
-    return own | scale | {"single": settings.single or "first"}
-
-
-def _differences(what: str, stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
-    return [
-        f"{what}{name.replace('_', ' ')} {_short(stored[name])}, not {_short(asked.get(name))}"
-        for name in stored
-        if stored[name] != asked.get(name)
-    ]
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text[:12] if len(text) == 64 else text  # noqa: PLR2004  (a sha256)

@@ -1,14 +1,14 @@
 """The texts of prompts, kept in the lake: rows have hashes only, and a template that was edited is gone.
 
-A prompt is recorded under the hash that rows have of it, before the first call that is made with it. `prompts_of` says
-which prompts a stage of a run uses, `record_prompts` adds those that the lake does not know yet.
+A prompt is recorded under the hash that rows have of it, before the first call that is made with it: each stage says
+which prompts it uses (`Stage.prompts`), `record_prompts` adds those that the lake does not know yet.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 import polars as pl
@@ -19,7 +19,7 @@ from shaberi_dagster.consensus.prompts import template_names
 from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import connect
-from shaberi_dagster.lake.schemas import PROMPTS
+from shaberi_dagster.lake.schemas import ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS, PROMPTS
 from shaberi_dagster.lake.statements import statement
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.base import Pass
@@ -35,20 +35,11 @@ from shaberi_dagster.prompts.library import (
     judge_prompt_hash,
     judge_templates,
 )
-from shaberi_dagster.runs.spec import SINGLE, RunSpec
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.util.identity import sha256_json
 
 GENERATION, PRIMARY, FALLBACK, GRADING = "generation", "judging primary", "judging fallback", "grading"
 """Purposes; the others are `strategy:NAME` and `pass:NAME`."""
-
-
-class HasPrompts(Protocol):
-    """What prompts are taken from, such as a `Workspace`."""
-
-    @property
-    def prompts(self) -> PromptLibrary:
-        """The templates as they are now."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -73,46 +64,7 @@ class UsedPrompt:
         return sha256_json([one.source for one in self.templates])
 
 
-def prompts_of(
-    spec: RunSpec, benchmarks: Sequence[str], stage: str, workspace: HasPrompts, judges: Sequence[str] = ()
-) -> list[UsedPrompt]:
-    """The prompts that a stage of a run uses, each once.
-
-    Args:
-        spec: The run.
-        benchmarks: Some of its benchmarks.
-        stage: One of `outcome.STAGES`; those that make no calls use none.
-        workspace: Where the templates are.
-        judges: For `judgements`: only these; none named means all of the run's.
-
-    Raises:
-        PromptError: A template or a variant is missing or broken.
-    """
-    entries = [get_benchmark(name) for name in benchmarks]
-    library = workspace.prompts
-    used: Iterable[UsedPrompt] = ()
-    if stage == "answers":
-        made = ((entry, _generation(library, entry)) for entry in entries)
-        # A run refuses other generation prompts than its own.
-        used = (one for entry, one in made if one.prompt_hash == spec.benchmarks[entry.name].prompt_hash)
-    elif stage == "consensus":
-        names = dict.fromkeys(name for entry in entries for name in spec.benchmarks[entry.name].strategies)
-        used = _of_strategies(library, [name for name in names if name != SINGLE])
-    elif stage == "judgements":
-        asked = (
-            (entry, judge.prompt)
-            for entry in entries
-            for name in spec.chosen_judges(entry.name, judges)
-            if (judge := spec.judge(name))
-        )
-        used = (one for entry, variant in asked for one in _of_judge(library, entry, variant))
-    elif stage == "pass_outputs":
-        passes = (make_pass(one.name, one.config) for pipeline in spec.passes for one in pipeline)
-        used = (_of_pass(library, one) for one in passes if one.asks)
-    return _each_once(used)
-
-
-def record_prompts(lake: Lake, used: Sequence[UsedPrompt]) -> list[str]:
+def record_prompts(lake: Lake, used: Iterable[UsedPrompt]) -> list[str]:
     """Add the prompts that the lake does not know yet, each with a label that it keeps.
 
     Of several processes one adds at a time. Where no lock reaches (several machines without a database) a prompt may be
@@ -120,11 +72,12 @@ def record_prompts(lake: Lake, used: Sequence[UsedPrompt]) -> list[str]:
 
     Args:
         lake: Where to write.
-        used: From `prompts_of`.
+        used: Prompts; of those with the same texts the first counts.
 
     Returns:
         The labels that are new.
     """
+    used = _each_once(used)
     if not _unknown(lake, used):
         return []
     lake.widen(PROMPTS.name)  # which may upgrade the lake: not while others wait
@@ -142,7 +95,7 @@ def record_known_prompts(lake: Lake, library: PromptLibrary) -> list[str]:
     Returns:
         The labels that are new.
     """
-    with connect(lake, "answers", "consensus", "judgements", "pass_outputs") as connection:
+    with connect(lake, *(table.name for table in (ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS))) as connection:
         stored, configs = (
             {name for (name,) in connection.sql(statement(used)).fetchall()}
             for used in ("used_prompts", "used_judge_settings")
@@ -153,26 +106,26 @@ def record_known_prompts(lake: Lake, library: PromptLibrary) -> list[str]:
     # Of the fallback only the judge's settings have the hash.
     fallbacks = _past_fallbacks(lake, library, configs)
     known += [one for one in candidates if one.prompt_hash in fallbacks and one.purpose == FALLBACK]
-    return record_prompts(lake, _each_once(known))
+    return record_prompts(lake, known)
 
 
 def _all_prompts(library: PromptLibrary) -> Iterator[UsedPrompt]:
     """Whatever can be asked with the templates as they are now, without what is missing or broken."""
     for entry in ALL_BENCHMARKS.values():
         with suppress(PromptError):
-            yield _generation(library, entry)
+            yield generation_prompt(library, entry)
         for variant in (None, *library.variants):
             with suppress(PromptError):
-                yield from _of_judge(library, entry, variant)
+                yield from judge_prompts(library, entry, variant)
     for name in STRATEGIES:
         with suppress(PromptError):
-            yield from _of_strategies(library, [name])
+            yield from strategy_prompts(library, [name])
 
 
 def _past_passes(library: PromptLibrary, stored: Iterable[tuple[str, str]]) -> Iterator[UsedPrompt]:
     for name, config in stored:
         with suppress(ConfigurationError):  # a pass that is gone, or has other settings now
-            yield _of_pass(library, make_pass(name, orjson.loads(config)))
+            yield pass_prompt(library, make_pass(name, orjson.loads(config)))
 
 
 def _past_fallbacks(lake: Lake, library: PromptLibrary, configs: set[str]) -> set[str]:
@@ -193,11 +146,13 @@ def _past_fallbacks(lake: Lake, library: PromptLibrary, configs: set[str]) -> se
     return found
 
 
-def _generation(library: PromptLibrary, entry: Benchmark) -> UsedPrompt:
+def generation_prompt(library: PromptLibrary, entry: Benchmark) -> UsedPrompt:
+    """Return the prompt by which answers of a benchmark are made."""
     return _used(library, GENERATION, generation_templates(library, entry))
 
 
-def _of_judge(library: PromptLibrary, entry: Benchmark, variant: str | None) -> Iterator[UsedPrompt]:
+def judge_prompts(library: PromptLibrary, entry: Benchmark, variant: str | None) -> Iterator[UsedPrompt]:
+    """Yield the prompts of a benchmark's judge, as a variant has them."""
     prompts = library.variant(variant)
     if entry.has_rule:
         yield _used(prompts, GRADING, (entry.judging.primary_template,), variant)
@@ -206,13 +161,15 @@ def _of_judge(library: PromptLibrary, entry: Benchmark, variant: str | None) -> 
     yield _used(prompts, FALLBACK, (fallback_template(prompts, entry),), variant)
 
 
-def _of_strategies(library: PromptLibrary, names: Sequence[str]) -> Iterator[UsedPrompt]:
+def strategy_prompts(library: PromptLibrary, names: Sequence[str]) -> Iterator[UsedPrompt]:
+    """Yield the prompts of strategies; most have none."""
     for one in make_strategies(names, library, lambda _: (0, {})):
         if one.templates:
             yield _used(library, f"strategy:{one.name}", template_names(*one.templates), name=f"consensus-{one.name}")
 
 
-def _of_pass(library: PromptLibrary, one: Pass[Any]) -> UsedPrompt:
+def pass_prompt(library: PromptLibrary, one: Pass[Any]) -> UsedPrompt:
+    """Return the prompt of a pass that asks a model."""
     return _used(library, f"pass:{one.name}", tuple(one.templates))
 
 

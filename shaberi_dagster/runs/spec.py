@@ -19,6 +19,7 @@ from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, j
 from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.types import Sampling
+from shaberi_dagster.runs.marks import GROWS, IDENTITY, MOVES, Grows, Identity
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.util.identity import run_id_of, sha256_json
 from shaberi_dagster.util.models import Frozen
@@ -239,6 +240,15 @@ class CallOptions(BaseModel):
         return LimiterSettings(self.limiter, initial, least, most, self.limiter_cooldown, self.concurrency)
 
 
+def _first_known(stored: str | None, asked: str | None) -> str | None:
+    return stored or asked
+
+
+def _wider(*limits: int | None) -> int | None:
+    """Return the higher limit; None is none."""
+    return None if None in limits else max(limit for limit in limits if limit is not None)
+
+
 class SampleSpec(Frozen):
     """Which part of a larger set a run's questions are."""
 
@@ -262,10 +272,10 @@ class PluginEntry(Frozen):
     """What a plugin's benchmark is to those who read scores, kept with the run for when its file is gone."""
 
     title: str
-    scale_minimum: int
-    scale_maximum: int
-    reported_multiplier: float
-    grader: str
+    scale_minimum: Annotated[int, IDENTITY]
+    scale_maximum: Annotated[int, IDENTITY]
+    reported_multiplier: Annotated[float, IDENTITY]
+    grader: Annotated[str, IDENTITY]
 
     @classmethod
     def of(cls, benchmark: Benchmark) -> "PluginEntry | None":
@@ -286,36 +296,36 @@ class BenchmarkSpec(Frozen):
     the first of those that they share.
     """
 
-    question_set: str
-    question_set_sha256: str
+    question_set: Annotated[str, IDENTITY]
+    question_set_sha256: Annotated[str, IDENTITY]
     n_questions: int
     source: str
     source_revision: str | None
-    prompt_hash: str | None
-    temperature: float | None
-    max_tokens: int | None
-    frequency_penalty: float | None
+    prompt_hash: Annotated[str | None, IDENTITY]
+    temperature: Annotated[float | None, IDENTITY]
+    max_tokens: Annotated[int | None, IDENTITY]
+    frequency_penalty: Annotated[float | None, IDENTITY]
     """How its answers were asked for; None where that is not known, as in imported runs."""
-    sample: SampleSpec | None = None
+    sample: Annotated[SampleSpec | None, IDENTITY] = None
     """None when its set was taken as it is."""
-    samples: int = 1
+    samples: Annotated[int, IDENTITY] = 1
     """Answers to each question, the single one included."""
-    single: Literal["own", "first"] | None = None
-    """None when no strategy is compared with it."""
-    strategies: tuple[str, ...] = ()
+    single: Annotated[Literal["own", "first"] | None, Identity(unset="first"), Grows(_first_known)] = None
+    """None when no strategy is compared with it; it is the first as soon as there are any."""
+    strategies: Annotated[tuple[str, ...], GROWS] = ()
     """Each makes one more answer to each question; `single`, the single answer as it is, is the first."""
-    judges: tuple[str, ...] = ()
+    judges: Annotated[tuple[str, ...], GROWS] = ()
     """Names; rules before those that leave to a model what the rule cannot tell."""
     # Left out of JSON for the project's own benchmarks.
-    entry: Annotated[PluginEntry | None, Field(exclude_if=lambda entry: entry is None)] = None
+    entry: Annotated[PluginEntry | None, MOVES, Field(exclude_if=lambda entry: entry is None)] = None
     """What a plugin's benchmark is."""
     # The rest is left out of JSON where nothing was imported.
-    imported_judges: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()
+    imported_judges: Annotated[tuple[str, ...], IDENTITY, Field(exclude_if=lambda names: not names)] = ()
     """Whose judgements were imported; `judges` are those that the run has here."""
-    imported_samples: Annotated[int | None, Field(exclude_if=lambda number: number is None)] = None
+    imported_samples: Annotated[int | None, IDENTITY, Field(exclude_if=lambda number: number is None)] = None
     """Samples in all: each question's, and one more for each row that repeats a question. None: not imported."""
     question_texts: Annotated[
-        Literal["known", "some known", "unknown"], Field(exclude_if=lambda texts: texts == "known")
+        Literal["known", "some known", "unknown"], IDENTITY, Field(exclude_if=lambda texts: texts == "known")
     ] = "known"
     """Whether the texts of its questions are known; where they are not, nobody can judge its answers."""
     asked: Annotated[tuple[str, ...] | None, Field(exclude_if=lambda asked: asked is None)] = None
@@ -417,27 +427,28 @@ class RunSpec(Frozen):
 
     Questions, prompts and sampling settings are the run's identity and never change.
     Benchmarks, strategies, judges and passes can be added, the limit can be widened, and servers may move to other
-    addresses. The answers of an imported run are all there are; judges and passes can be added to it.
+    addresses; each field is marked accordingly (`runs.marks`). The answers of an imported run are all there are; judges
+    and passes can be added to it.
     """
 
     version: Literal[2] = 2
     # Left out of JSON as long as nothing was imported.
     origin: Annotated[Literal["own", "imported"], Field(exclude_if=lambda origin: origin == "own")] = "own"
     imported: Annotated[ImportedSpec | None, Field(exclude_if=lambda imported: imported is None)] = None
-    model: str
-    run_tag: str
-    endpoint: EndpointSpec | None
+    model: Annotated[str, IDENTITY]
+    run_tag: Annotated[str, IDENTITY]
+    endpoint: Annotated[EndpointSpec | None, MOVES]
     """Where the model is served; None when that is not known."""
-    benchmarks: dict[str, BenchmarkSpec]
-    judges: tuple[JudgeSpec, ...]
+    benchmarks: Annotated[dict[str, BenchmarkSpec], GROWS]
+    judges: Annotated[tuple[JudgeSpec, ...], GROWS]
     """Models that judge, or decide what a rule cannot tell; which of them a benchmark has, it says itself."""
     passes: tuple[tuple[PassSpec, ...], ...] = ()
     """Pipelines; the first passes of one are a pipeline too."""
-    members: tuple[ModelSpec, ...] = ()
+    members: Annotated[tuple[ModelSpec, ...], MOVES] = ()
     """Whose samples the shared ones are, in turn; none: the model's own."""
-    consensus: ModelSpec | None = None
+    consensus: Annotated[ModelSpec | None, MOVES] = None
     """Makes the strategies' calls; None is the model itself."""
-    limit: int | None = None
+    limit: Annotated[int | None, Grows(_wider)] = None
     # Left out of JSON when there are none.
     plugins: Annotated[tuple[PluginSpec, ...], Field(exclude_if=lambda plugins: not plugins)] = ()
     """What it uses of plugin folders."""

@@ -1,20 +1,24 @@
 """The answers of a run: one row for each sample of each question."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
 from shaberi_dagster.benchmarks.questions import Question
+from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.records import Call
+from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
 from shaberi_dagster.llm.types import CallRange, ChatRequest, Message
 from shaberi_dagster.prompts.library import generation_messages, generation_prompt_hash
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
-from shaberi_dagster.stages.base import RUN_COLUMNS, Asker, CallMaker, Item, Rows, Stage
+from shaberi_dagster.runs.prompts_used import UsedPrompt, generation_prompt
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.stages.base import RUN_COLUMNS, Asker, CallMaker, Item, RowStage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.identity import sha256_text
 
@@ -30,27 +34,41 @@ class AnswerItem(Item):
     request: ChatRequest
 
 
-class Answers(Stage[AnswerItem]):
+class Answers(RowStage[AnswerItem]):
     """Asks the model every question that has no answer yet.
 
     An answer stands as long as the same request would make it, or would have at an earlier address.
-
-    Args:
-        plan: The run.
-        rows: As for every stage; nothing comes before answers.
     """
 
     name = "answers"
+    checks: ClassVar[Mapping[str, str]] = {
+        "complete": "There is a row for each planned sample of the question set.",
+        "few_failures": "At most 5 % of the samples failed.",
+    }
     key = ("run_id", "benchmark", "question_id", "sample_index")
     identity = ("request_hash",)
-    about = (
+    result_columns = (
         *("benchmark", "status", "error_class", "answer_state", "truncated"),
         *("answer_prompt_tokens", "answer_completion_tokens"),
     )
 
-    def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
-        super().__init__([plan.spec.run_id], plan.names, plan.workspace, rows)
-        self.plan = plan
+    @classmethod
+    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:  # noqa: ARG003
+        """Where the samples' models are served; that of an imported run is not known."""
+        return [*([spec.endpoint] if spec.endpoint else []), *(member.endpoint for member in spec.members)]
+
+    @classmethod
+    def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
+        """Those of the run, which refuses others."""
+        for name in plan.names:
+            used = generation_prompt(plan.workspace.prompts, get_benchmark(name))
+            if used.prompt_hash == plan.spec.benchmarks[name].prompt_hash:
+                yield used
+
+    @classmethod
+    def n_rows(cls, spec: RunSpec, benchmark: str, judges: Sequence[str] = ()) -> int:  # noqa: ARG003
+        """Count the samples."""
+        return spec.n_planned(benchmark)
 
     def planned(self) -> pl.DataFrame:
         """One row a sample.
@@ -67,7 +85,7 @@ class Answers(Stage[AnswerItem]):
         texts = dict.fromkeys((*self.key, *self.identity), pl.String())
         return pl.DataFrame(keys, schema=texts | {"sample_index": pl.Int64()}, orient="row")
 
-    def formerly(self) -> Mapping[str, Mapping[str, str]]:
+    def identity_aliases(self) -> Mapping[str, Mapping[str, str]]:
         """The requests at earlier addresses."""
         spec = self.plan.spec
         if not any(one.endpoint.earlier for one in (spec.itself, *spec.members)):
@@ -129,7 +147,7 @@ class Answers(Stage[AnswerItem]):
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
         """Rows, failures, tokens and cost."""
         spec = self.plan.spec
-        planned, failed = spec.n_planned(benchmark), rows.filter(pl.col("status") == "error").height
+        planned, failed = self.n_rows(spec, benchmark), rows.filter(pl.col("status") == "error").height
         return StageResult(
             run_id=spec.run_id,
             stage=self.name,

@@ -2,13 +2,13 @@
 
 A stage says what its rows are (`planned`), how one is made (`items`, `make`) and what there is to say of them
 (`result`). A stored row stands while it agrees with a planned one in the stage's key and identity, of which former
-values count as well (`formerly`), and its status is a result; the others are pending. `survey` tells which,
+values count as well (`identity_aliases`), and its status is a result; the others are pending. `survey` tells which,
 `materialize` makes them, and `forecast` foresees their calls.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,18 +16,22 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import polars as pl
 
+from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.errors import EndpointError, ShaberiError
 from shaberi_dagster.journal.base import Journal
 from shaberi_dagster.journal.records import Call
 from shaberi_dagster.lake.schemas import CALLS, LIMIT_CHANGES, TABLES
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.lake.writer import RowWriter
+from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.limiter import Limiter
 from shaberi_dagster.llm.prices import PriceList
-from shaberi_dagster.llm.session import CallSession
+from shaberi_dagster.llm.session import CallSession, Outcome
 from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint
 from shaberi_dagster.llm.workers import run_all
-from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.runs.plan import RunPlan
+from shaberi_dagster.runs.prompts_used import UsedPrompt
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.stages.paid import PaidCalls
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.util.memory import give_back
@@ -73,13 +77,13 @@ class Item:
         columns: Its key and identity, and whose row it is.
         request: Its first call; None when it needs none, or when only its making tells.
         calls: How many calls it takes if none is paid for yet.
-        hangs: Whether rows that it is made of are missing; only in a dry run.
+        inputs_missing: Whether rows that it is made of are missing; only in a dry run.
     """
 
     columns: Mapping[str, Any]
     request: ChatRequest | None
     calls: CallRange
-    hangs: bool = False
+    inputs_missing: bool = False
 
 
 ItemT = TypeVar("ItemT", bound=Item)
@@ -88,7 +92,9 @@ ItemT = TypeVar("ItemT", bound=Item)
 class CallMaker(Protocol):
     """Makes the calls of one item, or finds them paid for."""
 
-    async def __call__(self, request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:
+    def __call__(
+        self, request: ChatRequest, purpose: str, *, lookup: bool = False
+    ) -> Coroutine[Any, Any, tuple[Call, bool]]:
         """The outcome of a call, and whether it was paid for before.
 
         Args:
@@ -142,41 +148,108 @@ class Survey:
         return self.pending.is_empty() and self.outdated.is_empty()
 
 
-class Stage(ABC, Generic[ItemT]):
-    """One stage of some runs.
+class Stage(ABC):
+    """One stage of a run; `stages.ordered` lists them.
 
     Args:
-        run_ids: The runs; only one if calls are made.
-        benchmarks: Which of their benchmarks.
-        workspace: Where to read and write.
+        plan: The run, the benchmarks that are worked on, and the judges that are asked.
         rows: What the stages before have made; by default what is in the lake.
 
     Attributes:
         name: The stage, and the table that it makes.
-        key: Columns that tell its rows apart.
-        identity: Columns in which a stored row must agree with what is planned, or it stands no more.
-        settled: Statuses that are results; other rows are made again.
-        label: The column by which progress is shown within a benchmark; "" for none.
-        supersedes: Whether replaced rows are kept as superseded.
-        about: Columns that `result` needs.
-        lines: Progress by benchmark and label.
+        needs: The stages whose rows its own are made of.
+        makes_calls: Whether it may make calls; else SQL derives its rows.
+        continues_imported: Whether imported runs go on with it, as other runs do.
+        kinds: What makes its rows, as Dagster's UI shows it.
+        checks: What must be true of its rows, by the name of the check.
+        graded_checks: Further ones where rules grade answers as right or wrong, made on request alone.
     """
 
     name: ClassVar[str]
+    needs: ClassVar[tuple[type["Stage"], ...]] = ()
+    makes_calls: ClassVar[bool]
+    continues_imported: ClassVar[bool] = False
+    kinds: ClassVar[frozenset[str]]
+    checks: ClassVar[Mapping[str, str]]
+    graded_checks: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
+        self.plan, self.workspace = plan, plan.workspace
+        self.run_ids, self.benchmarks = [plan.spec.run_id], plan.names
+        self.rows = rows or Rows(self.workspace.lake)
+
+    @classmethod
+    def checks_of(cls, benchmark: Benchmark) -> dict[str, str]:
+        """Return the checks of its rows of a benchmark: name to what it checks."""
+        return {**cls.checks, **(cls.graded_checks if benchmark.has_rule else {})}
+
+    @classmethod
+    def is_needed(cls, spec: RunSpec, benchmarks: Sequence[str]) -> bool:  # noqa: ARG003
+        """Return whether some benchmarks of a run have rows of it."""
+        return True
+
+    @classmethod
+    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:  # noqa: ARG003
+        """Return the endpoints that it calls for a run; of the judges only for these, none named means all."""
+        return ()
+
+    @classmethod
+    def prompts(cls, plan: RunPlan) -> Iterable[UsedPrompt]:  # noqa: ARG003
+        """Yield the prompts that it uses for a run.
+
+        Raises:
+            PromptError: A template or a variant is missing or broken.
+        """
+        return ()
+
+    @classmethod
+    def n_rows(cls, spec: RunSpec, benchmark: str, judges: Sequence[str] = ()) -> int:  # noqa: ARG003
+        """Count the rows of a benchmark that calls are made for, as far as that is known before any is made."""
+        return 0
+
+    @abstractmethod
+    def materialize(self) -> list[StageResult]:
+        """Make what is missing and store it.
+
+        Returns:
+            One result per benchmark.
+        """
+
+    def remake(self) -> list[StageResult]:
+        """Make its rows again of what is stored, without any call; then what is missing."""
+        return self.materialize()
+
+
+class RowStage(Stage, Generic[ItemT]):
+    """A stage that makes its rows one by one, most of them by calls.
+
+    Attributes:
+        key: Columns that tell its rows apart.
+        identity: Columns in which a stored row must agree with what is planned, or it stands no more.
+        final_statuses: Statuses that are results; other rows are made again.
+        label: The column by which progress is shown within a benchmark; "" for none.
+        supersedes: Whether replaced rows are kept as superseded.
+        result_columns: Columns that `result` needs.
+        lines: Progress by benchmark and label.
+    """
+
+    makes_calls = True
+    kinds = frozenset({"openai", "deltalake"})
     key: ClassVar[tuple[str, ...]]
     identity: ClassVar[tuple[str, ...]]
-    settled: ClassVar[tuple[str, ...]] = ("ok",)
+    final_statuses: ClassVar[tuple[str, ...]] = ("ok",)
     label: ClassVar[str] = ""
     supersedes: ClassVar[bool] = False
-    about: ClassVar[tuple[str, ...]]
+    result_columns: ClassVar[tuple[str, ...]]
 
-    def __init__(
-        self, run_ids: Sequence[str], benchmarks: Sequence[str], workspace: Workspace, rows: Rows | None = None
-    ) -> None:
-        self.run_ids, self.benchmarks, self.workspace = list(run_ids), list(benchmarks), workspace
-        self.rows = rows or Rows(workspace.lake)
-        self.keys: Keys = {"run_id": self.run_ids, "benchmark": self.benchmarks}
+    def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
+        super().__init__(plan, rows)
         self.lines: dict[tuple[str, str], StageProgress] = {}
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of all its rows."""
+        return {"run_id": self.run_ids, "benchmark": self.benchmarks}
 
     @abstractmethod
     def planned(self) -> pl.DataFrame:
@@ -196,14 +269,14 @@ class Stage(ABC, Generic[ItemT]):
 
         Args:
             benchmark: Which one.
-            rows: The columns `about` of all its rows.
+            rows: The columns `result_columns` of all its rows.
         """
 
     @abstractmethod
     def asker(self, columns: Mapping[str, Any]) -> Asker | None:
         """Who makes the calls of a planned row; None when it takes none, whatever comes."""
 
-    def sketch(self, item: ItemT) -> tuple[str, int]:  # noqa: ARG002
+    def estimate_prompt(self, item: ItemT) -> tuple[str, int]:  # noqa: ARG002
         """What a prompt that cannot be rendered yet is made of: text that is known, and how many answers beside it."""
         return "", 0
 
@@ -212,33 +285,49 @@ class Stage(ABC, Generic[ItemT]):
         """Whether it makes calls at all."""
         return True
 
-    def formerly(self) -> Mapping[str, Mapping[str, str]]:
+    def identity_aliases(self) -> Mapping[str, Mapping[str, str]]:
         """Values that stored rows may have in the place of planned ones: by identity column, former to planned."""
         return {}
 
-    def as_planned(self, stored: pl.DataFrame) -> pl.DataFrame:
+    def with_current_identity(self, stored: pl.DataFrame) -> pl.DataFrame:
         """Stored rows with the planned identities in the place of former ones that mean the same."""
         return stored.with_columns(
-            pl.col(column).replace(planned_by_former) for column, planned_by_former in self.formerly().items()
+            pl.col(column).replace(planned_by_former) for column, planned_by_former in self.identity_aliases().items()
         )
 
     def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:  # noqa: ARG002
         """Who may be asked by items of these rows, beside those that their first requests name."""
         return frozenset()
 
-    def paid(self) -> Mapping[str, Call] | None:
+    def known_calls(self) -> Mapping[str, Call] | None:
         """Those in the lake by request hash, if requests are not known beforehand; None looks them up."""
         return None
 
-    def is_of_use(self, call: Call) -> bool:  # noqa: ARG002
+    def is_usable(self, call: Call) -> bool:  # noqa: ARG002
         """Whether a paid call may answer a request of this stage."""
         return True
 
-    def of_no_use(self, stored: pl.DataFrame) -> AbstractSet[str]:  # noqa: ARG002
+    def unusable_calls(self, stored: pl.DataFrame) -> AbstractSet[str]:  # noqa: ARG002
         """Request hashes of calls that brought no result: they are made again."""
         return frozenset()
 
-    def retired(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def paid_calls(self, stored: pl.DataFrame) -> PaidCalls:
+        """The calls that it need not make.
+
+        Args:
+            stored: Its stored rows, superseded ones included.
+        """
+        (run_id,) = self.run_ids
+        return PaidCalls(
+            run_id,
+            self.name,
+            self.workspace,
+            self.known_calls,
+            unusable=self.unusable_calls(stored),
+            is_usable=self.is_usable,
+        )
+
+    def superseded_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """What stays of rows that are replaced."""
         return rows.clear()
 
@@ -249,7 +338,7 @@ class Stage(ABC, Generic[ItemT]):
         stored = self.workspace.lake.read(self.name, self.keys, [column for column in columns if column in schema])
         current = stored.filter(~pl.col("superseded")) if self.supersedes else stored
         key, whole = list(self.key), [*self.key, *self.identity]
-        results = self.as_planned(current.filter(pl.col("status").is_in(self.settled)))
+        results = self.with_current_identity(current.filter(pl.col("status").is_in(self.final_statuses)))
         standing = results.join(planned, on=whole, how="semi", nulls_equal=True)
         pending = planned.join(standing, on=key, how="anti", nulls_equal=True, maintain_order="left")
         outdated = current.join(standing, on=key, how="anti", nulls_equal=True)
@@ -270,16 +359,31 @@ class Stage(ABC, Generic[ItemT]):
             EndpointError: No endpoint that is needed can be reached, or each refuses us.
             PartitionBusyError: Another process works on this stage of the run.
         """
-        versions = self.workspace.lake.versions()
-        survey = self.survey()
+        lake = self.workspace.lake
+        versions, survey = lake.versions(), self.survey()
         self._begin(survey)
-        if not survey.is_done or self._has_journal():
-            self._make(survey, versions)
+        if survey.is_done and not self._has_journal():
+            return self.results()
+        with ExitStack() as stack:
+            calls = stack.enter_context(JournaledCalls(self)) if self.asks else None
+            if calls and lake.versions() != versions:
+                survey = self.survey()  # another process was at work until now
+            writer = stack.enter_context(RowWriter(lake, self.name))
+            if calls is None:
+                asyncio.run(self._make_alone(survey, writer))
+            elif survey.pending.height:
+                self.workspace.engine_thread().run(calls.make(survey, writer))
+            if calls:
+                calls.commit()
+                give_back()
+            writer.commit(survey.outdated, self.superseded_rows)
+            if calls:
+                calls.end()
         return self.results()
 
     def results(self) -> list[StageResult]:
         """What there is to say of each benchmark as it is stored now."""
-        rows = self.workspace.lake.read(self.name, self.keys, list(self.about))
+        rows = self.workspace.lake.read(self.name, self.keys, list(self.result_columns))
         return [self.result(name, rows.filter(benchmark=name)) for name in self.benchmarks]
 
     def preview(self, benchmark: str, *columns: str) -> pl.DataFrame:
@@ -297,10 +401,6 @@ class Stage(ABC, Generic[ItemT]):
         costs = self.workspace.lake.read("calls", keys, ["cost_usd"])["cost_usd"]
         unknown = costs.is_empty() or costs.has_nulls()
         return facts | {"cost_usd": None if unknown else float(costs.sum())}
-
-    def journaled(self) -> "JournaledCalls[ItemT]":
-        """The stage with its journal open; a context manager."""
-        return JournaledCalls(self)
 
     def line_of(self, item: Item) -> StageProgress:
         """The progress line of an item."""
@@ -324,23 +424,6 @@ class Stage(ABC, Generic[ItemT]):
     def _has_journal(self) -> bool:
         return self.asks and self.name in self.workspace.journals.stages(self.run_ids[0])
 
-    def _make(self, survey: Survey, versions: Mapping[str, int]) -> None:
-        with ExitStack() as stack:
-            calls = stack.enter_context(self.journaled()) if self.asks else None
-            if calls and self.workspace.lake.versions() != versions:
-                survey = self.survey()  # another process was at work until now
-            writer = stack.enter_context(RowWriter(self.workspace.lake, self.name))
-            if calls is None:
-                asyncio.run(self._make_alone(survey, writer))
-            elif survey.pending.height:
-                calls.make(survey, writer)
-            if calls:
-                calls.commit()
-                give_back()
-            writer.commit(survey.outdated, self.retired)
-            if calls:
-                calls.end()
-
     async def _make_alone(self, survey: Survey, writer: RowWriter) -> None:
         """Make rows that take no call."""
         for item in self.items(survey.pending):
@@ -357,9 +440,12 @@ class JournaledCalls(Generic[ItemT]):
         PartitionBusyError: Another process has the journal.
     """
 
-    def __init__(self, stage: Stage[ItemT]) -> None:
+    def __init__(self, stage: RowStage[ItemT]) -> None:
         self._stage, self._workspace = stage, stage.workspace
         (self._run_id,) = stage.run_ids
+        self._limiters: dict[Endpoint, Limiter] = {}
+        self._checked = set[Asked]()
+        self._not_there: dict[Asked, EndpointError] = {}
 
     def __enter__(self) -> "JournaledCalls[ItemT]":
         self._journal = self._open()
@@ -382,45 +468,52 @@ class JournaledCalls(Generic[ItemT]):
     def _open(self) -> Journal:
         return self._workspace.journals.open(self._run_id, self._stage.name)
 
-    def make(self, survey: Survey, writer: RowWriter) -> None:
-        """Make all pending rows on the process's engine."""
-        self._engine = self._workspace.engine_thread().engine
-        with self._workspace.claims(self._journal) as self._claims:
-            self._workspace.engine_thread().run(self._make_all(survey, writer))
+    async def make(self, survey: Survey, writer: RowWriter) -> None:
+        """Make all pending rows; on the loop of the process's engine.
 
-    async def _make_all(self, survey: Survey, writer: RowWriter) -> None:
-        stage, budget, reporter = self._stage, self._workspace.budget, self._workspace.reporter
-        paid = PaidCalls(stage, survey.stored)
-        session = CallSession(
-            self._engine, self._journal, stage.name, paid.find, budget, claims=self._claims, news=paid.news
-        )
-        self._limiters: dict[Endpoint, Limiter] = {}
-        self._stopping, self._checked = session.stopping, set[Asked]()
-        self._not_there: dict[Asked, EndpointError] = {}
+        Raises:
+            EndpointError: No endpoint that is needed can be reached, or each refuses us.
+            ShaberiError: The journal or the table could not be written.
+        """
+        stage, workspace = self._stage, self._workspace
+        budget, reporter = workspace.budget, workspace.reporter
+        self._engine = workspace.engine_thread().engine
+        paid = stage.paid_calls(survey.stored)
         refused_before = budget.refused
-        await self._check(stage.asked(survey.pending))
+        with workspace.claims(self._journal) as claims:
+            session = CallSession(
+                self._engine, self._journal, stage.name, paid.find, budget, claims=claims, news=paid.news
+            )
+            self._stopping = session.stopping
+            await self._check(stage.asked(survey.pending))
 
-        async def one(item: ItemT) -> dict[str, Any]:
-            asking = _Asking(session, item)
-            row = await stage.make(item, asking)
-            line = stage.line_of(item)
-            if asking.endpoint:
-                line.limit = self._engine.limiter(asking.endpoint).limit
-            _count(line, row, asking.calls, self._workspace.prices)
-            reporter.changed(line)
-            if session.trouble is None:
-                self._record_limits(settled=True)
-            return row
+            def row_of(work: tuple[ItemT, list[Outcome]]) -> Coroutine[Any, Any, dict[str, Any]]:
+                item, outcomes = work
+                labels = {name: item.columns[name] for name in ("benchmark", "question_id")}
 
-        limits = self._workspace.options.limiter_settings
-        workers = max(_FEWEST_WORKERS, _WORKERS_PER_SLOT * (limits.fixed or limits.maximum))
-        async for row in run_all(self._prepared(stage.items(survey.pending), session), one, workers=workers):
-            if session.trouble is None:
-                try:
-                    writer.add(row)
-                except ShaberiError as error:
-                    session.trouble = error
-        session.end()
+                def ask(
+                    request: ChatRequest, purpose: str, *, lookup: bool = False
+                ) -> Coroutine[Any, Any, tuple[Call, bool]]:
+                    return session.call(request, labels | {"purpose": purpose}, lookup=lookup, outcomes=outcomes)
+
+                return stage.make(item, ask)
+
+            limits = workspace.options.limiter_settings
+            workers = max(_FEWEST_WORKERS, _WORKERS_PER_SLOT * (limits.fixed or limits.maximum))
+            items = self._prepared(stage.items(survey.pending), session)
+            async for (item, outcomes), row in run_all(items, row_of, workers=workers):
+                line = stage.line_of(item)
+                if outcomes:
+                    line.limit = self._engine.limiter(outcomes[-1][0].endpoint).limit
+                _count(line, row, outcomes, workspace.prices)
+                reporter.changed(line)
+                if session.trouble is None:
+                    self._record_limits(settled=True)
+                    try:
+                        writer.add(row)
+                    except ShaberiError as error:
+                        session.trouble = error
+            session.end()
         self._record_limits(settled=False)
         if self._not_there and self._not_there.keys() == self._checked:
             raise next(iter(self._not_there.values()))
@@ -429,8 +522,10 @@ class JournaledCalls(Generic[ItemT]):
         if sentence := str(session.stopping):
             reporter.note(f"{stage.name}: {sentence}")
 
-    async def _prepared(self, items: Iterator[ItemT], session: CallSession) -> AsyncIterator[ItemT]:
-        """The items, a block at a time: paid calls looked up, and who is to be asked found to be there."""
+    async def _prepared(
+        self, items: Iterator[ItemT], session: CallSession
+    ) -> AsyncIterator[tuple[ItemT, list[Outcome]]]:
+        """The items, each with room for its calls; of a block paid calls are looked up and endpoints checked first."""
         for block in _blocks(items):
             requests = [item.request for item in block if item.request]
             session.prefetch(requests)
@@ -440,7 +535,7 @@ class JournaledCalls(Generic[ItemT]):
             for item in block:
                 if session.trouble:
                     return
-                yield item
+                yield item, []
 
     async def _check(self, asked: AbstractSet[Asked]) -> None:
         budget = self._workspace.budget
@@ -490,27 +585,6 @@ class JournaledCalls(Generic[ItemT]):
         self._journal.remove()
 
 
-class _Asking:
-    """`CallMaker` for one item at work.
-
-    Attributes:
-        calls: What came of its calls so far, and whether each was paid for before.
-        endpoint: Whom the last of them is for; None: no call was asked for.
-    """
-
-    def __init__(self, session: CallSession, item: Item) -> None:
-        self._session = session
-        self._labels = {name: item.columns[name] for name in ("benchmark", "question_id")}
-        self.calls: list[tuple[Call, bool]] = []
-        self.endpoint: Endpoint | None = None
-
-    async def __call__(self, request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:
-        self.endpoint = request.endpoint
-        answered = await self._session.call(request, self._labels | {"purpose": purpose}, lookup=lookup)
-        self.calls.append(answered)
-        return answered
-
-
 async def _nobody(request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:  # noqa: ARG001
     raise AssertionError(f"a stage that asks nobody asks {request.model}")
 
@@ -532,14 +606,14 @@ def _blocks(items: Iterator[ItemT]) -> Iterator[list[ItemT]]:
         yield block
 
 
-def _count(line: StageProgress, row: Mapping[str, Any], calls: Sequence[tuple[Call, bool]], prices: PriceList) -> None:
+def _count(line: StageProgress, row: Mapping[str, Any], outcomes: Sequence[Outcome], prices: PriceList) -> None:
     """Count an item that is done."""
     line.done += 1
     if row["status"] == "error":
         line.failed += 1
         line.failures[row["error_class"]] += 1
-    line.reused += bool(calls) and all(reused for _, reused in calls)
-    for call, reused in calls:
+    line.reused += bool(outcomes) and all(reused for _, _, reused in outcomes)
+    for _, call, reused in outcomes:
         if reused or not call.attempts:
             continue
         line.calls += 1

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 import polars as pl
@@ -21,11 +21,14 @@ from shaberi_dagster.judges.rule import graded_question
 from shaberi_dagster.judges.rules.base import Grader
 from shaberi_dagster.judges.rules.plurality import plurality
 from shaberi_dagster.judges.rules.registry import GRADERS
+from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
 from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
-from shaberi_dagster.runs.spec import SINGLE, ModelSpec
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asked, Asker, CallMaker, Item, Rows, Stage
+from shaberi_dagster.runs.prompts_used import UsedPrompt, strategy_prompts
+from shaberi_dagster.runs.spec import SINGLE, ModelSpec, RunSpec
+from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asked, Asker, CallMaker, Item, RowStage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.identity import sha256_json, sha256_text
 
@@ -50,31 +53,51 @@ class ConsensusItem(Item):
         return sum(row["answer_state"] == "text" for row in self.samples)
 
 
-class ConsensusAnswers(Stage[ConsensusItem]):
+class Consensus(RowStage[ConsensusItem]):
     """Lets every strategy make one answer of the samples of each question.
 
     A consensus stands as long as the samples, the strategy with its prompts, and the model that it asks are the same.
-
-    Args:
-        plan: The run; of its benchmarks those without a strategy have no rows.
-        rows: The samples.
     """
 
     name = "consensus"
+    needs = (Answers,)
+    continues_imported = True
+    checks: ClassVar[Mapping[str, str]] = {
+        "complete": "Each strategy has a row for each question.",
+        "few_failures": "At most 5 % of them failed.",
+    }
     key = ("run_id", "benchmark", "question_id", "strategy")
     identity = (
         *("strategy_version", "strategy_file_hash", "strategy_prompt_hash", "consensus_model", "candidates_hash"),
     )
     label = "strategy"
-    about = ("benchmark", "status", "error_class", "consensus_prompt_tokens", "consensus_completion_tokens")
+    result_columns = ("benchmark", "status", "error_class", "consensus_prompt_tokens", "consensus_completion_tokens")
 
-    def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
-        super().__init__([plan.spec.run_id], plan.names, plan.workspace, rows)
-        self.plan = plan
+    @classmethod
+    def is_needed(cls, spec: RunSpec, benchmarks: Sequence[str]) -> bool:
+        """Return whether a strategy makes answers of their samples."""
+        return any(spec.benchmarks[name].has_consensus for name in benchmarks if name in spec.benchmarks)
+
+    @classmethod
+    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:  # noqa: ARG003
+        """Where the model is served that makes the strategies' calls."""
+        endpoint = spec.consensus.endpoint if spec.consensus else spec.endpoint
+        return [endpoint] if endpoint and spec.has_consensus else []
+
+    @classmethod
+    def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
+        """Those of the strategies."""
+        names = dict.fromkeys(name for entry in plan.names for name in plan.spec.benchmarks[entry].strategies)
+        return strategy_prompts(plan.workspace.prompts, [name for name in names if name != SINGLE])
+
+    @classmethod
+    def n_rows(cls, spec: RunSpec, benchmark: str, judges: Sequence[str] = ()) -> int:  # noqa: ARG003
+        """Count the answers that strategies make."""
+        return spec.n_questions(benchmark) * len(spec.benchmarks[benchmark].strategies)
 
     def planned(self) -> pl.DataFrame:
         """One row for each strategy and question, the single answer first."""
-        hashes = self.rows.read("answers", self.keys, _SAMPLE).sort("question_id", "sample_index")
+        hashes = self.rows.read(Answers.name, self.keys, _SAMPLE).sort("question_id", "sample_index")
         own = hashes.group_by("benchmark", "question_id").agg("sample_index", "answer_hash")
         found = {
             (name, question_id): dict(zip(indices, answers, strict=True))
@@ -145,8 +168,7 @@ class ConsensusAnswers(Stage[ConsensusItem]):
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
         """Rows, failures, tokens and cost."""
         spec, failed = self.plan.spec, rows.filter(pl.col("status") != "ok").height
-        strategies = list(spec.benchmarks[benchmark].strategies)
-        planned = spec.n_questions(benchmark) * len(strategies)
+        strategies, planned = list(spec.benchmarks[benchmark].strategies), self.n_rows(spec, benchmark)
         return StageResult(
             run_id=spec.run_id,
             stage=self.name,
@@ -172,13 +194,13 @@ class ConsensusAnswers(Stage[ConsensusItem]):
         most = _max_tokens(self.plan.benchmarks[columns["benchmark"]])
         return Asker(columns["strategy"], self._consensus.model, self._consensus.endpoint.to_endpoint(), most)
 
-    def sketch(self, item: ConsensusItem) -> tuple[str, int]:
+    def estimate_prompt(self, item: ConsensusItem) -> tuple[str, int]:
         """The question and the candidates."""
         return item.question.question, len(self.plan.spec.benchmarks[item.columns["benchmark"]].shared)
 
     def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:
         """The model that makes the strategies' calls, if one of them may make any."""
-        texts = self.rows.read("answers", self.keys, (*_SAMPLE, "answer_state")).filter(answer_state="text")
+        texts = self.rows.read(Answers.name, self.keys, (*_SAMPLE, "answer_state")).filter(answer_state="text")
         for one in self.plan.benchmarks.values():
             shared = texts.filter(pl.col("sample_index").is_in(list(one.settings.shared)), benchmark=one.name)
             candidates = shared.group_by("question_id").agg(candidates=pl.len())
@@ -189,7 +211,7 @@ class ConsensusAnswers(Stage[ConsensusItem]):
                     return {(self._consensus.endpoint.to_endpoint(), self._consensus.model)}
         return frozenset()
 
-    def paid(self) -> Mapping[str, Call]:
+    def known_calls(self) -> Mapping[str, Call]:
         """The paid consensus calls on these benchmarks to this model; a strategy's requests follow from its replies.
 
         Those that brought no text are of no use: where one made a consensus fail, it is made again.
@@ -206,9 +228,9 @@ class ConsensusAnswers(Stage[ConsensusItem]):
             keys["run_id"] = self.run_ids
         rows = self.workspace.lake.read("calls", keys).sort("created_at")
         calls = (Call.from_record(row) for row in rows.iter_rows(named=True))
-        return {call.request_hash: call for call in calls if self.is_of_use(call)}
+        return {call.request_hash: call for call in calls if self.is_usable(call)}
 
-    def is_of_use(self, call: Call) -> bool:
+    def is_usable(self, call: Call) -> bool:
         """Whether it brought a text."""
         return bool(_said(call).strip())
 
@@ -254,7 +276,7 @@ class ConsensusAnswers(Stage[ConsensusItem]):
             "candidates_hash": sha256_json(candidates),
         }
 
-    def as_planned(self, stored: pl.DataFrame) -> pl.DataFrame:
+    def with_current_identity(self, stored: pl.DataFrame) -> pl.DataFrame:
         """What plurality elected with an earlier version of the rule stands."""
         versions = {one.name: _version_of_vote(one) for one in self.plan.benchmarks.values()}
         present = pl.col("benchmark").replace_strict(versions, default=None, return_dtype=pl.Int64())
@@ -263,10 +285,10 @@ class ConsensusAnswers(Stage[ConsensusItem]):
 
     def _samples(self) -> Iterator[tuple[tuple[str, str], list[Sample]]]:
         """The samples of each question, by index, as soon as the last of them is read."""
-        counts = self.rows.read("answers", self.keys, _SAMPLE).group_by("benchmark", "question_id").len()
+        counts = self.rows.read(Answers.name, self.keys, _SAMPLE).group_by("benchmark", "question_id").len()
         missing = {(benchmark, question_id): count for benchmark, question_id, count in counts.iter_rows()}
         found: dict[tuple[str, str], list[Sample]] = {}
-        for block in self.rows.blocks("answers", self.keys, (*_SAMPLE, *_TEXTS)):
+        for block in self.rows.blocks(Answers.name, self.keys, (*_SAMPLE, *_TEXTS)):
             for row in block.iter_rows(named=True):
                 key = row["benchmark"], row["question_id"]
                 found.setdefault(key, []).append(row)
@@ -286,7 +308,7 @@ class ConsensusAnswers(Stage[ConsensusItem]):
             columns=whose | row,
             request=None,
             calls=strategy.n_calls(n_candidates) if strategy else _NO_CALL,
-            hangs=any(sample["status"] == UNMADE for sample in own),
+            inputs_missing=any(sample["status"] == UNMADE for sample in own),
             question=question,
             samples=own,
             strategy=strategy,

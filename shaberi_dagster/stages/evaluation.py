@@ -1,13 +1,11 @@
 """A run from its spec to its metrics: the stages by name, with their effect on the run's state."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import dropwhile
-from typing import Any
 
 import orjson
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.consensus.registry import STRATEGIES
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError, is_interrupt
 from shaberi_dagster.lake.damage import damage_behind
@@ -16,18 +14,15 @@ from shaberi_dagster.llm.endpoints import EMBEDDED_URL, EndpointSpec, api_key, c
 from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import load_run
-from shaberi_dagster.runs.prompts_used import prompts_of, record_prompts
+from shaberi_dagster.runs.prompts_used import record_prompts
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import Rows, Stage
-from shaberi_dagster.stages.consensus import ConsensusAnswers
+from shaberi_dagster.stages.consensus import Consensus
 from shaberi_dagster.stages.imported import reprocess_imported
-from shaberi_dagster.stages.judgements import Judgements
-from shaberi_dagster.stages.metrics import measure, set_status
-from shaberi_dagster.stages.pass_outputs import PassOutputs, passes_of
+from shaberi_dagster.stages.metrics import Metrics, set_status
+from shaberi_dagster.stages.ordered import CALLING_NAMES, calling_stage, stage_named
+from shaberi_dagster.stages.pass_outputs import passes_of
 from shaberi_dagster.stages.result import StageResult
-from shaberi_dagster.stages.scores import score
 from shaberi_dagster.util.memory import give_back
 
 
@@ -55,34 +50,28 @@ def materialize(
     """Bring one stage of a run up to date.
 
     Args:
-        stage: One of `stages.result.STAGES`.
+        stage: One of `stages.ordered.STAGE_NAMES`.
         run_id: A registered run.
         benchmarks: Which benchmarks; those that the run has not are left out.
         workspace: Where to read and write.
-        judges: For `judgements`: only these; none named means all of the run's.
-        reprocess: For `judgements`: read the stored outputs again instead of calling judges. For `pass_outputs`: let
-            today's versions of passes look at what earlier ones have seen.
+        judges: Only these of the run's judges are asked; none named means all.
+        reprocess: Make its rows again of what is stored: judges' outputs are read again, today's versions of passes
+            look at what earlier ones have seen.
 
     Returns:
         One result per benchmark of the run.
     """
-    spec = stored_spec(run_id, workspace)
+    spec, made = stored_spec(run_id, workspace), stage_named(stage)
     own = [name for name in spec.benchmarks if name in benchmarks]
-    if not own or (spec.is_partial and stage in DERIVED):
+    if not own or (spec.is_partial and not made.makes_calls):
         return []
-    if spec.origin == "imported" and (stage == "answers" or stage in DERIVED):
+    if spec.origin == "imported" and not made.continues_imported:
         return reprocess_imported(stage, [run_id], own, workspace)
+    plan = RunPlan(spec, own, workspace, judges)
     workspace.begin(run_id)
     try:
-        record_prompts(workspace.lake, prompts_of(spec, own, stage, workspace, judges))
-        if stage in DERIVED:
-            results = DERIVED[stage](spec, own, workspace)
-        elif reprocess and stage == "judgements":
-            results = _read_again(RunPlan(spec, own, workspace))
-        elif reprocess and stage == "pass_outputs":
-            results = PassOutputs.of_run(RunPlan(spec, own, workspace), anew=True).materialize()
-        else:
-            results = stage_of(stage, RunPlan(spec, own, workspace), judges=judges).materialize()
+        record_prompts(workspace.lake, made.prompts(plan))
+        results = made(plan).remake() if reprocess else made(plan).materialize()
     except PartitionBusyError:
         raise  # the run's state is for the other process to tell
     except BaseException as raised:
@@ -101,46 +90,6 @@ def materialize(
     return results
 
 
-def _read_again(plan: RunPlan) -> list[StageResult]:
-    """Read what judges said by today's parser, and let rules of another version grade anew."""
-    ruled = [name for name in plan.names if get_benchmark(name).has_rule]
-    judged = [name for name in plan.names if name not in ruled]
-    results = Judgements(RunPlan(plan.spec, judged, plan.workspace)).reparse() if judged else []
-    if not ruled:
-        return results
-    rules = Judgements(RunPlan(plan.spec, ruled, plan.workspace))
-    rules.regrade()
-    return results + rules.materialize()
-
-
-CALLING_STAGES = ("answers", "consensus", "judgements", "pass_outputs")
-"""The stages that may make calls, in order."""
-DERIVED: Mapping[str, Callable[[RunSpec, Sequence[str], Workspace], list[StageResult]]] = {
-    "scores": score,
-    "metrics": measure,
-}
-"""The stages that are SQL over the others."""
-
-
-def stage_of(name: str, plan: RunPlan, rows: Rows | None = None, judges: Sequence[str] = ()) -> Stage[Any]:
-    """A stage of a run, ready to work.
-
-    Args:
-        name: One of `CALLING_STAGES`.
-        plan: The run.
-        rows: What the stages before have made; by default what is in the lake.
-        judges: For `judgements`: only these; none named means all of the run's.
-
-    Raises:
-        ConfigurationError: A judge is not one of the run's.
-    """
-    if name == "judgements":
-        return Judgements(plan, rows, judges)
-    if name == "pass_outputs":
-        return PassOutputs.of_run(plan, rows)
-    return ConsensusAnswers(plan, rows) if name == "consensus" else Answers(plan, rows)
-
-
 def is_up_to_date(spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str], workspace: Workspace) -> bool:
     """Whether `materialize` would change nothing: no call, no row, no state of the run, no file of its results.
 
@@ -155,7 +104,7 @@ def is_up_to_date(spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str
     if not rows or RunSpec.read(rows[0][0]) != spec:
         return False
     states = orjson.loads(rows[0][1] or "{}")
-    if "metrics" in stages and any(states.get(name) != "complete" for name in benchmarks if spec.is_made_here(name)):
+    if Metrics.name in stages and any(states.get(name) != "complete" for name in benchmarks if spec.is_made_here(name)):
         return False
     if not workspace.is_published(spec.run_id):
         return False
@@ -168,14 +117,14 @@ def is_up_to_date(spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str
 
 
 def _is_done(stage: str, spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> bool:
-    if stage not in DERIVED:
-        return stage_of(stage, RunPlan(spec, benchmarks, workspace)).survey().is_done
+    if stage in CALLING_NAMES:
+        return calling_stage(stage)(RunPlan(spec, benchmarks, workspace)).survey().is_done
     rehearsal = _Rehearsal(workspace.settings, workspace.environment)
     try:
         if spec.origin == "imported":
             reprocess_imported(stage, [spec.run_id], benchmarks, rehearsal)
         else:
-            DERIVED[stage](spec, benchmarks, rehearsal)
+            stage_named(stage)(RunPlan(spec, benchmarks, rehearsal)).materialize()
     except _SomethingToDoError:
         return False
     return True
@@ -202,29 +151,8 @@ class _UnwrittenLake(Lake):
         raise _SomethingToDoError
 
 
-def endpoints_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[EndpointSpec]:
-    """Return the endpoints that a stage of a run calls.
-
-    Args:
-        stage: One of `stages.result.STAGES`.
-        spec: The run.
-        judges: For `judgements`: only these; none named means all of the run's.
-    """
-    endpoints: list[EndpointSpec | None] = []
-    if stage == "answers":
-        endpoints = [spec.endpoint, *(one.endpoint for one in spec.members)]  # that of an imported run is not known
-    elif stage == "consensus" and spec.has_consensus:
-        endpoints = [spec.consensus.endpoint if spec.consensus else spec.endpoint]
-    elif stage == "judgements":
-        names = {name for benchmark in spec.benchmarks for name in spec.chosen_judges(benchmark, judges)}
-        endpoints = [judge.endpoint for name in names if (judge := spec.judge(name))]
-    elif stage == "pass_outputs":
-        endpoints = [one.endpoint for pipeline in spec.passes for one in pipeline]
-    return [endpoint for endpoint in endpoints if endpoint]
-
-
 def endpoints_to_call(
-    spec: RunSpec, workspace: Workspace, stages: Sequence[str] = CALLING_STAGES, judges: Sequence[str] = ()
+    spec: RunSpec, workspace: Workspace, stages: Sequence[str] = CALLING_NAMES, judges: Sequence[str] = ()
 ) -> list[Endpoint]:
     """Return the endpoints of the first stage that is not done and of those after it, each once.
 
@@ -232,7 +160,7 @@ def endpoints_to_call(
         spec: The run, planned or stored.
         workspace: Where it is read.
         stages: Only these.
-        judges: As for `endpoints_of`.
+        judges: Only these; none named means all of the run's.
     """
 
     def is_done(stage: str) -> bool:
@@ -241,8 +169,9 @@ def endpoints_to_call(
         except ShaberiError:
             return False
 
-    left = dropwhile(is_done, (stage for stage in CALLING_STAGES if stage in stages))
-    return list(dict.fromkeys(one.to_endpoint() for stage in left for one in endpoints_of(stage, spec, judges)))
+    left = dropwhile(is_done, (stage for stage in CALLING_NAMES if stage in stages))
+    found = (endpoint for stage in left for endpoint in stage_named(stage).endpoints(spec, judges))
+    return list(dict.fromkeys(endpoint.to_endpoint() for endpoint in found))
 
 
 def check_keys(spec: RunSpec, workspace: Workspace) -> None:
@@ -301,7 +230,7 @@ def check_endpoints(
 
 def _models_of(stage: str, spec: RunSpec) -> set[tuple[EndpointSpec, str]]:
     """The models that strategies or passes ask, and where they are served."""
-    if stage == "consensus":
+    if stage == Consensus.name:
         calling = any(STRATEGIES.use(name).templates for name in spec.strategies if name != SINGLE)
         model = spec.consensus or (spec.itself if spec.endpoint else None)
         return {(model.endpoint, model.model)} if calling and model else set()

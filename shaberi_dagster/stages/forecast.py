@@ -23,9 +23,9 @@ from shaberi_dagster.llm.types import ChatRequest, Message
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.base import UNMADE, Asker, Item, Rows, Stage
-from shaberi_dagster.stages.evaluation import CALLING_STAGES, stage_of
-from shaberi_dagster.stages.paid import PaidCalls
+from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.stages.base import UNMADE, Asker, Item, Rows, RowStage
+from shaberi_dagster.stages.ordered import CALLING_NAMES, CALLING_STAGES
 
 ALL_STAGES = "all"
 NO_CALL = "no call"
@@ -161,15 +161,13 @@ def forecast(
     estimates = []
     for spec in specs:
         rows = _Foreseen(workspace)
-        plan = RunPlan(spec, benchmarks, workspace)
-        for name in (one for one in CALLING_STAGES if one in stages):
-            if (name == "consensus" and not spec.has_consensus) or (name == "pass_outputs" and not spec.passes):
-                continue
-            stage = stage_of(name, plan, rows, judges)
+        plan = RunPlan(spec, benchmarks, workspace, judges)
+        for kind in (kind for kind in CALLING_STAGES if kind.name in stages and kind.is_needed(spec, benchmarks)):
+            stage = kind(plan, rows)
             if stage.asks:
                 groups = asyncio.run(_foresee(stage, rows, counted))
                 pricing = _Pricing(plan, history, now)
-                estimates += [pricing.estimate(name, *key, group) for key, group in groups.items()]
+                estimates += [pricing.estimate(kind.name, *key, group) for key, group in groups.items()]
     return estimates
 
 
@@ -204,7 +202,7 @@ class _Foreseen(Rows):
         self._workspace = workspace
         self._overlays: dict[str, tuple[list[str], pl.DataFrame]] = {}
 
-    def lay(self, stage: Stage[Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    def lay(self, stage: RowStage[Any], rows: Sequence[Mapping[str, Any]]) -> None:
         """Put rows in the place of those that a stage would make."""
         self._overlays[stage.name] = list(stage.key), pl.DataFrame(rows, schema=TABLES[stage.name].schema)
 
@@ -231,10 +229,10 @@ class _Replay:
         stored: Its stored rows.
     """
 
-    def __init__(self, stage: Stage[Any], stored: pl.DataFrame) -> None:
+    def __init__(self, stage: RowStage[Any], stored: pl.DataFrame) -> None:
         (run_id,) = stage.run_ids
         self._journal = stage.workspace.journals.finished_calls(run_id, stage.name)
-        self._paid = PaidCalls(stage, stored)
+        self._paid = stage.paid_calls(stored)
         self._found: dict[str, Call] = {}
         self.needed: list[ChatRequest] = []
         self.replies = 0
@@ -271,7 +269,7 @@ class _Replay:
         return next(filter(None, calls), None)
 
 
-async def _foresee(stage: Stage[Any], rows: _Foreseen, counted: set[tuple[str, str]]) -> _Groups:
+async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str, str]]) -> _Groups:
     """Count the calls of a stage, and let the next one see its rows."""
     survey = stage.survey()
     groups: _Groups = {}
@@ -287,13 +285,13 @@ async def _foresee(stage: Stage[Any], rows: _Foreseen, counted: set[tuple[str, s
     payer = stage.run_ids[0] if stage.workspace.options.fresh else ""
     made = []
     for item in items:
-        finished = None if item.hangs else await _made(stage, item, replay)
+        finished = None if item.inputs_missing else await _made(stage, item, replay)
         made.append(finished or {**item.columns, "status": UNMADE})
         asker = stage.asker(item.columns)
         if finished is not None or asker is None:
             continue
         group, (low, high) = groups[item.columns["benchmark"], asker], item.calls
-        if not item.hangs:
+        if not item.inputs_missing:
             fresh = {(payer, request.request_hash) for request in replay.needed} - counted
             counted |= fresh
             later = [max(total - replay.replies - len(replay.needed), 0) if fresh else 0 for total in (low, high)]
@@ -301,14 +299,14 @@ async def _foresee(stage: Stage[Any], rows: _Foreseen, counted: set[tuple[str, s
         group.low += low
         group.high += high
         if high:
-            known = replay.needed[0].messages if replay.needed and not item.hangs else None
-            text, answers = ("", 0) if known else stage.sketch(item)
+            known = replay.needed[0].messages if replay.needed and not item.inputs_missing else None
+            text, answers = ("", 0) if known else stage.estimate_prompt(item)
             group.prompts.append((item.columns["question_id"], known or (Message("user", text),), answers))
     rows.lay(stage, made)
     return groups
 
 
-async def _made(stage: Stage[Any], item: Item, replay: _Replay) -> dict[str, Any] | None:
+async def _made(stage: RowStage[Any], item: Item, replay: _Replay) -> dict[str, Any] | None:
     """The row of an item; None when it needs a call, and then `replay` has the calls that it needs by now."""
     replay.begin()
     if item.request and replay.lacks(item.request):
@@ -383,7 +381,7 @@ class _Pricing:
         if spec.origin == "imported":
             return 0.0  # all its answers are there
         most = spec.benchmarks[benchmark].sampling.max_tokens
-        past = self._history.find("answers", benchmark, spec.model, question_ids)
+        past = self._history.find(Answers.name, benchmark, spec.model, question_ids)
         return min(past.average.completion - past.average.reasoning, most) if past else most
 
     def _cost(self, asker: Asker, n_calls: float, average: "_Average") -> float | None:
@@ -405,7 +403,7 @@ class _Pricing:
 
 def totals(estimates: Sequence[Forecast]) -> list[Total]:
     """One for each stage and one over all."""
-    stages = [stage for stage in CALLING_STAGES if any(one.stage == stage for one in estimates)]
+    stages = [stage for stage in CALLING_NAMES if any(one.stage == stage for one in estimates)]
     return [
         *(_total(stage, [one for one in estimates if one.stage == stage]) for stage in stages),
         _total(ALL_STAGES, estimates),

@@ -17,16 +17,19 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.pipeline import BASELINE, Passes
 from shaberi_dagster.passes.registry import make_pass, make_pipeline
+from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import with_pipeline
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.metrics import measure_runs, set_status
-from shaberi_dagster.stages.pass_outputs import examine_imported, passes_of
+from shaberi_dagster.stages.consensus import Consensus
+from shaberi_dagster.stages.judgements import Judgements
+from shaberi_dagster.stages.metrics import Metrics, measure_runs, set_status
+from shaberi_dagster.stages.pass_outputs import PassOutputs, examine_imported, passes_of
 from shaberi_dagster.stages.result import StageResult
-from shaberi_dagster.stages.scores import score_runs
+from shaberi_dagster.stages.scores import Scores, score_runs
 
-STAGES = ("pass_outputs", "scores", "metrics")
-"""What can be made anew of an imported run."""
+REMADE = (PassOutputs.name, Scores.name, Metrics.name)
+"""The stages that can be made again of an imported run."""
 _SPEC = pl.col("spec").str
 _ORIGIN, _KIND = _SPEC.json_path_match("$.origin"), _SPEC.json_path_match("$.kind")  # what today's and older specs have
 IS_IMPORTED = (_ORIGIN == "imported").fill_null(value=False) | (_KIND == "legacy").fill_null(value=False)
@@ -45,14 +48,14 @@ def made_together(stage: str, run_ids: Sequence[str], lake: Lake) -> list[str]:
     """Those of the runs that `reprocess_imported` makes a stage of, all at once, since it takes no call.
 
     Args:
-        stage: One of `stages.result.STAGES`.
+        stage: One of `stages.ordered.STAGE_NAMES`.
         run_ids: Any runs.
         lake: Where they are.
     """
     imported = imported_among(run_ids, lake)
-    if stage == "pass_outputs":
+    if stage == PassOutputs.name:
         return [run_id for run_id, spec in _specs(imported, lake).items() if not _asks(spec)]
-    return [] if stage in {"consensus", "judgements"} else imported
+    return [] if stage in {Consensus.name, Judgements.name} else imported
 
 
 def all_imported(lake: Lake) -> pl.DataFrame:
@@ -101,18 +104,18 @@ def add_to_imported(
 
 
 def reprocess_imported(
-    stage: str, run_ids: Sequence[str], benchmarks: Sequence[str], workspace: Workspace, *, anew: bool = False
+    stage: str, run_ids: Sequence[str], benchmarks: Sequence[str], workspace: Workspace, *, again: bool = False
 ) -> list[StageResult]:
     """Make a stage of imported runs anew.
 
     Nobody is asked: what passes that ask a model have found stands.
 
     Args:
-        stage: One of `STAGES`.
+        stage: One of `REMADE`.
         run_ids: The runs; those that were not imported are left out.
         benchmarks: Which of their benchmarks.
         workspace: Where to read and write.
-        anew: Let today's versions of the passes look at what earlier ones have seen.
+        again: Let today's versions of the passes look at what earlier ones have seen.
 
     Returns:
         One outcome per run and benchmark.
@@ -120,14 +123,14 @@ def reprocess_imported(
     Raises:
         ConfigurationError: The stage cannot be made of imported runs.
     """
-    if stage not in STAGES:
+    if stage not in REMADE:
         raise ConfigurationError(
-            f"run {run_ids[0]} was imported and cannot be continued: only its {', '.join(STAGES)} can be made anew"
+            f"run {run_ids[0]} was imported and cannot be continued: only its {', '.join(REMADE)} can be made anew"
         )
     specs = _specs(run_ids, workspace.lake)
     planned = _planned(specs.values(), benchmarks, workspace.lake)
     names = planned["benchmark"].unique().sort()
-    if stage == "metrics":
+    if stage == Metrics.name:
         for name in names:
             measure_runs(planned.filter(benchmark=name).drop("judges"), workspace)
         for spec in specs.values():
@@ -139,8 +142,9 @@ def reprocess_imported(
                 own = planned.filter(pl.col("run_id").is_in(some), benchmark=name)
                 if own.is_empty():
                     continue
-                if stage == "pass_outputs":
-                    examine_imported(own["run_id"].to_list(), [name], pipelines, workspace, anew=anew)
+                if stage == PassOutputs.name:
+                    plan = RunPlan(specs[some[0]], [name], workspace)
+                    examine_imported(own["run_id"].to_list(), plan, pipelines, again=again)
                 else:
                     judges = own.select("run_id", "benchmark", judge="judges").explode("judge")
                     score_runs(judges, pipelines, workspace)
@@ -168,7 +172,7 @@ def fill_scores(workspace: Workspace) -> None:
             lake.replace("scores", frame_of(connection.execute(statement("filled_scores"), keys)), keys)
     outside = lake.scan("scores", columns=["run_id", "out_of_scale"]).filter("out_of_scale").unique().collect()
     if imported := imported_among(outside["run_id"].to_list(), lake):
-        reprocess_imported("metrics", imported, list(ALL_BENCHMARKS), workspace)
+        reprocess_imported(Metrics.name, imported, list(ALL_BENCHMARKS), workspace)
 
 
 def _specs(run_ids: Sequence[str], lake: Lake) -> dict[str, RunSpec]:

@@ -1,14 +1,14 @@
 """The judgements of a run: one row for each answer, a sample or a consensus, and each judge."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import RULE
+from shaberi_dagster.benchmarks.registry import RULE, get_benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.records import Call
 from shaberi_dagster.judges.base import Case, Judge, not_judged
@@ -16,12 +16,16 @@ from shaberi_dagster.judges.llm import OUT_OF_SCALE, LLMJudge
 from shaberi_dagster.judges.rule import RuleJudge
 from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.lake.writer import RowWriter
+from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.types import CallRange
 from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
+from shaberi_dagster.runs.prompts_used import UsedPrompt, judge_prompts
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.stages import texts
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, Stage
+from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, JournaledCalls, Rows, RowStage
+from shaberi_dagster.stages.consensus import Consensus
 from shaberi_dagster.stages.result import Check, StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.names import did_you_mean
 from shaberi_dagster.util.progress import StageProgress
@@ -41,39 +45,58 @@ class JudgementItem(Item):
     case: Case | None
 
 
-class Judgements(Stage[JudgementItem]):
+class Judgements(RowStage[JudgementItem]):
     """Has every judge judge every answer that it has not judged yet.
 
     A judgement stands as long as the answer text, the judge's settings and prompt, and the round are the same; else it
     is made anew and the old one is kept as superseded.
-
-    Args:
-        plan: The run.
-        rows: Answers and consensus.
-        judges: Only these of the run's judges; none named means all.
 
     Raises:
         ConfigurationError: A judge is not one of the run's.
     """
 
     name = "judgements"
+    needs = (Answers, Consensus)
+    continues_imported = True
+    checks: ClassVar[Mapping[str, str]] = {
+        "complete": "Each judge has a row for each planned sample.",
+        "few_failures": "At most 5 % of the judgements failed.",
+        "within_scale": "All scores are within the benchmark's scale.",
+        "fresh": "No judgement is stale (of another answer text) or orphaned (of no answer).",
+    }
     key = ("run_id", "benchmark", "judge", "strategy", "question_id", "sample_index")
     identity = ("answer_hash", "judge_config_hash", "judge_round")
-    settled = ("ok", "excluded")
+    final_statuses = ("ok", "excluded")
     label = "judge"
     supersedes = True
-    about = (
+    result_columns = (
         *("benchmark", "judge", "strategy", "question_id", "sample_index", "answer_hash", "superseded"),
         *("status", "error_class", "score", "score_source", "out_of_scale", "finish_reason"),
         *("judge_prompt_tokens", "judge_completion_tokens"),
     )
 
-    def __init__(self, plan: RunPlan, rows: Rows | None = None, judges: Sequence[str] = ()) -> None:
-        super().__init__([plan.spec.run_id], plan.names, plan.workspace, rows)
-        self.plan = plan
-        self._judges = {
-            one.name: judges_of(plan.spec, one, self.workspace.prompts, judges) for one in plan.benchmarks.values()
-        }
+    def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
+        super().__init__(plan, rows)
+        self._judges = {one.name: _judges(plan, one) for one in plan.benchmarks.values()}
+
+    @classmethod
+    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:
+        """Where the judges are served."""
+        names = {name for benchmark in spec.benchmarks for name in spec.chosen_judges(benchmark, judges)}
+        return [judge.endpoint for name in names if (judge := spec.judge(name))]
+
+    @classmethod
+    def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
+        """Those of the judges."""
+        for benchmark in plan.names:
+            for name in plan.spec.chosen_judges(benchmark, plan.judges):
+                if judge := plan.spec.judge(name):
+                    yield from judge_prompts(plan.workspace.prompts, get_benchmark(benchmark), judge.prompt)
+
+    @classmethod
+    def n_rows(cls, spec: RunSpec, benchmark: str, judges: Sequence[str] = ()) -> int:
+        """Count the answers of each judge."""
+        return spec.n_answers(benchmark) * len(spec.chosen_judges(benchmark, judges))
 
     def planned(self) -> pl.DataFrame:
         """One row for each answer and judge."""
@@ -93,7 +116,7 @@ class Judgements(Stage[JudgementItem]):
         every = answers.join(judges, on="benchmark", maintain_order="left").select(*self.key, *self.identity)
         return every.join(self._imported(), on=[*self.key, "answer_hash", "judge_round"], how="anti", nulls_equal=True)
 
-    def formerly(self) -> Mapping[str, Mapping[str, str]]:
+    def identity_aliases(self) -> Mapping[str, Mapping[str, str]]:
         """The judges' settings as they were identified together with an address, and with earlier versions of rules."""
         return {
             "judge_config_hash": {
@@ -121,7 +144,7 @@ class Judgements(Stage[JudgementItem]):
         endpoint, model = judge.asks
         return Asker(judge.name, model, endpoint, judge.max_tokens, falls_back=isinstance(judge, LLMJudge))
 
-    def sketch(self, item: JudgementItem) -> tuple[str, int]:
+    def estimate_prompt(self, item: JudgementItem) -> tuple[str, int]:
         """The prompt without the answer."""
         question = self.plan.benchmarks[item.columns["benchmark"]].questions[item.columns["question_id"]]
         request = item.judge.request_for(question, "")
@@ -141,7 +164,7 @@ class Judgements(Stage[JudgementItem]):
         outside = int(standing["out_of_scale"].sum())
         answers = self._slim([benchmark])
         unlike = standing.join(answers, on=[*texts.KEY, "answer_hash"], how="anti", nulls_equal=True).height
-        planned = self.plan.spec.n_answers(benchmark) * len(judges)
+        planned = self.n_rows(self.plan.spec, benchmark)
         return StageResult(
             run_id=self.run_ids[0],
             stage=self.name,
@@ -175,7 +198,7 @@ class Judgements(Stage[JudgementItem]):
             ),
         )
 
-    def of_no_use(self, stored: pl.DataFrame) -> AbstractSet[str]:
+    def unusable_calls(self, stored: pl.DataFrame) -> AbstractSet[str]:
         """The calls that brought no score.
 
         Of several judgements by the same call the last one tells: a call that brought no score long ago and was made
@@ -196,13 +219,27 @@ class Judgements(Stage[JudgementItem]):
         )
         return set(last.filter("of_no_use")["request_hash"])
 
-    def retired(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def superseded_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """They stay as superseded, failures too; but not where nobody was asked: no answer, no budget, or stopped."""
         unmade = pl.col("error_class").is_in(["budget", "stopped"]).fill_null(value=False)
         unasked = (pl.col("status") == "skipped") | (unmade & pl.col("judge_output").is_null())
         return rows.filter(~unasked).with_columns(
             superseded=pl.lit(value=True), superseded_at=pl.lit(datetime.now(UTC))
         )
+
+    def remake(self) -> list[StageResult]:
+        """Read what judges said by today's parser, and let rules of another version grade again."""
+        ruled = [name for name in self.benchmarks if get_benchmark(name).has_rule]
+        judged = [name for name in self.benchmarks if name not in ruled]
+        results = self._of(judged).reparse() if judged else []
+        if not ruled:
+            return results
+        rules = self._of(ruled)
+        rules.regrade()
+        return results + rules.materialize()
+
+    def _of(self, benchmarks: Sequence[str]) -> "Judgements":
+        return Judgements(RunPlan(self.plan.spec, benchmarks, self.workspace))
 
     def reparse(self) -> list[StageResult]:
         """Find the scores in the judges' stored outputs again, by today's parser; no call is made.
@@ -214,22 +251,17 @@ class Judgements(Stage[JudgementItem]):
             ~pl.col("superseded"), pl.col("judge_output").is_not_null()
         )
         calls = self._calls_of(stored)
-        answers = {tuple(row[name] for name in texts.KEY): row for row in self._answers()}
-        again = []
-        with self.journaled() as journal, RowWriter(self.workspace.lake, self.name) as writer:
-            for row in stored.iter_rows(named=True):
-                found = self._found_again(row, answers, calls)
-                if found is not None and any(found[name] != row[name] for name in _FOUND):
-                    writer.add(row | found | {"created_at": datetime.now(UTC)})
-                    again.append({name: row[name] for name in self.key})
-            journal.commit()
-            writer.commit(pl.DataFrame(again, schema={name: stored.schema[name] for name in self.key}), self.retired)
-            journal.end()
+
+        def found_again(row: Mapping[str, Any], answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            found = self._found_again(row, answer, calls)
+            return found if found and any(found[name] != row[name] for name in _FOUND) else None
+
+        changed = self._replace(stored, found_again)
         for (name, judge), own in stored.group_by("benchmark", "judge", maintain_order=True):
             line = StageProgress(self.name, name, judge, total=own.height, done=own.height, reused=own.height)
             self.lines[name, judge] = line
             self.workspace.reporter.changed(line)
-        self.workspace.reporter.note(f"{len(again)} of {stored.height} stored outputs give another score than before")
+        self.workspace.reporter.note(f"{changed} of {stored.height} stored outputs give another score than before")
         return self.results()
 
     def regrade(self) -> None:
@@ -241,45 +273,64 @@ class Judgements(Stage[JudgementItem]):
         rules = {judge.name: judge for judges in self._judges.values() for judge in judges if judge.older_config_hashes}
         older = [name for judge in rules.values() for name in judge.older_config_hashes]
         stored = self.workspace.lake.read(self.name, self.keys).filter(
-            ~pl.col("superseded"), pl.col("judge_config_hash").is_in(older), pl.col("status").is_in(self.settled)
+            ~pl.col("superseded"), pl.col("judge_config_hash").is_in(older), pl.col("status").is_in(self.final_statuses)
         )
         if stored.is_empty():
             return
+
+        def graded_again(row: Mapping[str, Any], answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            judge = rules[row["judge"]]
+            case = self._item(answer, judge).case
+            if case is None or not isinstance(judge, RuleJudge):
+                return None
+            changed = judge.again(case, row)
+            return None if changed is None else {**changed, "judge_config_hash": judge.config_hash}
+
+        changed = self._replace(stored, graded_again)
+        self.workspace.reporter.note(
+            f"{changed} of {stored.height} answers graded by an earlier version of a rule were graded anew"
+        )
+
+    def _replace(
+        self, stored: pl.DataFrame, found: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any] | None]
+    ) -> int:
+        """Put other judgements in the place of stored ones, which stay as superseded.
+
+        Args:
+            stored: Judgements.
+            found: What is another now, of a judgement and the answer that it judged; None: it stays.
+
+        Returns:
+            How many were replaced.
+        """
         answers = {tuple(row[name] for name in texts.KEY): row for row in self._answers()}
         again = []
-        with self.journaled() as journal, RowWriter(self.workspace.lake, self.name) as writer:
+        with JournaledCalls(self) as journal, RowWriter(self.workspace.lake, self.name) as writer:
             for row in stored.iter_rows(named=True):
                 answer = answers.get(tuple(row[name] for name in texts.KEY))
-                judge = rules[row["judge"]]
-                case = None if answer is None else self._item(answer, judge).case
-                if case is None or case.answer["answer_hash"] != row["answer_hash"] or not isinstance(judge, RuleJudge):
+                if answer is None or answer["answer_hash"] != row["answer_hash"]:
                     continue
-                changed = judge.again(case, row)
-                if changed is not None:
-                    made = {"judge_config_hash": judge.config_hash, "created_at": datetime.now(UTC)}
-                    writer.add(row | changed | made)
+                if changed := found(row, answer):
+                    writer.add({**row, **changed, "created_at": datetime.now(UTC)})
                     again.append({name: row[name] for name in self.key})
             journal.commit()
-            writer.commit(pl.DataFrame(again, schema={name: stored.schema[name] for name in self.key}), self.retired)
+            writer.commit(
+                pl.DataFrame(again, schema={name: stored.schema[name] for name in self.key}), self.superseded_rows
+            )
             journal.end()
-        self.workspace.reporter.note(
-            f"{len(again)} of {stored.height} answers graded by an earlier version of a rule were graded anew"
-        )
+        return len(again)
 
     def _found_again(
         self,
         row: Mapping[str, Any],
-        answers: Mapping[tuple[Any, ...], Mapping[str, Any]],
+        answer: Mapping[str, Any],
         calls: Mapping[tuple[str, str], Call],
     ) -> dict[str, Any] | None:
         """What today's parser finds in the outputs of a stored judgement; None where there is nothing to parse."""
         judge = next((one for one in self._judges[row["benchmark"]] if one.name == row["judge"]), None)
-        answer = answers.get(tuple(row[name] for name in texts.KEY))
         first = calls.get((row["request_hash"], row["judge_output"]))
         second = calls.get((row["fallback_request_hash"], row["fallback_output"]))
-        if not isinstance(judge, LLMJudge) or first is None or answer is None:
-            return None
-        if answer["answer_hash"] != row["answer_hash"]:
+        if not isinstance(judge, LLMJudge) or first is None:
             return None
         question = self.plan.benchmarks[row["benchmark"]].questions[row["question_id"]]
         case = Case(question, answer, None, _NO_CALL)
@@ -325,7 +376,7 @@ class Judgements(Stage[JudgementItem]):
                     yield row
 
     def _item(self, answer: Mapping[str, Any], judge: Judge) -> JudgementItem:
-        spec, hangs = self.plan.spec, answer["status"] == UNMADE
+        spec, inputs_missing = self.plan.spec, answer["status"] == UNMADE
         case = None
         if answer["status"] == "ok" and answer["answer_state"] == "text":
             case = judge.case(self.plan.benchmarks[answer["benchmark"]].questions[answer["question_id"]], answer)
@@ -340,31 +391,22 @@ class Judgements(Stage[JudgementItem]):
                 "judge_round": judge.round,
             },
             request=case.request if case else None,
-            calls=judge.of_unmade if hangs else case.calls if case else _NO_CALL,
-            hangs=hangs,
+            calls=judge.of_unmade if inputs_missing else case.calls if case else _NO_CALL,
+            inputs_missing=inputs_missing,
             answer=answer,
             judge=judge,
             case=case,
         )
 
 
-def judges_of(spec: RunSpec, one: BenchmarkPlan, prompts: PromptLibrary, names: Sequence[str] = ()) -> list[Judge]:
-    """Who judges a benchmark of a run.
-
-    Args:
-        spec: The run.
-        one: One of its benchmarks.
-        prompts: The project's prompts.
-        names: Only these; none named means all.
-
-    Raises:
-        ConfigurationError: One is not a judge of the run, or its prompt variant is gone.
-    """
+def _judges(plan: RunPlan, one: BenchmarkPlan) -> list[Judge]:
+    """The judges of a benchmark that are asked."""
+    spec, names = plan.spec, plan.judges
     judges = (judge.name for judge in spec.judges)
     known = dict.fromkeys((*judges, *(name for each in spec.benchmarks.values() for name in each.judges)))
     if unknown := [name for name in names if name not in known]:
         raise ConfigurationError(f"run {spec.run_id} has no judge {unknown[0]!r}; {did_you_mean(unknown[0], known)}")
-    return [_judge(spec, name, one, prompts) for name in spec.chosen_judges(one.name, names)]
+    return [_judge(spec, name, one, plan.workspace.prompts) for name in spec.chosen_judges(one.name, names)]
 
 
 def _judge(spec: RunSpec, name: str, one: BenchmarkPlan, prompts: PromptLibrary) -> Judge:

@@ -1,7 +1,8 @@
 """The metrics of a run, rolled up from its scores by SQL, and the run's status."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import ClassVar
 
 import orjson
 import polars as pl
@@ -10,31 +11,38 @@ from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.base import Stage
 from shaberi_dagster.stages.result import Check, StageResult
-from shaberi_dagster.stages.scores import derive, scales
+from shaberi_dagster.stages.scores import Scores, derive, scales
 
 
-def measure(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> list[StageResult]:
-    """Roll the scores of a run up into its metrics, and set the run's status.
+class Metrics(Stage):
+    """The metrics of a run, rolled up from its scores; they tell the run's status."""
 
-    Args:
-        spec: The run.
-        benchmarks: Some of its benchmarks.
-        workspace: Where to read and write.
+    name = "metrics"
+    needs = (Scores,)
+    makes_calls = False
+    kinds = Scores.kinds
+    checks: ClassVar[Mapping[str, str]] = {
+        "all_scored": "Every planned sample has a score or is excluded for a reason.",
+    }
+    graded_checks: ClassVar[Mapping[str, str]] = {
+        "no_regression": "The run is not worse than the baseline that was named, as far as a gate could tell."
+    }
 
-    Returns:
-        One result per benchmark.
-    """
-    own = {"run_id": spec.run_id, "base_tag": spec.base_tag, "run_number": spec.run_number}
-    planned = pl.DataFrame(
-        [
-            own | {"benchmark": name, "n_planned": spec.n_planned(name), "n_questions": spec.n_questions(name)}
-            for name in benchmarks
-        ]
-    )
-    frame, changed = measure_runs(planned, workspace)
-    set_status(spec, workspace, changed=changed)
-    return [_result(spec, name, frame.filter(benchmark=name)) for name in benchmarks]
+    def materialize(self) -> list[StageResult]:
+        """Derive them all, and set the run's status."""
+        spec = self.plan.spec
+        own = {"run_id": spec.run_id, "base_tag": spec.base_tag, "run_number": spec.run_number}
+        planned = pl.DataFrame(
+            [
+                own | {"benchmark": name, "n_planned": spec.n_planned(name), "n_questions": spec.n_questions(name)}
+                for name in self.benchmarks
+            ]
+        )
+        frame, changed = measure_runs(planned, self.workspace)
+        set_status(spec, self.workspace, changed=changed)
+        return [_result(spec, name, frame.filter(benchmark=name)) for name in self.benchmarks]
 
 
 def measure_runs(planned: pl.DataFrame, workspace: Workspace) -> tuple[pl.DataFrame, bool]:
@@ -110,7 +118,7 @@ def _result(spec: RunSpec, benchmark: str, frame: pl.DataFrame) -> StageResult:
     failed = int(legacy["n_failed"].sum())
     return StageResult(
         run_id=spec.run_id,
-        stage="metrics",
+        stage=Metrics.name,
         benchmark=benchmark,
         facts={
             "rows": frame.height,

@@ -5,7 +5,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from itertools import chain
+from typing import Any, ClassVar
 
 import orjson
 import polars as pl
@@ -20,10 +21,12 @@ from shaberi_dagster.passes.registry import make_pass
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.prompts.library import boundary_of
 from shaberi_dagster.runs.plan import RunPlan
+from shaberi_dagster.runs.prompts_used import UsedPrompt, pass_prompt
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages import texts
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, Stage
+from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, RowStage
+from shaberi_dagster.stages.consensus import Consensus
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 
 _SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
@@ -42,62 +45,83 @@ class PassItem(Item):
     finding: Finding
 
 
-class PassOutputs(Stage[PassItem]):
+class PassOutputs(RowStage[PassItem]):
     """Examines every answer by each pass, unless that was done.
 
     A finding stands as long as the answer text, the pass and its settings and prompts are the same; it is used by
     every pipeline. What an earlier version of a pass found stands too; an answer that it has not seen gets today's.
 
     Args:
-        run_ids: The runs; only one if a pass asks a model.
-        benchmarks: Which of their benchmarks.
-        workspace: Where to read and write.
-        passes: Each settings once.
-        endpoints: Where the models of the passes that ask one are served, by the pass's `config_hash`.
+        plan: The run.
         rows: The answers.
-        anew: Let today's versions look at what earlier ones have seen, but for passes that ask a model.
+        run_ids: Further runs with the same passes, none of which asks a model; default: the plan's alone.
+        passes: The passes; default: those of the run's pipelines.
+        again: Let today's versions look at what earlier ones have seen, but for passes that ask a model.
     """
 
     name = "pass_outputs"
+    needs = (Answers, Consensus)
+    continues_imported = True
+    kinds = frozenset({"python", "deltalake"})
+    checks: ClassVar[Mapping[str, str]] = {
+        "complete": "Each pass has a row for each answer that did not fail.",
+        "few_failures": "At most 5 % of the answers could not be examined.",
+    }
     key = ("run_id", "benchmark", "question_id", "sample_index", "strategy", "pass_config_hash")
     identity = ("answer_hash", "pass_prompt_hash")
-    about = (
+    result_columns = (
         *("benchmark", "pass", "severity", "status", "error_class", "pass_prompt_tokens", "pass_completion_tokens"),
     )
 
     def __init__(
         self,
-        run_ids: Sequence[str],
-        benchmarks: Sequence[str],
-        workspace: Workspace,
-        passes: Passes,
-        *,
-        endpoints: Mapping[str, EndpointSpec] | None = None,
+        plan: RunPlan,
         rows: Rows | None = None,
-        anew: bool = False,
+        *,
+        run_ids: Sequence[str] = (),
+        passes: Passes | None = None,
+        again: bool = False,
     ) -> None:
-        super().__init__(run_ids, benchmarks, workspace, rows)
-        self._passes = {one.config_hash: one for one in passes}
-        self._older = {
-            older: one.config_hash
-            for one in passes
-            if one.asks or not anew
-            for older in reversed(one.older_config_hashes)
-        }
-        self._endpoints = {name: endpoint.to_endpoint() for name, endpoint in (endpoints or {}).items()}
-
-    @classmethod
-    def of_run(cls, plan: RunPlan, rows: Rows | None = None, *, anew: bool = False) -> "PassOutputs":
-        """The passes of a run's pipelines, over its answers."""
+        super().__init__(plan, rows)
+        self.run_ids, self._again = list(run_ids) or self.run_ids, again
         pipelines = passes_of(plan.spec)
-        endpoints = {
-            made.config_hash: one.endpoint
-            for passes, pipeline in zip(pipelines, plan.spec.passes, strict=True)
-            for made, one in zip(passes, pipeline, strict=True)
+        used = distinct_passes(pipelines) if passes is None else passes
+        self._passes = {one.config_hash: one for one in used}
+        self._endpoints = {
+            made.config_hash: one.endpoint.to_endpoint()
+            for made, one in zip(chain(*pipelines), chain(*plan.spec.passes), strict=True)
             if one.endpoint
         }
-        passes = distinct_passes(pipelines)
-        return cls([plan.spec.run_id], plan.names, plan.workspace, passes, endpoints=endpoints, rows=rows, anew=anew)
+
+    @classmethod
+    def is_needed(cls, spec: RunSpec, benchmarks: Sequence[str]) -> bool:  # noqa: ARG003
+        """Return whether the run has passes."""
+        return bool(spec.passes)
+
+    @classmethod
+    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:  # noqa: ARG003
+        """Where the models of passes are served."""
+        return [one.endpoint for one in chain(*spec.passes) if one.endpoint]
+
+    @classmethod
+    def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
+        """Those of the passes that ask a model."""
+        passes = (make_pass(one.name, one.config) for one in chain(*plan.spec.passes))
+        return (pass_prompt(plan.workspace.prompts, one) for one in passes if one.asks)
+
+    def remake(self) -> list[StageResult]:
+        """Let today's versions of passes look at what earlier ones have seen."""
+        return PassOutputs(self.plan, self.rows, again=True).materialize()
+
+    @cached_property
+    def _older(self) -> Mapping[str, str]:
+        """Earlier versions whose findings stand: their identities to today's."""
+        return {
+            older: one.config_hash
+            for one in self._passes.values()
+            if one.asks or not self._again
+            for older in reversed(one.older_config_hashes)
+        }
 
     @property
     def asks(self) -> bool:
@@ -121,7 +145,7 @@ class PassOutputs(Stage[PassItem]):
         """The planned rows, with the identity of the version that has looked at the answer already."""
         columns = [*self.key, *self.identity]
         versions = [*self._older, *self._passes]  # the latest comes last
-        keys = {**self.keys, "pass_config_hash": versions, "status": self.settled}
+        keys = {**self.keys, "pass_config_hash": versions, "status": self.final_statuses}
         stored = self.workspace.lake.read(self.name, keys, columns)
         ranks = {name: rank for rank, name in enumerate(versions)}
         there = (
@@ -156,7 +180,7 @@ class PassOutputs(Stage[PassItem]):
             return None
         return Asker(one.name, one.asks, self._endpoints[one.config_hash], _SAMPLING.max_tokens)
 
-    def sketch(self, item: PassItem) -> tuple[str, int]:
+    def estimate_prompt(self, item: PassItem) -> tuple[str, int]:
         """The question and the answer."""
         return item.answer.question, 1
 
@@ -193,7 +217,7 @@ class PassOutputs(Stage[PassItem]):
             checks=(complete_check(rows.height, line.total), failures_check(failed, line.total)),
         )
 
-    def of_no_use(self, stored: pl.DataFrame) -> AbstractSet[str]:
+    def unusable_calls(self, stored: pl.DataFrame) -> AbstractSet[str]:
         """The calls that brought no verdict."""
         return set(stored.filter(error_class="no_verdict")["request_hash"].drop_nulls())
 
@@ -212,8 +236,8 @@ class PassOutputs(Stage[PassItem]):
             finding = Finding() if blank else one.examine(answer)
             request = None if blank else self._request(one, answer, finding)
             # Of an answer that is not there yet: one that asks without a finding asks about each.
-            hangs = row["status"] == UNMADE
-            always = hangs and one.asks is not None and one.ask(answer, finding) is not None
+            inputs_missing = row["status"] == UNMADE
+            always = inputs_missing and one.asks is not None and one.ask(answer, finding) is not None
         return PassItem(
             columns={
                 **{name: row[name] for name in (*RUN_COLUMNS, *texts.KEY, "question_set", "answer_hash")},
@@ -224,8 +248,8 @@ class PassOutputs(Stage[PassItem]):
                 "pass_prompt_hash": self.workspace.prompts.prompt_hash(*one.templates) if one.asks else None,
             },
             request=request,
-            calls=_ONE_CALL if request or always else _PERHAPS if hangs and one.asks else _NO_CALL,
-            hangs=hangs,
+            calls=_ONE_CALL if request or always else _PERHAPS if inputs_missing and one.asks else _NO_CALL,
+            inputs_missing=inputs_missing,
             one=one,
             answer=answer,
             finding=finding,
@@ -245,28 +269,21 @@ def passes_of(spec: RunSpec) -> list[list[Pass[Any]]]:
 
 
 def examine_imported(
-    run_ids: Sequence[str],
-    benchmarks: Sequence[str],
-    pipelines: Sequence[Passes],
-    workspace: Workspace,
-    *,
-    anew: bool = False,
+    run_ids: Sequence[str], plan: RunPlan, pipelines: Sequence[Passes], *, again: bool = False
 ) -> None:
     """Examine the answers of many runs, by those of the passes that ask no model.
 
     Args:
         run_ids: Imported runs.
-        benchmarks: Which of their benchmarks.
+        plan: One of them, with the benchmarks that are examined.
         pipelines: Passes in order.
-        workspace: Where to read and write.
-        anew: Let today's versions of the passes look at what earlier ones have seen.
+        again: Let today's versions of the passes look at what earlier ones have seen.
     """
     passes = [one for one in distinct_passes(pipelines) if one.asks is None]
     ordered = sorted(run_ids)
     for start in range(0, len(ordered), _RUNS_AT_ONCE):
         some = ordered[start : start + _RUNS_AT_ONCE]
-        for name in benchmarks:
-            PassOutputs(some, [name], workspace, passes, anew=anew).materialize()
+        PassOutputs(plan, run_ids=some, passes=passes, again=again).materialize()
 
 
 def _found(finding: Finding) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import ClassVar
 
 import duckdb
 import polars as pl
@@ -9,13 +10,15 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.connections import frame_of
-from shaberi_dagster.lake.schemas import SCORES
+from shaberi_dagster.lake.schemas import ANSWERS, CONSENSUS, JUDGEMENTS, SCORES
 from shaberi_dagster.lake.store import conform
 from shaberi_dagster.passes.pipeline import Passes, pipeline_scores
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.pass_outputs import passes_of
+from shaberi_dagster.stages.base import Stage
+from shaberi_dagster.stages.judgements import Judgements
+from shaberi_dagster.stages.pass_outputs import PassOutputs, passes_of
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check
 
 _FINDING_COLUMNS = [
@@ -24,21 +27,24 @@ _FINDING_COLUMNS = [
 ]
 
 
-def score(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> list[StageResult]:
-    """Derive the scores of a run from its answers, judgements and pass outputs; no call is made.
+class Scores(Stage):
+    """The scores of a run, derived from its answers, judgements and pass outputs; no call is made."""
 
-    Args:
-        spec: The run.
-        benchmarks: Some of its benchmarks.
-        workspace: Where to read and write.
+    name = "scores"
+    needs = (Judgements, PassOutputs)
+    makes_calls = False
+    kinds = frozenset({"sql", "duckdb", "deltalake"})
+    checks: ClassVar[Mapping[str, str]] = {
+        "complete": "Each judge has a score row for each planned sample, under each pass pipeline.",
+    }
 
-    Returns:
-        One result per benchmark.
-    """
-    keys = [(spec.run_id, name, judge) for name in benchmarks for judge in spec.benchmarks[name].judges]
-    judges = pl.DataFrame(keys, schema=dict.fromkeys(("run_id", "benchmark", "judge"), pl.String), orient="row")
-    frame = score_runs(judges, passes_of(spec), workspace)
-    return [_result(spec, name, frame.filter(benchmark=name)) for name in benchmarks]
+    def materialize(self) -> list[StageResult]:
+        """Derive them all; they are stored where they are others than before."""
+        spec = self.plan.spec
+        keys = [(spec.run_id, name, judge) for name in self.benchmarks for judge in spec.benchmarks[name].judges]
+        judges = pl.DataFrame(keys, schema=dict.fromkeys(("run_id", "benchmark", "judge"), pl.String), orient="row")
+        frame = score_runs(judges, passes_of(spec), self.workspace)
+        return [_result(spec, name, frame.filter(benchmark=name)) for name in self.benchmarks]
 
 
 def score_runs(judges: pl.DataFrame, pipelines: Sequence[Passes], workspace: Workspace) -> pl.DataFrame:
@@ -53,7 +59,7 @@ def score_runs(judges: pl.DataFrame, pipelines: Sequence[Passes], workspace: Wor
         All rows of these runs and benchmarks.
     """
     keys = {"run_id": judges["run_id"].unique().to_list(), "benchmark": judges["benchmark"].unique().to_list()}
-    with connect(workspace.lake, "answers", "consensus", "judgements") as connection:
+    with connect(workspace.lake, ANSWERS.name, CONSENSUS.name, JUDGEMENTS.name) as connection:
         frame = derive("scores", connection, {"run_judges": judges}, workspace.settings)
     if pipelines:
         findings = workspace.lake.read("pass_outputs", keys | {"status": "ok"}, _FINDING_COLUMNS)
@@ -102,7 +108,7 @@ def _result(spec: RunSpec, benchmark: str, frame: pl.DataFrame) -> StageResult:
     means = scored.group_by("pipeline").agg(pl.col("score").mean()).sort("pipeline")
     return StageResult(
         run_id=spec.run_id,
-        stage="scores",
+        stage=Scores.name,
         benchmark=benchmark,
         facts={
             "rows": frame.height,

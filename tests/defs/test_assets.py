@@ -14,7 +14,7 @@ import pytest
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.stages.result import STAGES, checks_of
+from shaberi_dagster.stages.ordered import STAGE_NAMES, stage_named
 
 pytestmark = pytest.mark.unit
 
@@ -31,19 +31,19 @@ def test_the_asset_graph_is_the_committed_one() -> None:
 def test_each_benchmark_has_one_asset_a_stage_with_the_checks_of_the_stage() -> None:
     graph = defs.resolve_asset_graph()
 
-    expected = {(stage, name) for name in ALL_BENCHMARKS for stage in STAGES}
+    expected = {(stage, name) for name in ALL_BENCHMARKS for stage in STAGE_NAMES}
     for stage, name in expected:
         node = graph.get(dg.AssetKey([stage, name]))
-        assert {key.name for key in node.check_keys} == set(checks_of(stage, ALL_BENCHMARKS[name]))
+        assert {key.name for key in node.check_keys} == set(stage_named(stage).checks_of(ALL_BENCHMARKS[name]))
         assert len(node.execution_set_asset_keys) == 1, "each benchmark must be selectable by itself"
-    own = {tuple(key.path) for key in graph.get_all_asset_keys() if key.path[0] in {"questions", *STAGES}}
+    own = {tuple(key.path) for key in graph.get_all_asset_keys() if key.path[0] in {"questions", *STAGE_NAMES}}
     assert own == expected | {("questions", name) for name in ALL_BENCHMARKS}
 
 
 def test_every_asset_describes_its_table_with_all_columns() -> None:
     graph = defs.resolve_asset_graph()
 
-    keys = [(stage, name) for name in ALL_BENCHMARKS for stage in ["questions", *STAGES]]
+    keys = [(stage, name) for name in ALL_BENCHMARKS for stage in ["questions", *STAGE_NAMES]]
     for stage, benchmark in keys:
         node = graph.get(dg.AssetKey([stage, benchmark]))
         assert ALL_BENCHMARKS[benchmark].title in node.description

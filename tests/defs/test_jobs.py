@@ -13,7 +13,7 @@ from shaberi_dagster.defs.jobs import EVALUATE, RunRequestConfig, asset_keys
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.ordered import STAGE_NAMES
 from tests.ensembles import scripted
 from tests.mock_endpoint import MockEndpoint
 
@@ -37,16 +37,16 @@ def test_evaluate_brings_all_stages_of_a_partition_up_to_date_and_notes_what_is_
 
     assert result.success
     materialized = _materialized(result)
-    assert set(materialized) == {(stage, name) for stage in STAGES for name in ALL_BENCHMARKS}
+    assert set(materialized) == {(stage, name) for stage in STAGE_NAMES for name in ALL_BENCHMARKS}
     assert {key: value["dagster/row_count"] for key, value in materialized.items() if key[0] != "metrics"} == {
         (stage, name): 3 if stage not in {"consensus", "pass_outputs"} and name in spec.benchmarks else 0
-        for stage in STAGES
+        for stage in STAGE_NAMES
         if stage != "metrics"
         for name in ALL_BENCHMARKS
     }
     others = set(ALL_BENCHMARKS) - set(spec.benchmarks)
     noted = {key for key, value in materialized.items() if "not one of" in str(value.get("note"))}
-    assert noted == {(stage, name) for stage in STAGES for name in others}
+    assert noted == {(stage, name) for stage in STAGE_NAMES for name in others}
     checks = result.get_asset_check_evaluations()
     assert {check.partition for check in checks} == {spec.run_id}
     assert {check.check_name for check in checks if check.passed} >= {"complete", "few_failures", "fresh", "all_scored"}

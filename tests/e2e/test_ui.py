@@ -26,7 +26,7 @@ from shaberi_dagster.journal.files import JOURNAL_FOLDER
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.ordered import STAGE_NAMES
 from tests.browser import running_browser
 from tests.commands import run
 from tests.exchange.trees.trees import FOLDERS, LegacyTree, rows_of
@@ -163,7 +163,7 @@ def an_answering_endpoint(ui: Ui) -> Iterator[None]:
 
 def test_the_graph_shows_every_stage_and_benchmark(ui: Ui, command_line_run: str) -> None:
     with ui.page("/asset-groups") as page:
-        for group in ["questions", *STAGES]:
+        for group in ["questions", *STAGE_NAMES]:
             expect(page.locator("svg foreignObject").get_by_text(group, exact=True).first).to_be_visible()
         if folder := os.environ.get("SHABERI_SCREENSHOTS"):
             _take_picture(page, Path(folder) / "asset-graph.png")

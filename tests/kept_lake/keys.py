@@ -15,8 +15,8 @@ from shaberi_dagster.llm.types import ChatRequest
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.base import Item, Stage
-from shaberi_dagster.stages.evaluation import stage_of
+from shaberi_dagster.stages.base import Item, RowStage
+from shaberi_dagster.stages.ordered import calling_stage
 from tests.kept_lake.endpoint import body_sha256
 
 Key = tuple[Any, ...]
@@ -49,16 +49,16 @@ def standing_and_pending(workspace: Workspace, spec: RunSpec, stage: str) -> dic
         foreseen (those that need no other call's reply): request hash, hash of the body that is sent, and where its
         reply is: `journal`, `lake`, or `nowhere`, which means that it is asked for.
     """
-    work = stage_of(stage, RunPlan(spec, list(spec.benchmarks), workspace))
+    work = calling_stage(stage)(RunPlan(spec, list(spec.benchmarks), workspace))
     survey = work.survey()
     key = list(_KEY_OF_GRADES if spec.has_consensus and stage == "judgements" else _KEYS[stage])
     pending = [
         (tuple(item.columns[name] for name in key), _first_requests(work, item)) for item in work.items(survey.pending)
     ]
     hashes = [name for _, requests in pending for request in requests for name in request.request_hashes]
-    journaled, paid = workspace.journals.finished_calls(spec.run_id, stage).keys(), work.paid()
+    journaled, paid = workspace.journals.finished_calls(spec.run_id, stage).keys(), work.known_calls()
     if paid is None:
-        usable = set(hashes) - work.of_no_use(survey.stored)
+        usable = set(hashes) - work.unusable_calls(survey.stored)
         paid = workspace.paid_calls(spec.run_id, sorted(usable))
 
     def call(request: ChatRequest) -> list[str]:
@@ -72,7 +72,7 @@ def standing_and_pending(workspace: Workspace, spec: RunSpec, stage: str) -> dic
     }
 
 
-def _first_requests(work: Stage[Any], item: Item) -> list[ChatRequest]:
+def _first_requests(work: RowStage[Any], item: Item) -> list[ChatRequest]:
     """The calls that need no other call's reply: what is asked where every call fails."""
     if work.name != "consensus":
         return [item.request] if item.request else []

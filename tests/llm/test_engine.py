@@ -279,7 +279,7 @@ async def each(items):
 
 
 async def collect(items, work, workers):
-    return [result async for result in run_all(each(items), work, workers)]
+    return [result async for _, result in run_all(each(items), work, workers)]
 
 
 def test_all_items_are_worked_on_by_no_more_than_the_workers():

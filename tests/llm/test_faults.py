@@ -58,7 +58,7 @@ def _ended(requests: list[ChatRequest], journal: Path, **settings: Any) -> tuple
                 async def one(request: ChatRequest) -> Call:
                     return (await session.call(request, {}))[0]
 
-                calls = [call async for call in run_all(each(), one, workers=256)]
+                calls = [call async for _, call in run_all(each(), one, workers=256)]
             return calls, list(opened.records)
 
     return asyncio.run(inside())
@@ -333,7 +333,8 @@ def test_a_file_that_may_not_grow_stops_the_stage_in_one_line_and_keeps_what_is_
     script = (
         "import resource\n"
         "from shaberi_dagster.errors import ShaberiError\n"
-        "from shaberi_dagster.stages.evaluation import stage_of, stored_spec\n"
+        "from shaberi_dagster.stages.evaluation import stored_spec\n"
+        "from shaberi_dagster.stages.ordered import calling_stage\n"
         "from shaberi_dagster.runs.plan import RunPlan\n"
         "from shaberi_dagster.settings import Settings\n"
         "from shaberi_dagster.exchange.installation import Installation\n"
@@ -341,7 +342,7 @@ def test_a_file_that_may_not_grow_stops_the_stage_in_one_line_and_keeps_what_is_
         f"spec = stored_spec({spec.run_id!r}, workspace)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
         "try:\n"
-        "    stage_of('answers', RunPlan(spec, ['rakuda'], workspace)).materialize()\n"
+        "    calling_stage('answers')(RunPlan(spec, ['rakuda'], workspace)).materialize()\n"
         "except ShaberiError as error:\n"
         "    print(error)\n"
     )

@@ -13,7 +13,7 @@ from shaberi_dagster.reports.gate import check_regression, regression_checks
 from shaberi_dagster.runs.planning import load_questions
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.ordered import STAGE_NAMES
 from shaberi_dagster.statistics.significance import fisher_lower_tail, mcnemar_exact
 from tests.commands import lake_of
 from tests.example_runs import ask, own_engine, stored_run, without_results
@@ -367,7 +367,7 @@ def evaluated(tmp_path_factory):
             for question, reference in known.items()
             if question in body["messages"][-1]["content"]
         )
-        for stage in STAGES:
+        for stage in STAGE_NAMES:
             materialize(stage, spec.run_id, ["gsm8k"], workspace)
         return spec.run_id
 

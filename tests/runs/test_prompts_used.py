@@ -20,10 +20,12 @@ from shaberi_dagster.lake.statements import default_parameters
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.types import ChatRequest
 from shaberi_dagster.prompts.library import PromptError, Template, fallback_messages
-from shaberi_dagster.runs.prompts_used import UsedPrompt, prompts_of, record_known_prompts, record_prompts
+from shaberi_dagster.runs.plan import RunPlan
+from shaberi_dagster.runs.prompts_used import UsedPrompt, record_known_prompts, record_prompts
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.ordered import STAGE_NAMES, stage_named
 from shaberi_dagster.util.identity import sha256_json
 from tests.ensembles import GRADER, ask_ensemble, ensemble_stages
 from tests.example_runs import ask, items_of, materialized, own_engine, stored_run, without_results
@@ -212,6 +214,10 @@ def test_a_pass_that_asks_a_model_is_recorded_and_one_that_does_not_is_not(
     assert set(prompts["prompt_hash"]) == set(workspace.lake.read("pass_outputs")["pass_prompt_hash"].drop_nulls())
 
 
+def _used(spec: RunSpec, stage: str, workspace: Workspace, judges: Sequence[str] = ()) -> list[UsedPrompt]:
+    return list(stage_named(stage).prompts(RunPlan(spec, ["tengu"], workspace, judges)))
+
+
 def test_what_is_known_is_not_written_again_and_stages_without_calls_use_none(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:
@@ -220,25 +226,25 @@ def test_what_is_known_is_not_written_again_and_stages_without_calls_use_none(
     version = workspace.lake.versions()["prompts"]
     materialized(spec, workspace)
     assert workspace.lake.versions()["prompts"] == version
-    assert [prompts_of(spec, ["tengu"], stage, workspace) for stage in ("scores", "metrics", "consensus")] == [[]] * 3
-    for stage in STAGES:
-        assert record_prompts(workspace.lake, prompts_of(spec, ["tengu"], stage, workspace)) == []
+    assert [_used(spec, stage, workspace) for stage in ("scores", "metrics", "consensus")] == [[]] * 3
+    for stage in STAGE_NAMES:
+        assert record_prompts(workspace.lake, _used(spec, stage, workspace)) == []
 
 
 def test_a_judge_that_is_not_asked_needs_no_prompt(edited: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(edited, ask(mock, judge_models=["judge-a", "judge-a+strict"]))
     shutil.rmtree(edited.settings.prompts / "variants")
     without = Installation(edited.settings, environment={})
-    names = [one.name for one in prompts_of(spec, ["tengu"], "judgements", without, judges=["judge-a"])]
+    names = [one.name for one in _used(spec, "judgements", without, ["judge-a"])]
     assert names == ["tengu-primary", "judging-fallback"]
     with pytest.raises(PromptError, match="there is no prompt variant 'strict'"):
-        prompts_of(spec, ["tengu"], "judgements", without)
+        _used(spec, "judgements", without)
 
 
 def test_a_generation_prompt_that_the_run_refuses_is_not_recorded(edited: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(edited, ask(mock))
     workspace = _edit(edited, "generation/user", "追記")
-    assert prompts_of(spec, ["tengu"], "answers", workspace) == []
+    assert _used(spec, "answers", workspace) == []
     with pytest.raises(ConfigurationError, match="has changed since run"):
         materialized(spec, workspace, "answers")
     assert _prompts(workspace).is_empty()
@@ -268,8 +274,7 @@ import sys
 from shaberi_dagster.prompts.library import Template
 from shaberi_dagster.runs.prompts_used import UsedPrompt, record_prompts
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.result import STAGES
-from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.exchange.installation import Installation
 lake = Installation(Settings.from_environment(), environment={}).lake
 print("ready", flush=True)
 sys.stdin.readline()

@@ -19,7 +19,7 @@ from shaberi_dagster.runs.spec import CallOptions, PassSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.stages.result import CHECKS, STAGES
+from shaberi_dagster.stages.ordered import STAGE_NAMES, stage_named
 from shaberi_dagster.util.identity import sha256_text
 from tests.commands import lake_of
 from tests.example_runs import ask, asked_of, checks, materialized, own_engine, stored_run
@@ -59,7 +59,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MockEndpo
     """An endpoint, and a lake with a run of it that is judged, without passes."""
     own = Installation(Settings.from_environment(lake_of(tmp_path_factory.mktemp("judged"))), environment={})
     with own_engine({}), running_mock(script=_scripted()) as running:
-        _run(own, running, *STAGES)
+        _run(own, running, *STAGE_NAMES)
         yield running, own.settings.warehouse
 
 
@@ -138,7 +138,7 @@ def test_a_pass_lowers_the_scores_of_its_pipeline_and_says_why(workspace: Worksp
     assert workspace.lake.read("runs")["status"].to_list() == ["complete"]
     outcome = materialized(spec, workspace, "pass_outputs")["pass_outputs"]
     assert outcome.facts["found_by_pass"] == {"lang_mixing": 5}
-    assert checks(outcome) == dict.fromkeys(CHECKS["pass_outputs"], True)
+    assert checks(outcome) == dict.fromkeys(stage_named("pass_outputs").checks, True)
 
 
 def test_a_second_time_nothing_is_examined_and_nothing_is_written(
@@ -147,7 +147,7 @@ def test_a_second_time_nothing_is_examined_and_nothing_is_written(
     spec = _run(workspace, mock, passes=["lang_mixing", "repetition"])
     before, versions, requests = dict(examined), workspace.lake.versions(), mock.stats()["requests"]
     assert before == {"lang_mixing": 5, "repetition": 5}
-    outcome = materialized(stored_run(workspace, ask(mock)), workspace, *STAGES)["pass_outputs"]
+    outcome = materialized(stored_run(workspace, ask(mock)), workspace, *STAGE_NAMES)["pass_outputs"]
     assert (examined, workspace.lake.versions(), mock.stats()["requests"]) == (before, versions, requests)
     assert outcome.facts["already_there"] == outcome.facts["rows"] == 10
     assert spec.passes[0][0].name == "lang_mixing"
@@ -398,7 +398,7 @@ def test_a_new_version_leaves_a_complete_run_as_it_is_and_looks_at_new_answers(
         answer_hash=pl.when(first).then(pl.lit(sha256_text(changed))).otherwise("answer_hash"),
     )
     workspace.lake.replace("answers", answers, {"run_id": spec.run_id})
-    materialized(spec, workspace, *STAGES)
+    materialized(spec, workspace, *STAGE_NAMES)
     (old, four_tenths), (new, less) = _versions(workspace)
     assert (old, four_tenths, new) == ("0", 0.4, LangMixing.version)
     assert less < 0.4

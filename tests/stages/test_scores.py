@@ -11,11 +11,12 @@ import pytest
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
 from shaberi_dagster.passes.registry import make_pipeline
+from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import plan_run, store_run
 from shaberi_dagster.runs.spec import PassSpec, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.metrics import measure, measure_runs, set_status
-from shaberi_dagster.stages.scores import score, score_runs
+from shaberi_dagster.stages.metrics import Metrics, measure_runs, set_status
+from shaberi_dagster.stages.scores import Scores, score_runs
 from tests.example_runs import checks
 from tests.sizes import size
 
@@ -74,8 +75,8 @@ def _scored(workspace: Workspace, spec: RunSpec, given: dict[str, list[float | N
         for index, answer in enumerate(answers)
     ]
     _store(workspace, answers, judgements)
-    score(spec, names, workspace)
-    measure(spec, names, workspace)
+    Scores(RunPlan(spec, names, workspace)).materialize()
+    Metrics(RunPlan(spec, names, workspace)).materialize()
 
 
 def _random_rows(
@@ -144,8 +145,8 @@ def test_metrics_are_what_plain_arithmetic_gives(seed: int, samples: int, worksp
     spec = _spec(workspace, samples=samples)
     answers, judgements, meaning = _random_rows(spec, seed)
     _store(workspace, answers, judgements)
-    score(spec, ["elyza"], workspace)
-    measure(spec, ["elyza"], workspace)
+    Scores(RunPlan(spec, ["elyza"], workspace)).materialize()
+    Metrics(RunPlan(spec, ["elyza"], workspace)).materialize()
     metrics = workspace.lake.read("metrics")
     assert metrics.height == 6
     for row in metrics.iter_rows(named=True):
@@ -169,7 +170,7 @@ def test_scores_have_a_row_for_each_answer_and_judge_with_the_reason_for_a_missi
         _judgement(answers[0], "a judge of another time", 4.0),
     ]
     _store(workspace, answers, judgements)
-    outcome = score(spec, ["elyza"], workspace)[0]
+    outcome = Scores(RunPlan(spec, ["elyza"], workspace)).materialize()[0]
     rows = workspace.lake.read("scores")
     own = rows.filter(judge="j").sort("question_id").select("status", "error_class", "baseline_score", "score").rows()
     assert own == [
@@ -193,7 +194,7 @@ def test_scores_and_metrics_of_other_runs_stay_as_they_are(workspace: Workspace)
     after = workspace.lake.read("metrics", {"run_id": first.run_id}).sort("judge", "null_policy")
     assert after.equals(before)
     assert workspace.lake.read("metrics").height == 12
-    measure(first, ["elyza"], workspace)
+    Metrics(RunPlan(first, ["elyza"], workspace)).materialize()
     assert workspace.lake.read("metrics").height == 12, "measuring again replaces"
 
 
@@ -284,14 +285,17 @@ def test_scoring_again_writes_nothing_until_a_judgement_is_another(workspace: Wo
     spec = _spec(workspace, benchmarks=["elyza", "rakuda"])
     _scored(workspace, spec, {"j": [3.0] * 5, "k": [3.0] * 5})
     before = workspace.lake.versions()
-    outcomes = [score(spec, ["elyza", "rakuda"], workspace), measure(spec, ["elyza", "rakuda"], workspace)]
+    outcomes = [
+        Scores(RunPlan(spec, ["elyza", "rakuda"], workspace)).materialize(),
+        Metrics(RunPlan(spec, ["elyza", "rakuda"], workspace)).materialize(),
+    ]
     assert workspace.lake.versions() == before
     assert [outcome.facts["rows"] for made in outcomes for outcome in made] == [10, 10, 6, 6]
 
     judgements = workspace.lake.read("judgements").with_columns(score=pl.lit(4.0))
     workspace.lake.replace("judgements", judgements, {"run_id": spec.run_id})
-    score(spec, ["elyza"], workspace)
-    measure(spec, ["elyza"], workspace)
+    Scores(RunPlan(spec, ["elyza"], workspace)).materialize()
+    Metrics(RunPlan(spec, ["elyza"], workspace)).materialize()
     changed = workspace.lake.versions()
     assert {name for name in before if changed[name] > before[name]} == {"judgements", "scores", "metrics", "runs"}
     metrics = workspace.lake.read("metrics", {"null_policy": "legacy"})
@@ -311,8 +315,8 @@ def test_an_excluded_answer_does_not_keep_a_run_from_being_complete(workspace: W
     judgements = [_judgement(answer, "j", 3.0) for answer in answers[:4]]
     judgements.append(_judgement(answers[4], "j", None, status="excluded", error_class="empty_answer"))
     _store(workspace, answers, judgements)
-    score(spec, ["elyza"], workspace)
-    outcome = measure(spec, ["elyza"], workspace)[0]
+    Scores(RunPlan(spec, ["elyza"], workspace)).materialize()
+    outcome = Metrics(RunPlan(spec, ["elyza"], workspace)).materialize()[0]
     assert _run_row(workspace)["status"] == "complete"
     assert checks(outcome) == {"all_scored": True}
     assert (outcome.facts["n_excluded"], outcome.facts["n_failed"], outcome.facts["scores"]) == (1, 0, {"j": 6.0})
@@ -492,8 +496,8 @@ def test_a_score_without_a_finding_of_its_text_is_a_failure_under_the_pipeline_o
             of[3] | {"status": "error", "error_class": "transient"},
         ],
     )
-    score(spec, ["elyza"], workspace)
-    (outcome,) = measure(spec, ["elyza"], workspace)
+    Scores(RunPlan(spec, ["elyza"], workspace)).materialize()
+    (outcome,) = Metrics(RunPlan(spec, ["elyza"], workspace)).materialize()
     rows = workspace.lake.read("scores").sort("pipeline", "question_id")
     assert rows.select("pipeline", "status", "error_class", "baseline_score", "score").rows() == [
         *[("baseline", "ok", None, 5.0, 5.0)] * 4,
@@ -553,14 +557,14 @@ def test_an_ensemble_is_complete_when_samples_and_every_strategy_have_their_metr
     graded += [_judgement(answer | {"sample_index": 0}, "rule:numeric", 1.0) for answer in merged[:-1]]
     _store(workspace, samples, graded)
 
-    (outcome,) = score(spec, ["gsm8k"], workspace)
+    (outcome,) = Scores(RunPlan(spec, ["gsm8k"], workspace)).materialize()
     assert checks(outcome) == {"complete": True}
-    measure(spec, ["gsm8k"], workspace)
+    Metrics(RunPlan(spec, ["gsm8k"], workspace)).materialize()
     assert workspace.lake.read("runs")["status"].to_list() == ["partial"]
     last = _judgement(merged[-1] | {"sample_index": 0}, "rule:numeric", 0.0)
     workspace.lake.append("judgements", pl.DataFrame([last], infer_schema_length=None))
-    score(spec, ["gsm8k"], workspace)
-    measure(spec, ["gsm8k"], workspace)
+    Scores(RunPlan(spec, ["gsm8k"], workspace)).materialize()
+    Metrics(RunPlan(spec, ["gsm8k"], workspace)).materialize()
     assert workspace.lake.read("runs")["status"].to_list() == ["complete"]
     metrics = workspace.lake.read("metrics").filter(null_policy="strict").sort("strategy")
     assert metrics.select("strategy", "n_planned", "score").rows() == [

@@ -15,8 +15,8 @@ from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.evaluation import materialize, stage_of
-from shaberi_dagster.stages.paid import PaidCalls
+from shaberi_dagster.stages.evaluation import materialize
+from shaberi_dagster.stages.ordered import calling_stage
 from tests.example_runs import ask, stored_run
 from tests.mock_endpoint import content_for, running_mock
 from tests.object_storage import running_store
@@ -109,10 +109,10 @@ def test_two_hosts_with_the_same_requests_at_the_same_time_make_each_once(here, 
 def test_a_call_that_another_host_paid_for_and_committed_meanwhile_is_found(here, tmp_path):
     with running_mock() as mock:
         first, second = (stored_run(here, _request(mock, tmp_path / "own", tag=tag)) for tag in ("a", "b"))
-        stage = stage_of("answers", RunPlan(second, ["rakuda"], here))
+        stage = calling_stage("answers")(RunPlan(second, ["rakuda"], here))
         survey = stage.survey()
         wanted = [item.request.request_hash for item in stage.items(survey.pending)]
-        paid = PaidCalls(stage, survey.stored)
+        paid = stage.paid_calls(survey.stored)
         assert paid.find(wanted) == paid.news(wanted[:1]) == {}
 
         there = Installation(replace(here.settings, warehouse=tmp_path / "there"), environment={})

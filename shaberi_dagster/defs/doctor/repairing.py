@@ -22,8 +22,8 @@ from shaberi_dagster.runs.prompts_used import record_known_prompts
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.evaluation import DERIVED
 from shaberi_dagster.stages.imported import reprocess_imported
+from shaberi_dagster.stages.ordered import STAGES
 from shaberi_dagster.util.identity import run_id_of
 
 _MADE_BY = {
@@ -31,6 +31,7 @@ _MADE_BY = {
     "baselines": "`shaberi baseline promote` makes them again",
     "limit_changes": "they are history that nothing is made of",
 }
+_DERIVED = tuple(stage.name for stage in STAGES if not stage.makes_calls)
 _OF_IMPORTS = {"answers", "judgements", "runs", "legacy_quarantine", "legacy_repeats"}
 
 
@@ -76,7 +77,7 @@ def _make_again(repairs: Sequence[Repair], workspace: Workspace) -> None:
             for run_id, import_of_run in runs_imported.items()
             if damage.runs is None or damage.runs[0] <= run_id <= damage.runs[1]
         }
-        if damage.table in DERIVED:
+        if damage.table in _DERIVED:
             reprocess_imported(damage.table, list(imported), list(ALL_BENCHMARKS), workspace)
         elif damage.table in _OF_IMPORTS:
             if damage.table == "runs":
@@ -99,9 +100,9 @@ def _runs_imported(lake: Lake) -> dict[str, tuple[str, str]]:
 
 def _forget_rows(run_ids: Sequence[str], workspace: Workspace) -> None:
     """Take out what was imported of runs that are not known any more: their import begins anew, and adds it again."""
-    for table in ("answers", "judgements", *DERIVED):
+    for table in ("answers", "judgements", *_DERIVED):
         rows = workspace.lake.read(table, {"run_id": run_ids})
-        own = rows.clear() if table in DERIVED else rows.filter(pl.col("source_sha256").is_null())
+        own = rows.clear() if table in _DERIVED else rows.filter(pl.col("source_sha256").is_null())
         workspace.lake.update(table, own, {"run_id": run_ids})
 
 

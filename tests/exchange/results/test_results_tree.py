@@ -32,7 +32,7 @@ from shaberi_dagster.passes import registry
 from shaberi_dagster.passes.base import Finding, Pass, PassConfig
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.stages.result import STAGES
+from shaberi_dagster.stages.ordered import STAGE_NAMES
 from tests.commands import lake_of
 from tests.example_runs import ask, own_engine, stored_run, without_results
 from tests.exchange.caches import baseline, ensemble, failed, response, result, write
@@ -61,7 +61,7 @@ def engine():
 def evaluated(workspace, mock, **request):
     spec = stored_run(workspace, ask(mock, **request))
     with without_results():  # each test exports what it looks at
-        for stage in STAGES:
+        for stage in STAGE_NAMES:
             materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
     return spec
 

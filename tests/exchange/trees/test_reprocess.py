@@ -17,7 +17,7 @@ from shaberi_dagster.runs.planning import load_run, store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages import pass_outputs
-from shaberi_dagster.stages.imported import STAGES, add_to_imported, imported_among, reprocess_imported
+from shaberi_dagster.stages.imported import REMADE, add_to_imported, imported_among, reprocess_imported
 from shaberi_dagster.stages.result import StageResult
 from tests.exchange.trees.trees import LegacyTree, rows_of
 
@@ -59,7 +59,7 @@ def _reprocess(
     run_ids: list[str],
     *passes: str,
     options: tuple[str, ...] = (),
-    stages: tuple[str, ...] = STAGES,
+    stages: tuple[str, ...] = REMADE,
 ) -> list[StageResult]:
     if passes:
         add_to_imported(run_ids, passes, options, workspace)
@@ -87,7 +87,7 @@ def test_passes_lower_scores_beside_those_that_were_imported(workspace: Workspac
     outcomes = _reprocess(workspace, imported, "lang_mixing", options=("lang_mixing.minimum_severity=0.5",))
     of_each = {(FIRST, "rakuda"), (SECOND, "elyza")}
     assert {(one.stage, one.run_id, one.benchmark) for one in outcomes} == {
-        (stage, *each) for stage in STAGES for each in of_each
+        (stage, *each) for stage in REMADE for each in of_each
     }
     for then, now in zip(before, _baseline(workspace.lake), strict=True):
         assert_frame_equal(then, now, check_exact=True)
@@ -153,7 +153,7 @@ def test_findings_of_an_earlier_version_stand_until_the_runs_are_made_anew(
     _reprocess(workspace, imported, "lang_mixing", options=("lang_mixing.minimum_severity=0.5",))
     assert workspace.lake.versions() == versions
     for stage in ("pass_outputs", "scores"):
-        reprocess_imported(stage, imported, list(BENCHMARKS), workspace, anew=True)
+        reprocess_imported(stage, imported, list(BENCHMARKS), workspace, again=True)
     assert set(workspace.lake.read("pass_outputs")["pass_version"]) == {"9"}
     assert _scores(workspace.lake, "lang_mixing") == before
 
