@@ -70,7 +70,7 @@ def random_request(random: Random, place: Callable[[], str]) -> RunRequest:
     settings |= {"temperature": random.choice([None, 0.7]), "judge_base_url": place()}
     if random.random() < 0.5:
         settings |= {
-            "samples": random.randint(2, 4),
+            "samples": random.randint(4, 5),  # with one of its own three are left, which the strategies need
             "single": random.choice(["own", "first"]),
             "sample_models": random.choice([None, ["m"], ["m", "n"]]),
             "strategies": random.sample(DEFAULT_STRATEGIES, random.randint(1, 5)),

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from shaberi_dagster.runs.forecast import Forecast
 from shaberi_dagster.runs.planning import judged_anew, plan_run, store_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.forecast import Forecast, forecast
+from shaberi_dagster.stages.forecast import forecast
 from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGE_NAMES
 from tests.ensembles import DECIDER, GRADER, ask_ensemble, prompt_of
 from tests.example_runs import ask, own_engine, stages_made, without_results

@@ -185,7 +185,7 @@ def test_an_ensemble_is_until_something_of_it_is_missing(workspace):
     with running_mock(script=scripted()) as mock:
         request = ask_ensemble(mock, samples=2, strategies=["standard", "plurality"], grader_model="grader")
         assert_no_stage_may_be_missing(workspace, request)
-        assert not again(workspace, request.model_copy(update={"strategies": ["elo"]}))
+        assert not again(workspace, request.model_copy(update={"strategies": ["majority"]}))
         consensus = workspace.lake.read("consensus")
         workspace.lake.replace("consensus", consensus.head(3), {"run_id": consensus["run_id"][0]})
         assert not again(workspace, request)

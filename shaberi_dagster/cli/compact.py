@@ -2,7 +2,6 @@
 
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
-from shaberi_dagster.lake.compaction import compact_lake
 
 
 class Compact(CommandOptions):
@@ -17,6 +16,7 @@ def compact(how: Compact) -> int:
     from shaberi_dagster.cli.output import say  # noqa: PLC0415
     from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
     from shaberi_dagster.lake.catalog import check_there, write_catalog  # noqa: PLC0415
+    from shaberi_dagster.lake.compaction import compact_lake  # noqa: PLC0415
     from shaberi_dagster.reports.maintenance import compaction_result  # noqa: PLC0415
     from shaberi_dagster.settings import Settings  # noqa: PLC0415
 

@@ -20,7 +20,7 @@ from shaberi_dagster.runs.planning import find_run, load_run, plan_run, store_ru
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.consensus import Consensus
+from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.evaluation import check_endpoints, check_keys, materialize
 from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import set_status
@@ -284,7 +284,7 @@ def _judges(benchmark: str, candidates: Sequence[Contender]) -> tuple[str, ...]:
     return tuple(sorted(judges))
 
 
-class Scores:
+class CandidateScores:
     """Scores of the candidates, of which more can be asked for.
 
     Args:
@@ -300,7 +300,7 @@ class Scores:
         self._evaluated = self._of_evaluations()
 
     def known(self) -> Floats:
-        """Read candidates × questions; NaN is no score. Scores of evaluations count before those of parts."""
+        """Read candidates × questions; NaN is no score. CandidateScores of evaluations count before those of parts."""
         partial = self._pool.matrix(self._of_parts(), self._names)
         return np.where(np.isnan(self._evaluated), partial, self._evaluated)
 
@@ -352,7 +352,7 @@ class Scores:
     def _ask(self, spec: RunSpec) -> None:
         workspace, names = self._workspace, list(spec.benchmarks)
         store_run(spec, workspace)
-        for stage in (Answers, Consensus, Judgements):
+        for stage in (Answers, ConsensusAnswers, Judgements):
             if stage.is_needed(spec, names):
                 materialize(stage.name, spec.run_id, names, workspace)
         set_status(spec, workspace)

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from shaberi_dagster.deciding.candidates import (
+    CandidateScores,
     Contender,
     Pool,
-    Scores,
     find_candidates,
     find_pool,
 )
@@ -140,7 +140,7 @@ class Decision:
         candidates: Those that it is between.
         pool: The questions.
         boundary: What tells when it is sure.
-        past: Scores of past models, without the candidates.
+        past: CandidateScores of past models, without the candidates.
         n_history: Past models of the judges.
         seed: Of the order.
         started_at: When it was first asked for.
@@ -228,7 +228,7 @@ def decide(decision: Decision, workspace: Workspace, told: Callable[[Sequence[Lo
         ConfigurationError: It would send a key where it does not belong.
         EndpointError: An endpoint cannot be reached or refuses us; the same decision goes on where it was.
     """
-    scores = Scores(decision.candidates, decision.pool, workspace)
+    scores = CandidateScores(decision.candidates, decision.pool, workspace)
     contest = Contest(decision.boundary, decision.past, len(decision.candidates), decision.seed)
     journal = _Record(decision, contest, workspace)
     scores.check_keys()
@@ -253,7 +253,7 @@ class Contest:
 
     Args:
         boundary: What tells when a pair is decided.
-        past: Scores of past models, shape (models, questions).
+        past: CandidateScores of past models, shape (models, questions).
         n_candidates: Between how many it is.
         seed: Of what is drawn on the way.
 
@@ -280,7 +280,7 @@ class Contest:
         """Decide what can be decided after some questions of the order.
 
         Args:
-            known: Scores, shape (candidates, questions); NaN is none.
+            known: CandidateScores, shape (candidates, questions); NaN is none.
             n_asked: Questions asked.
         """
         if self.boundary.history and n_asked < len(self.boundary.weights):
@@ -318,7 +318,7 @@ class Contest:
         return replace(look, verdict="open") if unsure else look
 
 
-def _rounds(decision: Decision, scores: Scores) -> Iterator[int]:
+def _rounds(decision: Decision, scores: CandidateScores) -> Iterator[int]:
     """The looks; only the last one where nothing has to be asked."""
     order = decision.boundary.order.questions
     if not scores.unasked(order):

@@ -6,17 +6,17 @@ from datetime import datetime
 
 import numpy as np
 
-from shaberi_dagster.deciding.candidates import Scores, partial_spec
+from shaberi_dagster.deciding.candidates import CandidateScores, partial_spec
 from shaberi_dagster.deciding.decision import Decision
 from shaberi_dagster.reports.report import UNKNOWN, Block, Heading, Result, Sentences, number, table_of, text
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.consensus import Consensus
+from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.forecast import forecast
 from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.statistics.calibration import PairClass
 
-_STAGES = tuple(stage.name for stage in (Answers, Consensus, Judgements))
+_STAGES = tuple(stage.name for stage in (Answers, ConsensusAnswers, Judgements))
 _IN_WORDS: dict[PairClass, str] = {
     "p<0.001": "a clear pair",
     "p0.001-0.05": "a close pair",
@@ -58,7 +58,7 @@ def expected(decision: Decision, workspace: Workspace, now: datetime) -> list[Ex
         if result.mean_questions is not None
     ]
     kinds.append(("at most", len(decision.pool.questions)))
-    scores = Scores(decision.candidates, decision.pool, workspace)
+    scores = CandidateScores(decision.candidates, decision.pool, workspace)
     return [
         Expectation(pair, n, *_calls(decision, scores, decision.boundary.order.questions[:n].tolist(), workspace, now))
         for pair, n in kinds
@@ -66,7 +66,7 @@ def expected(decision: Decision, workspace: Workspace, now: datetime) -> list[Ex
 
 
 def _calls(
-    decision: Decision, scores: Scores, questions: Sequence[int], workspace: Workspace, now: datetime
+    decision: Decision, scores: CandidateScores, questions: Sequence[int], workspace: Workspace, now: datetime
 ) -> tuple[int, int, float | None]:
     """The fewest calls, the most, and what they cost."""
     full = {candidate.partial_run_id: candidate.spec for candidate in decision.candidates}

@@ -20,7 +20,7 @@ from shaberi_dagster.runs.planning import add_pipeline, load_source, store_quest
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.base import Stage
-from shaberi_dagster.stages.consensus import Consensus
+from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.stages.imported import add_to_imported, made_together, reprocess_imported
 from shaberi_dagster.stages.judgements import Judgements
@@ -184,7 +184,7 @@ def _gated(results: list[StageResult], baseline: str | None, warehouse: Path) ->
 ASSETS = [
     questions,
     _asset_of(Answers, "Ask the model every question that has no answer yet.", AnswersConfig),
-    _asset_of(Consensus, "Let every strategy make one answer of the samples of each question.", AnswersConfig),
+    _asset_of(ConsensusAnswers, "Let every strategy make one answer of the samples of each question.", AnswersConfig),
     _asset_of(Judgements, "Ask every judge about every answer that it has not judged yet.", JudgementsConfig),
     _asset_of(
         PassOutputs,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from shaberi_dagster.deciding.candidates import Scores
+from shaberi_dagster.deciding.candidates import CandidateScores
 from shaberi_dagster.deciding.decision import prepare
 from shaberi_dagster.deciding.full_evaluations import full_evaluations
 from shaberi_dagster.deciding.request import DecisionRequest
@@ -182,7 +182,7 @@ def decide(request: DecisionRequest, options: CallOptions) -> tuple[DecisionRepo
                 run_job(DECISION_JOB, instance, ops=ops, tags={"shaberi/command": "decide"})
     with open_catalog(workspace.settings.warehouse) as catalog:
         report = read_decision(catalog, decision.decision_id)
-    lacking = Scores(decision.candidates, decision.pool, workspace).unevaluated()
+    lacking = CandidateScores(decision.candidates, decision.pool, workspace).unevaluated()
     return report, full_evaluations(lacking, decision.pool.names, request)
 
 

@@ -15,12 +15,12 @@ from shaberi_dagster.exchange.publishing import published_at_the_end
 from shaberi_dagster.runs.planning import add_pipeline, chosen_runs
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.consensus import Consensus
+from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.evaluation import stored_spec
 from shaberi_dagster.stages.imported import REMADE, add_to_imported, imported_among, reprocess_imported
 from shaberi_dagster.stages.ordered import STAGES
 
-_REPROCESSED = tuple(stage.name for stage in STAGES if stage not in {Answers, Consensus})
+_REPROCESSED = tuple(stage.name for stage in STAGES if stage not in {Answers, ConsensusAnswers})
 _NO_CALL = CallOptions(max_tokens_total=0)
 
 

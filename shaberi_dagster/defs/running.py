@@ -23,6 +23,7 @@ from shaberi_dagster.llm.keys import keys_named
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.prompts.library import judges_alike
 from shaberi_dagster.reports.requests import ScoreSelection
+from shaberi_dagster.runs.forecast import Forecast
 from shaberi_dagster.runs.planning import (
     benchmarks_of,
     find_run,
@@ -38,9 +39,9 @@ from shaberi_dagster.settings import Settings, check_cluster
 from shaberi_dagster.show.live import reporter_for
 from shaberi_dagster.show.text import printable
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.consensus import Consensus
+from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.evaluation import check_endpoints, is_up_to_date
-from shaberi_dagster.stages.forecast import Forecast, forecast
+from shaberi_dagster.stages.forecast import forecast
 from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGES, stage_named
@@ -171,7 +172,7 @@ class Evaluation:
             stages = self._stages()
             answers = self._benchmarks if Answers.name in stages and self._n_missing else []
             graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
-            further = [stage for stage in stages if stage in {Consensus.name, PassOutputs.name}]
+            further = [stage for stage in stages if stage in {ConsensusAnswers.name, PassOutputs.name}]
             judges = self._llm_judges() if Judgements.name in stages else []
             check_endpoints(self.spec, workspace, answers=answers, judges=judges, graders=graders, further=further)
         self._announce(reporter.note)

@@ -20,12 +20,12 @@ from shaberi_dagster.consensus.plurality import Plurality
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.importer import (
     Entry,
+    ImportedSample,
+    ImportedVerdict,
     Importer,
     ImportReport,
+    ImportSource,
     RunPart,
-    Sample,
-    Source,
-    Verdict,
     import_logs,
 )
 from shaberi_dagster.exchange.rejected import Rejected
@@ -53,7 +53,7 @@ class Caches(Importer):
     not_recorded_by_judges = "judge, prompt, judge_output, tokens, times"
     reads_again = True  # the report counts responses, and a baseline may tell the texts of questions met since
 
-    def entries(self, source: Source, content: bytes) -> Iterator[Entry | Rejected]:
+    def entries(self, source: ImportSource, content: bytes) -> Iterator[Entry | Rejected]:
         """Read a document and take it for what it is."""
         try:
             document = orjson.loads(content)
@@ -181,7 +181,7 @@ class _Document:
         source: The file, which is told what it is.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ImportSource) -> None:
         self._source = source
         self._rejected: list[Rejected] = []
         self._part = RunPart("", "", "")
@@ -289,7 +289,7 @@ class _Document:
             n_verdicts=len(evaluation.results) if evaluation else 0,
         )
 
-    def _samples(self, place: _Place, values: Sequence[Any], evaluation: _Evaluation | None) -> list[Sample]:
+    def _samples(self, place: _Place, values: Sequence[Any], evaluation: _Evaluation | None) -> list[ImportedSample]:
         """The responses, each with the verdict under its name: `provider:model`, then `provider:model#2`, …."""
         verdicts = dict(evaluation.results) if evaluation else {}
         seen: Counter[str] = Counter()
@@ -305,7 +305,7 @@ class _Document:
             if evaluation and key in verdicts and part.error is None:
                 found = self._verdicts(_place_of_verdict(place, key), verdicts.pop(key), evaluation.evaluator)
             seconds = None if part.response_time_ms is None else part.response_time_ms / 1000
-            samples.append(Sample(index, part.content, part.error, seconds, self._fields(part), found))
+            samples.append(ImportedSample(index, part.content, part.error, seconds, self._fields(part), found))
         for key, value in verdicts.items():
             self._reject(_place_of_verdict(place, key), "is of no response that can be read", value)
         return samples
@@ -318,9 +318,9 @@ class _Document:
             fields |= {"provider": part.provider, "model": part.model}
         return fields
 
-    def _verdicts(self, place: _Place, value: Any, evaluator: str | None) -> list[Verdict]:
+    def _verdicts(self, place: _Place, value: Any, evaluator: str | None) -> list[ImportedVerdict]:
         part = self._take(_Verdict, place, value)
-        return [Verdict(JUDGE, part.correct, {"evaluator": evaluator}, part.model_extra or {})] if part else []
+        return [ImportedVerdict(JUDGE, part.correct, {"evaluator": evaluator}, part.model_extra or {})] if part else []
 
     def _take(self, model: type[ModelT], place: _Place, value: Any) -> ModelT | None:
         """The value as it must be; None, and it is rejected, if it is not."""

@@ -68,7 +68,7 @@ class RunPart(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ImportedVerdict:
     """A judge's verdict on a sample.
 
     Attributes:
@@ -87,7 +87,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Sample:
+class ImportedSample:
     """One answer to a question.
 
     Attributes:
@@ -104,7 +104,7 @@ class Sample:
     error: str | None = None
     latency_seconds: float | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
-    verdicts: Sequence[Verdict] = ()
+    verdicts: Sequence[ImportedVerdict] = ()
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Entry:
     line: int
     part: RunPart
     name: str
-    samples: Sequence[Sample]
+    samples: Sequence[ImportedSample]
     question: str | None = None
     reference: str | None = None
     category: str | None = None
@@ -141,7 +141,7 @@ class Entry:
 
 
 @dataclass
-class Source:
+class ImportSource:
     """A file, and what was found in it.
 
     Attributes:
@@ -242,10 +242,10 @@ class Importer(ABC):
     reads_again: ClassVar[bool] = False
 
     @abstractmethod
-    def entries(self, source: Source, content: bytes) -> Iterable[Entry | Rejected]:
+    def entries(self, source: ImportSource, content: bytes) -> Iterable[Entry | Rejected]:
         """Read a file; its `kind`, and `reason` if it is none of the format's files, are set on the way."""
 
-    def sources(self, paths: Iterable[Path]) -> list[Source]:
+    def sources(self, paths: Iterable[Path]) -> list[ImportSource]:
         """Find the files of folders, and files that are named themselves, each with the folder it was found in.
 
         Symbolic links in folders are not followed.
@@ -266,7 +266,7 @@ class Importer(ABC):
                         raise ConfigurationError(f"{path} has more than {files}: name the {self.plural}' folder")
             else:
                 raise ConfigurationError(f"{self.title} {path} is neither a file nor a folder")
-        return [Source.at(root, place) for place, root in found.items()]
+        return [ImportSource.at(root, place) for place, root in found.items()]
 
     def _below(self, folder: Path) -> Iterator[Path]:
         for parent, folders, names in os.walk(folder):
@@ -276,7 +276,7 @@ class Importer(ABC):
                 if name.endswith(self.suffix) and path.is_file() and not path.is_symlink():
                     yield path
 
-    def read(self, source: Source) -> None:
+    def read(self, source: ImportSource) -> None:
         """Read everything that can be read of a file, and what cannot; never raises for what is in it."""
         if source.reason:
             return
@@ -460,20 +460,20 @@ class _Step:
         earlier: Those that the lake has.
     """
 
-    sources: Sequence[Source]
+    sources: Sequence[ImportSource]
     sets: Mapping[_Place, QuestionSet]
     rows: ImportedRows
     earlier: ImportedRows
 
 
-class _LogImport(Import[list[Source], _Step, ImportReport]):
+class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
     """The import of some files of one format."""
 
     def __init__(self, importer: Importer, paths: Iterable[Path], workspace: Workspace, now: datetime | None) -> None:
         super().__init__(importer.name, workspace, now)
         self._importer, self._paths = importer, paths
         self._versions = self.lake.versions()
-        self._sources: list[Source] = []
+        self._sources: list[ImportSource] = []
         self._taken: dict[int, tuple[list[_Key], int]] = {}  # by the id of a source: its questions, and repeated ones
         self._questions: dict[_Place, dict[str, _Question]] = defaultdict(dict)
         self._samples: dict[_Place, int] = {}
@@ -491,7 +491,7 @@ class _LogImport(Import[list[Source], _Step, ImportReport]):
             if row and row["sha256"] and (row["size"], row["modified_ns"]) == (source.size, source.modified_ns):
                 source.stored, source.kind, source.reason = row, row["kind"], row["reason"]
 
-    def read(self) -> Iterator[list[Source]]:
+    def read(self) -> Iterator[list[ImportSource]]:
         """Read the others, all of them at once: one can tell the text of a question of another."""
         unread = [source for source in self._sources if not source.stored]
         self.progress.total = len(unread)
@@ -504,7 +504,7 @@ class _LogImport(Import[list[Source], _Step, ImportReport]):
         if unread:
             yield unread
 
-    def place(self, block: list[Source]) -> _Step:
+    def place(self, block: list[ImportSource]) -> _Step:
         """Put the entries of files together with what the lake has of their runs."""
         readable = _without_duplicates(block)
         parts = {
@@ -603,7 +603,7 @@ class _LogImport(Import[list[Source], _Step, ImportReport]):
         rows = self.lake.read("questions", {"source": self._importer.title, "benchmark": sorted(benchmarks)})
         return {(row["benchmark"], row["question_id"]): Question.from_row(row) for row in rows.iter_rows(named=True)}
 
-    def _take(self, source: Source) -> tuple[list[_Key], int]:
+    def _take(self, source: ImportSource) -> tuple[list[_Key], int]:
         """Add the questions of a file that their runs have not yet.
 
         Returns:
@@ -626,7 +626,7 @@ class _LogImport(Import[list[Source], _Step, ImportReport]):
             there.append((entry.part.place, entry.name))
         return there, repeated
 
-    def _rows_of(self, source: Source, entry: Entry) -> _Question:
+    def _rows_of(self, source: ImportSource, entry: Entry) -> _Question:
         importer, part = self._importer, entry.part
         own: Row = {
             "run_id": part.place[0],
@@ -741,7 +741,7 @@ class _LogImport(Import[list[Source], _Step, ImportReport]):
         planned = len(self._questions[place]) * self._samples[place]
         return "complete" if len(judged) == planned else "partial"
 
-    def _write_sources(self, sources: Sequence[Source]) -> None:
+    def _write_sources(self, sources: Sequence[ImportSource]) -> None:
         """Tell what became of the files; a file that is there as it was keeps its first row."""
         keys = {"import_tag": self.tag}
         rows = pl.DataFrame([self._file_row(source) for source in sources], LEGACY_FILES.schema)
@@ -752,7 +752,7 @@ class _LogImport(Import[list[Source], _Step, ImportReport]):
         stored = self.lake.read("legacy_quarantine", keys).join(_paths(sources), on=["source", "path"], how="anti")
         self.write_facts("legacy_quarantine", pl.concat([stored, pl.DataFrame(parts, stored.schema)]), keys)
 
-    def _file_row(self, source: Source) -> Row:
+    def _file_row(self, source: ImportSource) -> Row:
         there, repeated = self._taken.get(id(source), ([], 0))
         sets = [self._questions[place][name].answers[0]["question_set"] for place, name in there[:1]]
         benchmark, model = (source.part.benchmark, source.part.model) if source.part else (None, None)
@@ -786,7 +786,7 @@ class _LogImport(Import[list[Source], _Step, ImportReport]):
         return [self._count(source, answers, judgements) for source in self._sources]
 
     def _count(
-        self, source: Source, answers: Mapping[_Key, Sequence[Row]], judgements: Mapping[_Key, Sequence[Row]]
+        self, source: ImportSource, answers: Mapping[_Key, Sequence[Row]], judgements: Mapping[_Key, Sequence[Row]]
     ) -> FileCounts:
         counts = FileCounts(f"{source.name}/{source.path}", source.kind, source.status, source.reason)
         if (row := source.stored) and source.status == "imported":
@@ -826,9 +826,9 @@ def _n_verdicts(entry: Entry) -> int:
     return sum(len(sample.verdicts) for sample in entry.samples) if entry.n_verdicts is None else entry.n_verdicts
 
 
-def _without_duplicates(sources: Sequence[Source]) -> list[Source]:
+def _without_duplicates(sources: Sequence[ImportSource]) -> list[ImportSource]:
     """Return the files that can be read, each content once."""
-    first: dict[str, Source] = {}
+    first: dict[str, ImportSource] = {}
     for source in sources:
         if source.reason is None and source.sha256:
             original = first.setdefault(source.sha256, source)
@@ -837,7 +837,7 @@ def _without_duplicates(sources: Sequence[Source]) -> list[Source]:
     return list(first.values())
 
 
-def _paths(sources: Sequence[Source]) -> pl.DataFrame:
+def _paths(sources: Sequence[ImportSource]) -> pl.DataFrame:
     schema = dict.fromkeys(("source", "path"), pl.String)
     return pl.DataFrame([(source.name, source.path) for source in sources], schema, orient="row")
 
@@ -851,7 +851,7 @@ def _by_question(frame: pl.DataFrame) -> dict[_Key, list[Row]]:
     return found
 
 
-def _answer(entry: Entry, sample: Sample) -> Row:
+def _answer(entry: Entry, sample: ImportedSample) -> Row:
     row: Row = {
         "sample_index": sample.index,
         "legacy_fields": orjson.dumps({"questionId": entry.name, **entry.fields, **sample.fields}).decode(),
@@ -869,7 +869,7 @@ def _answer(entry: Entry, sample: Sample) -> Row:
     }
 
 
-def _judgement(entry: Entry, sample: Sample, verdict: Verdict) -> Row:
+def _judgement(entry: Entry, sample: ImportedSample, verdict: ImportedVerdict) -> Row:
     fields = {"questionId": entry.name, **verdict.settings, **verdict.fields}
     known = ALL_BENCHMARKS.get(entry.part.benchmark)
     return {
@@ -891,7 +891,7 @@ def _judgement(entry: Entry, sample: Sample, verdict: Verdict) -> Row:
     }
 
 
-def _quarantine_row(source: Source, part: Rejected) -> Row:
+def _quarantine_row(source: ImportSource, part: Rejected) -> Row:
     return {
         "source": source.name,
         "path": source.path,

@@ -27,7 +27,7 @@ from shaberi_dagster.lake.damage import CATALOG_NAME, DamagedLakeError, damage_b
 from shaberi_dagster.lake.formats import check_format
 from shaberi_dagster.lake.log import LOG, Log
 from shaberi_dagster.lake.mirror import Mirror
-from shaberi_dagster.lake.schemas import TABLES, Table
+from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.views import define_added_views, public_views, view_files
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ def define_tables(
     return versions
 
 
-def _define_table(connection: duckdb.DuckDBPyConnection, lake: "Lake", table: Table) -> int | None:
+def _define_table(connection: duckdb.DuckDBPyConnection, lake: "Lake", table: LakeTable) -> int | None:
     """Have the view of one table; its version, if it is there."""
     name, files, version = table.name, list[str](), None
     if lake.exists(name):
@@ -364,7 +364,7 @@ def _define_table(connection: duckdb.DuckDBPyConnection, lake: "Lake", table: Ta
     return version
 
 
-def _make_empty(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
+def _make_empty(connection: duckdb.DuckDBPyConnection, table: LakeTable) -> None:
     """Make a table without rows, from which a view has all its columns with their types, whatever the files have."""
     columns = ", ".join(f'"{column.name}" {column.sql_type}' for column in table.columns)
     connection.execute(f"create table if not exists lake._{table.name} ({columns})")

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from deltalake.transaction import RemoveAction
 
 from shaberi_dagster.lake.connections import connected
-from shaberi_dagster.lake.schemas import TABLES, Table
+from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.store import FILE_BYTES, Lake, retry_conflicts, says_disk_trouble
 from shaberi_dagster.lake.writer import NewFile, commit_files, new_part, new_parts, removed
 
@@ -110,7 +110,7 @@ def _portions(misfits: Mapping[str, pl.DataFrame]) -> Iterator[list[str]]:
         yield portion
 
 
-def _replace(lake: Lake, delta: DeltaTable, table: Table, groups: Sequence[pl.DataFrame]) -> None:
+def _replace(lake: Lake, delta: DeltaTable, table: LakeTable, groups: Sequence[pl.DataFrame]) -> None:
     """Let other files with the same rows stand in the place of files of some partitions, in one commit."""
     folder = lake.path(table.name)
     gone: list[RemoveAction] = []
@@ -133,7 +133,7 @@ def _replace(lake: Lake, delta: DeltaTable, table: Table, groups: Sequence[pl.Da
         commit_files(lake, delta, table.name, parts, gone, data_change=False)
 
 
-def _sorter(table: Table, spill: Path) -> duckdb.DuckDBPyConnection:
+def _sorter(table: LakeTable, spill: Path) -> duckdb.DuckDBPyConnection:
     """A connection that has an empty frame of the table's columns."""
     connection = connected(config={"memory_limit": _MEMORY, "temp_directory": str(spill)})
     connection.execute("set TimeZone = 'UTC'")
@@ -141,7 +141,7 @@ def _sorter(table: Table, spill: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _row_groups(connection: duckdb.DuckDBPyConnection, table: Table, files: Sequence[str]) -> Iterator[pa.Table]:
+def _row_groups(connection: duckdb.DuckDBPyConnection, table: LakeTable, files: Sequence[str]) -> Iterator[pa.Table]:
     """The rows of some files in order, with all columns of the table; those of the partition are null."""
     connection.register("stored", connection.read_parquet(list(files), union_by_name=True, hive_partitioning=False))
     order = [name for name in _ORDER if name in table.schema]

@@ -36,7 +36,7 @@ from shaberi_dagster.lake.damage import (
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.log import LOG, Actions, Log, entry_path, read_actions
 from shaberi_dagster.lake.mirror import Mirror
-from shaberi_dagster.lake.schemas import TABLES, Table
+from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.store import Lake, arrow_schema, retry_conflicts, says_disk_trouble
 from shaberi_dagster.lake.writer import added, commit_files, new_part, new_parts, removed
 from shaberi_dagster.settings import check_writable
@@ -151,7 +151,7 @@ def _check_active(delta: DeltaTable, name: str) -> None:
         raise ShaberiError(f"{name} was replaced by another command meanwhile: run the same command again")
 
 
-def _earlier_rows(folder: Path, table: Table, name: str, values: dict[str, str]) -> Iterator[pa.Table]:
+def _earlier_rows(folder: Path, table: LakeTable, name: str, values: dict[str, str]) -> Iterator[pa.Table]:
     """Read the rows of a file that the files before it still have.
 
     The commit that added it took files away and rewrote those of their rows that it did not replace (all of them, if it
@@ -326,7 +326,7 @@ def _from_catalog(
     return _replayed(scratch, [], version)
 
 
-def _action(path: Path, table: Table, name: str) -> AddAction:
+def _action(path: Path, table: LakeTable, name: str) -> AddAction:
     """Name a file whose own action is lost as a part of the table."""
     rows_of(path / name, thorough=False)
     run_ids: set[str] = set()

@@ -18,7 +18,7 @@ _DELTAS = 'struct(pass varchar, "version" varchar, delta double, reason varchar)
 
 
 @dataclass(frozen=True)
-class Column:
+class LakeColumn:
     """One column.
 
     Attributes:
@@ -51,7 +51,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class LakeTable:
     """One Delta table.
 
     Attributes:
@@ -63,7 +63,7 @@ class Table:
 
     name: str
     meaning: str
-    columns: tuple[Column, ...]
+    columns: tuple[LakeColumn, ...]
     partition_by: tuple[str, ...] = ()
 
     @property
@@ -96,99 +96,101 @@ def _polars_types() -> "Mapping[str, pl.DataType]":
 
 _STATUS = "ok, error, excluded or skipped"
 _RUN = (
-    Column("run_id", _TEXT, "The run: {model_safe}@@{run_tag}", source="RunSpec", required=True),
-    Column("model", _TEXT, "The evaluated model's name", source="RunSpec", required=True),
-    Column("run_tag", _TEXT, "The run's tag; {base}-run1 … in a multi-run", source="RunSpec", required=True),
+    LakeColumn("run_id", _TEXT, "The run: {model_safe}@@{run_tag}", source="RunSpec", required=True),
+    LakeColumn("model", _TEXT, "The evaluated model's name", source="RunSpec", required=True),
+    LakeColumn("run_tag", _TEXT, "The run's tag; {base}-run1 … in a multi-run", source="RunSpec", required=True),
 )
-_BENCHMARK = Column("benchmark", _TEXT, "The benchmark's name", source="RunSpec", required=True)
-_QUESTION_SET = Column("question_set", _TEXT, "The version of the benchmark's questions", source="RunSpec")
-_QUESTION_ID = Column("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True)
+_BENCHMARK = LakeColumn("benchmark", _TEXT, "The benchmark's name", source="RunSpec", required=True)
+_QUESTION_SET = LakeColumn("question_set", _TEXT, "The version of the benchmark's questions", source="RunSpec")
+_QUESTION_ID = LakeColumn("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True)
 _SAMPLE = (
     _BENCHMARK,
     _QUESTION_SET,
     _QUESTION_ID,
-    Column("sample_index", _INT, "Which of the run's samples of this question", "0 to N-1", "RunSpec", required=True),
+    LakeColumn(
+        "sample_index", _INT, "Which of the run's samples of this question", "0 to N-1", "RunSpec", required=True
+    ),
 )
-_CREATED = Column("created_at", _TIME, "When the row was made", "UTC", "clock", required=True)
-_ANSWER_STATE = Column("answer_state", _TEXT, "What the answer is", "text, empty or whitespace", "answer")
-_ANSWER_HASH = Column("answer_hash", _TEXT, "sha256 of the answer text that is judged", source="answers")
+_CREATED = LakeColumn("created_at", _TIME, "When the row was made", "UTC", "clock", required=True)
+_ANSWER_STATE = LakeColumn("answer_state", _TEXT, "What the answer is", "text, empty or whitespace", "answer")
+_ANSWER_HASH = LakeColumn("answer_hash", _TEXT, "sha256 of the answer text that is judged", source="answers")
 _STATUS_COLUMNS = (
-    Column("status", _TEXT, "Outcome of the row", _STATUS, "stage", required=True),
-    Column("error_class", _TEXT, "Class of the failure or reason of the exclusion; null when ok", source="stage"),
-    Column("error_message", _TEXT, "One line about the failure, without secrets", source="endpoint or stage"),
+    LakeColumn("status", _TEXT, "Outcome of the row", _STATUS, "stage", required=True),
+    LakeColumn("error_class", _TEXT, "Class of the failure or reason of the exclusion; null when ok", source="stage"),
+    LakeColumn("error_message", _TEXT, "One line about the failure, without secrets", source="endpoint or stage"),
 )
-_STRATEGY = Column("strategy", _TEXT, "Consensus strategy; null for a plain sample", source="RunSpec")
-_JUDGE_PROMPT_HASH = Column("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="judgements")
+_STRATEGY = LakeColumn("strategy", _TEXT, "Consensus strategy; null for a plain sample", source="RunSpec")
+_JUDGE_PROMPT_HASH = LakeColumn("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="judgements")
 _JUDGE = (
     _STRATEGY,
-    Column("judge", _TEXT, "The judge model or rule", source="RunSpec", required=True),
-    Column("judge_config_hash", _TEXT, "sha256 of the judge's settings and prompt", source="RunSpec"),
+    LakeColumn("judge", _TEXT, "The judge model or rule", source="RunSpec", required=True),
+    LakeColumn("judge_config_hash", _TEXT, "sha256 of the judge's settings and prompt", source="RunSpec"),
 )
 
 _IMPORTED = (
-    Column("display_name", _TEXT, "The model's likely name, where the run has another", source="file name"),
-    Column("generation", _INT, "Which of the model's imported answers to the benchmark", "from 1", "answer texts"),
-    Column(
+    LakeColumn("display_name", _TEXT, "The model's likely name, where the run has another", source="file name"),
+    LakeColumn("generation", _INT, "Which of the model's imported answers to the benchmark", "from 1", "answer texts"),
+    LakeColumn(
         "not_recorded",
         _TEXT,
         "What the system that the row was imported from never recorded: why other columns are null",
         "settings, tokens, times, finish_reason, judge_output",
         "import",
     ),
-    Column("source_sha256", _TEXT, "sha256 of the file that the row was imported from", source="legacy tree"),
-    Column("source_line", _INT, "Its line there; the entry of a cache", "from 1", "legacy tree"),
-    Column("legacy_fields", _TEXT, "Other columns of the imported row that no column says", "JSON", "legacy tree"),
+    LakeColumn("source_sha256", _TEXT, "sha256 of the file that the row was imported from", source="legacy tree"),
+    LakeColumn("source_line", _INT, "Its line there; the entry of a cache", "from 1", "legacy tree"),
+    LakeColumn("legacy_fields", _TEXT, "Other columns of the imported row that no column says", "JSON", "legacy tree"),
 )
 _FILE = (
-    Column("import_tag", _TEXT, "Tag under which it was imported", source="import", required=True),
-    Column("source", _TEXT, "Name of the tree", source="import", required=True),
-    Column("path", _TEXT, "Path in the tree", source="legacy tree", required=True),
+    LakeColumn("import_tag", _TEXT, "Tag under which it was imported", source="import", required=True),
+    LakeColumn("source", _TEXT, "Name of the tree", source="import", required=True),
+    LakeColumn("path", _TEXT, "Path in the tree", source="legacy tree", required=True),
 )
 
 
-def _tokens(prefix: str, what: str) -> tuple[Column, ...]:
+def _tokens(prefix: str, what: str) -> tuple[LakeColumn, ...]:
     return (
-        Column(f"{prefix}_prompt_tokens", _INT, f"Prompt tokens of {what}; null is unknown", "tokens", "provider"),
-        Column(f"{prefix}_completion_tokens", _INT, f"Completion tokens of {what}", "tokens", "provider"),
-        Column(f"{prefix}_cached_tokens", _INT, f"Prompt tokens of {what} read from a cache", "tokens", "provider"),
-        Column(f"{prefix}_reasoning_tokens", _INT, f"Hidden reasoning tokens of {what}", "tokens", "provider"),
+        LakeColumn(f"{prefix}_prompt_tokens", _INT, f"Prompt tokens of {what}; null is unknown", "tokens", "provider"),
+        LakeColumn(f"{prefix}_completion_tokens", _INT, f"Completion tokens of {what}", "tokens", "provider"),
+        LakeColumn(f"{prefix}_cached_tokens", _INT, f"Prompt tokens of {what} read from a cache", "tokens", "provider"),
+        LakeColumn(f"{prefix}_reasoning_tokens", _INT, f"Hidden reasoning tokens of {what}", "tokens", "provider"),
     )
 
 
-QUESTIONS = Table(
+QUESTIONS = LakeTable(
     "questions",
     "The question sets, one row per question of each version",
     (
         _BENCHMARK,
-        Column("question_set", _TEXT, "Name of the version, by content", source="content", required=True),
-        Column("question_set_sha256", _TEXT, "sha256 of the version's content", source="content", required=True),
-        Column("question_id", _TEXT, "sha256 of the exact question text", source="content", required=True),
-        Column("position", _INT, "Place in the set", "1 to n", "source file", required=True),
-        Column("upstream_id", _TEXT, "The source's own id", source="source file"),
-        Column("category", _TEXT, "The source's category", source="source file"),
-        Column("question", _TEXT, "The question as the model gets it", source="source file", required=True),
-        Column("reference", _TEXT, "A reference answer for the judge", source="source file"),
-        Column("criteria", _TEXT, "Per-question criteria or rubric for the judge", source="source file"),
-        Column("source", _TEXT, "Where the set was loaded from: starter, folder or hub dataset", source="loader"),
-        Column("source_revision", _TEXT, "Commit of the hub dataset; null for files", source="hub"),
+        LakeColumn("question_set", _TEXT, "Name of the version, by content", source="content", required=True),
+        LakeColumn("question_set_sha256", _TEXT, "sha256 of the version's content", source="content", required=True),
+        LakeColumn("question_id", _TEXT, "sha256 of the exact question text", source="content", required=True),
+        LakeColumn("position", _INT, "Place in the set", "1 to n", "source file", required=True),
+        LakeColumn("upstream_id", _TEXT, "The source's own id", source="source file"),
+        LakeColumn("category", _TEXT, "The source's category", source="source file"),
+        LakeColumn("question", _TEXT, "The question as the model gets it", source="source file", required=True),
+        LakeColumn("reference", _TEXT, "A reference answer for the judge", source="source file"),
+        LakeColumn("criteria", _TEXT, "Per-question criteria or rubric for the judge", source="source file"),
+        LakeColumn("source", _TEXT, "Where the set was loaded from: starter, folder or hub dataset", source="loader"),
+        LakeColumn("source_revision", _TEXT, "Commit of the hub dataset; null for files", source="hub"),
         _CREATED,
-        Column("options", _TEXTS, "Texts of the options A, B, … as shown; null without any", source="loader"),
-        Column("option_order", _INTS, "For each of them its place in the source", "from 0", "loader"),
-        Column("aliases", _TEXTS, "Further right answers", source="source file"),
+        LakeColumn("options", _TEXTS, "Texts of the options A, B, … as shown; null without any", source="loader"),
+        LakeColumn("option_order", _INTS, "For each of them its place in the source", "from 0", "loader"),
+        LakeColumn("aliases", _TEXTS, "Further right answers", source="source file"),
     ),
     partition_by=("benchmark",),
 )
 
-RUNS = Table(
+RUNS = LakeTable(
     "runs",
     "One row per run with its frozen RunSpec",
     (
         *_RUN,
-        Column("base_tag", _TEXT, "The tag without -runN", source="RunSpec"),
-        Column("run_number", _INT, "N of -runN; null for a single run", source="RunSpec"),
-        Column("spec", _TEXT, "The RunSpec", "JSON", "RunSpec", required=True),
-        Column("spec_hash", _TEXT, "sha256 of the RunSpec", source="RunSpec", required=True),
-        Column(
+        LakeColumn("base_tag", _TEXT, "The tag without -runN", source="RunSpec"),
+        LakeColumn("run_number", _INT, "N of -runN; null for a single run", source="RunSpec"),
+        LakeColumn("spec", _TEXT, "The RunSpec", "JSON", "RunSpec", required=True),
+        LakeColumn("spec_hash", _TEXT, "sha256 of the RunSpec", source="RunSpec", required=True),
+        LakeColumn(
             "status",
             _TEXT,
             "State of the run; decision: it has only what decisions asked, and is no evaluation",
@@ -196,37 +198,39 @@ RUNS = Table(
             "stages",
             required=True,
         ),
-        Column("status_by_benchmark", _TEXT, "State and error per benchmark", "JSON", "stages"),
-        Column("created_at", _TIME, "When the spec was first stored", "UTC", "clock", required=True),
-        Column("updated_at", _TIME, "When a stage last changed the run", "UTC", "clock", required=True),
-        Column("finished_at", _TIME, "When the run became complete", "UTC", "clock"),
-        Column("git_commit", _TEXT, "Commit of the evaluation code; null outside a checkout", source="git"),
-        Column("git_dirty", _BOOL, "Whether the code had uncommitted changes", source="git"),
-        Column("package_version", _TEXT, "Version of shaberi-dagster", source="package"),
-        Column("platform", _TEXT, "Python and operating system", source="interpreter"),
-        Column(
+        LakeColumn("status_by_benchmark", _TEXT, "State and error per benchmark", "JSON", "stages"),
+        LakeColumn("created_at", _TIME, "When the spec was first stored", "UTC", "clock", required=True),
+        LakeColumn("updated_at", _TIME, "When a stage last changed the run", "UTC", "clock", required=True),
+        LakeColumn("finished_at", _TIME, "When the run became complete", "UTC", "clock"),
+        LakeColumn("git_commit", _TEXT, "Commit of the evaluation code; null outside a checkout", source="git"),
+        LakeColumn("git_dirty", _BOOL, "Whether the code had uncommitted changes", source="git"),
+        LakeColumn("package_version", _TEXT, "Version of shaberi-dagster", source="package"),
+        LakeColumn("platform", _TEXT, "Python and operating system", source="interpreter"),
+        LakeColumn(
             "created_by",
             _TEXT,
             "Who first stored the spec, or imported the run; null is unknown",
             source="SHABERI_USER or login name",
         ),
-        Column(
+        LakeColumn(
             "max_cost_usd",
             _FLOAT,
             "What the command that worked on it last may spend on all of its runs; null is no limit",
             "US dollars",
             "--max-cost",
         ),
-        Column("import_tag", _TEXT, "Tag under which the run was imported; null for one of our own", source="import"),
-        Column("source", _TEXT, "Name of the tree that it was imported from", source="import"),
-        Column(
+        LakeColumn(
+            "import_tag", _TEXT, "Tag under which the run was imported; null for one of our own", source="import"
+        ),
+        LakeColumn("source", _TEXT, "Name of the tree that it was imported from", source="import"),
+        LakeColumn(
             "superseded_by",
             _TEXT,
             "The run with the answers that took the place of this one's in its tree; such a run is in no leaderboard",
             "run_id",
             "import",
         ),
-        Column(
+        LakeColumn(
             "not_sent",
             _TEXTS,
             "Parameters that were asked for and that calls left out, of judges as judge_NAME; null is not known",
@@ -235,43 +239,43 @@ RUNS = Table(
     ),
 )
 
-ANSWERS = Table(
+ANSWERS = LakeTable(
     "answers",
     "One row per sample of a question by a run; failures are rows too",
     (
         *_RUN,
         *_SAMPLE,
-        Column("answer", _TEXT, "The text that is judged: thinking split off", source="model"),
+        LakeColumn("answer", _TEXT, "The text that is judged: thinking split off", source="model"),
         _ANSWER_HASH,
         _ANSWER_STATE,
-        Column("truncated", _BOOL, "Whether the token limit cut the answer", source="finish_reason"),
-        Column("thinking", _TEXT, "Thinking split off from the answer or sent beside it", source="model"),
+        LakeColumn("truncated", _BOOL, "Whether the token limit cut the answer", source="finish_reason"),
+        LakeColumn("thinking", _TEXT, "Thinking split off from the answer or sent beside it", source="model"),
         *_STATUS_COLUMNS,
-        Column("finish_reason", _TEXT, "Why the model stopped", "stop, length, …", "provider"),
+        LakeColumn("finish_reason", _TEXT, "Why the model stopped", "stop, length, …", "provider"),
         *_tokens("answer", "the answer"),
-        Column("latency_seconds", _FLOAT, "Duration of the successful request", "s", "clock"),
-        Column("prompt_hash", _TEXT, "sha256 of the generation templates", source="prompts"),
-        Column("request_hash", _TEXT, "The call that made the answer; its raw text is in calls", source="request"),
+        LakeColumn("latency_seconds", _FLOAT, "Duration of the successful request", "s", "clock"),
+        LakeColumn("prompt_hash", _TEXT, "sha256 of the generation templates", source="prompts"),
+        LakeColumn("request_hash", _TEXT, "The call that made the answer; its raw text is in calls", source="request"),
         _CREATED,
         *_IMPORTED,
-        Column(
+        LakeColumn(
             "answer_origin",
             _TEXT,
             "Where an imported answer stood",
             "stored (an answer file) or judgement (only in a judgement)",
             "legacy tree",
         ),
-        Column(
+        LakeColumn(
             "answer_form",
             _TEXT,
             "How the judged text was made from the stored one",
             "as_stored, thinking_stripped or null_as_empty",
             "answer texts",
         ),
-        Column("raw_answer", _TEXT, "The imported text where the judged one differs", source="legacy tree"),
-        Column("answered_at", _TIME, "When an imported answer was last updated", "UTC", "legacy tree"),
-        Column("answer_model", _TEXT, "The model asked; in an ensemble not always the run's", source="RunSpec"),
-        Column(
+        LakeColumn("raw_answer", _TEXT, "The imported text where the judged one differs", source="legacy tree"),
+        LakeColumn("answered_at", _TIME, "When an imported answer was last updated", "UTC", "legacy tree"),
+        LakeColumn("answer_model", _TEXT, "The model asked; in an ensemble not always the run's", source="RunSpec"),
+        LakeColumn(
             "answer_ending",
             _TEXT,
             "How the answer ended; null where that is not known",
@@ -282,7 +286,7 @@ ANSWERS = Table(
     partition_by=("benchmark",),
 )
 
-CONSENSUS = Table(
+CONSENSUS = LakeTable(
     "consensus",
     "One row per question and strategy: the answer that it made of a run's samples",
     (
@@ -290,82 +294,88 @@ CONSENSUS = Table(
         _BENCHMARK,
         _QUESTION_SET,
         _QUESTION_ID,
-        Column("strategy", _TEXT, "Consensus strategy; single is one answer as it is", source="RunSpec", required=True),
-        Column("strategy_version", _INT, "Version of its code", "from 1", "strategy"),
-        Column("strategy_file_hash", _TEXT, "sha256 of its file (or its rule's); null: the project's", source="plugin"),
-        Column("strategy_prompt_hash", _TEXT, "sha256 of its templates", source="prompts"),
-        Column("consensus_model", _TEXT, "The model that it asks", source="RunSpec"),
-        Column("candidates_hash", _TEXT, "sha256 of the samples' answer hashes, in order", source="answers"),
-        Column("n_candidates", _INT, "Samples with a text", "samples", "answers"),
-        Column("answer", _TEXT, "The consensus, as it is graded", source="strategy"),
+        LakeColumn(
+            "strategy", _TEXT, "Consensus strategy; single is one answer as it is", source="RunSpec", required=True
+        ),
+        LakeColumn("strategy_version", _INT, "Version of its code", "from 1", "strategy"),
+        LakeColumn(
+            "strategy_file_hash", _TEXT, "sha256 of its file (or its rule's); null: the project's", source="plugin"
+        ),
+        LakeColumn("strategy_prompt_hash", _TEXT, "sha256 of its templates", source="prompts"),
+        LakeColumn("consensus_model", _TEXT, "The model that it asks", source="RunSpec"),
+        LakeColumn("candidates_hash", _TEXT, "sha256 of the samples' answer hashes, in order", source="answers"),
+        LakeColumn("n_candidates", _INT, "Samples with a text", "samples", "answers"),
+        LakeColumn("answer", _TEXT, "The consensus, as it is graded", source="strategy"),
         _ANSWER_HASH,
         _ANSWER_STATE,
-        Column("winner", _INT, "Sample that came first; null where none did, or not alone", "sample_index", "strategy"),
-        Column("details", _TEXT, "Ratings, votes, debate; the texts are in calls", "JSON", "strategy"),
+        LakeColumn(
+            "winner", _INT, "Sample that came first; null where none did, or not alone", "sample_index", "strategy"
+        ),
+        LakeColumn("details", _TEXT, "Ratings, votes, debate; the texts are in calls", "JSON", "strategy"),
         *_STATUS_COLUMNS,
-        Column("calls", _INT, "Calls that it took, reused ones included", "calls", "strategy"),
+        LakeColumn("calls", _INT, "Calls that it took, reused ones included", "calls", "strategy"),
         *_tokens("consensus", "these calls"),
-        Column("latency_seconds", _FLOAT, "Duration, waiting included; null when no call was made", "s", "clock"),
+        LakeColumn("latency_seconds", _FLOAT, "Duration, waiting included; null when no call was made", "s", "clock"),
         _CREATED,
     ),
     partition_by=("benchmark",),
 )
 
-JUDGEMENTS = Table(
+JUDGEMENTS = LakeTable(
     "judgements",
     "One row per answer and judge; replaced judgements and failures stay as superseded rows",
     (
         *_RUN,
         *_SAMPLE,
         *_JUDGE,
-        Column("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="prompts"),
-        Column("judge_round", _INT, "How often the run was judged anew by this judge", "0, 1, …", "RunSpec"),
-        Column("score", _FLOAT, "The score as given, never clamped", "the benchmark's scale", "judge_output"),
-        Column("out_of_scale", _BOOL, "Whether the score is outside the benchmark's scale", source="score"),
-        Column(
+        LakeColumn("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="prompts"),
+        LakeColumn("judge_round", _INT, "How often the run was judged anew by this judge", "0, 1, …", "RunSpec"),
+        LakeColumn("score", _FLOAT, "The score as given, never clamped", "the benchmark's scale", "judge_output"),
+        LakeColumn("out_of_scale", _BOOL, "Whether the score is outside the benchmark's scale", source="score"),
+        LakeColumn(
             "score_source",
             _TEXT,
             "How the score was found",
             "final_score, score_tag, legacy_form, bare_number, fallback or recorded (imported without its text)",
             "parser",
         ),
-        Column("judge_output", _TEXT, "The judge's whole output", source="judge"),
-        Column("fallback_output", _TEXT, "Output of the call that extracted the score", source="judge"),
+        LakeColumn("judge_output", _TEXT, "The judge's whole output", source="judge"),
+        LakeColumn("fallback_output", _TEXT, "Output of the call that extracted the score", source="judge"),
         *_STATUS_COLUMNS,
-        Column("finish_reason", _TEXT, "Why the judge stopped", "stop, length, …", "provider"),
+        LakeColumn("finish_reason", _TEXT, "Why the judge stopped", "stop, length, …", "provider"),
         _ANSWER_HASH,
         *_tokens("judge", "the judgement, fallback included"),
-        Column("latency_seconds", _FLOAT, "Duration of the successful requests", "s", "clock"),
-        Column("request_hash", _TEXT, "The judging call", source="request"),
-        Column("fallback_request_hash", _TEXT, "The call that extracted the score", source="request"),
+        LakeColumn("latency_seconds", _FLOAT, "Duration of the successful requests", "s", "clock"),
+        LakeColumn("request_hash", _TEXT, "The judging call", source="request"),
+        LakeColumn("fallback_request_hash", _TEXT, "The call that extracted the score", source="request"),
         _CREATED,
-        Column("superseded", _BOOL, "A newer judgement of the same sample by this judge exists", source="stage"),
-        Column("superseded_at", _TIME, "When it was replaced; null while it stands", "UTC", "stage"),
+        LakeColumn("superseded", _BOOL, "A newer judgement of the same sample by this judge exists", source="stage"),
+        LakeColumn("superseded_at", _TIME, "When it was replaced; null while it stands", "UTC", "stage"),
         *_IMPORTED,
-        Column("judge_model", _TEXT, "The judging model, where the judge has another name", source="judge folder"),
-        Column("judge_prompt_version", _TEXT, "Epoch of the judge's prompt", "P1, P2, P3 or a choice", "inferred"),
-        Column("judge_prompt_version_source", _TEXT, "How it is known", "inferred or unknown", "import"),
-        Column("recorded_score", _TEXT, "The score exactly as recorded: 9, 9.0, null or an object", "JSON", "file"),
-        Column("recovered_score", _FLOAT, "The score inside a recorded object", "the benchmark's scale", "file"),
-        Column(
+        LakeColumn("judge_model", _TEXT, "The judging model, where the judge has another name", source="judge folder"),
+        LakeColumn("judge_prompt_version", _TEXT, "Epoch of the judge's prompt", "P1, P2, P3 or a choice", "inferred"),
+        LakeColumn("judge_prompt_version_source", _TEXT, "How it is known", "inferred or unknown", "import"),
+        LakeColumn("recorded_score", _TEXT, "The score exactly as recorded: 9, 9.0, null or an object", "JSON", "file"),
+        LakeColumn("recovered_score", _FLOAT, "The score inside a recorded object", "the benchmark's scale", "file"),
+        LakeColumn(
             "backfilled",
             _BOOL,
             "Whether the score was filled in later: an integer in a file of floats",
             source="inferred",
         ),
-        Column(
+        LakeColumn(
             "answer_link",
             _TEXT,
             "What the judged text is to the stored answers",
             "stored, stored_stripped, stored_null, differs or no_stored",
             "answer texts",
         ),
-        Column("extracted", _TEXT, "What a grader found the answer to say, in one spelling", source="grader"),
+        LakeColumn("extracted", _TEXT, "What a grader found the answer to say, in one spelling", source="grader"),
     ),
     partition_by=("benchmark", "judge"),
 )
 
-PASS_OUTPUTS = Table(
+PASS_OUTPUTS = LakeTable(
     "pass_outputs",
     "What each pass found in each answer; the deltas that came of it are in scores",
     (
@@ -373,28 +383,28 @@ PASS_OUTPUTS = Table(
         *_SAMPLE,
         _STRATEGY,
         _ANSWER_HASH,
-        Column("pass", _TEXT, "The pass", source="registry", required=True),
-        Column("pass_version", _TEXT, "Version of its code", source="pass", required=True),
-        Column("pass_config", _TEXT, "Its settings", "JSON", "RunSpec", required=True),
-        Column("pass_config_hash", _TEXT, "sha256 of its name, version and settings", source="pass", required=True),
-        Column("pass_prompt_hash", _TEXT, "sha256 of its templates; null when it asks no model", source="prompts"),
-        Column("severity", _FLOAT, "What it costs; null without a finding", "share of the scale's range", "pass"),
-        Column("reason", _TEXT, "What was found, in one line; empty when nothing was", source="pass"),
-        Column("details", _TEXT, "Measures by name, and spans [start, end, kind] in code points", "JSON", "pass"),
-        Column("pass_output", _TEXT, "The whole output of the model that was asked, if one was", source="model"),
+        LakeColumn("pass", _TEXT, "The pass", source="registry", required=True),
+        LakeColumn("pass_version", _TEXT, "Version of its code", source="pass", required=True),
+        LakeColumn("pass_config", _TEXT, "Its settings", "JSON", "RunSpec", required=True),
+        LakeColumn("pass_config_hash", _TEXT, "sha256 of its name, version and settings", source="pass", required=True),
+        LakeColumn("pass_prompt_hash", _TEXT, "sha256 of its templates; null when it asks no model", source="prompts"),
+        LakeColumn("severity", _FLOAT, "What it costs; null without a finding", "share of the scale's range", "pass"),
+        LakeColumn("reason", _TEXT, "What was found, in one line; empty when nothing was", source="pass"),
+        LakeColumn("details", _TEXT, "Measures by name, and spans [start, end, kind] in code points", "JSON", "pass"),
+        LakeColumn("pass_output", _TEXT, "The whole output of the model that was asked, if one was", source="model"),
         *_STATUS_COLUMNS,
         *_tokens("pass", "the pass"),
-        Column("request_hash", _TEXT, "The call, if one was made", source="request"),
+        LakeColumn("request_hash", _TEXT, "The call, if one was made", source="request"),
         _CREATED,
     ),
     partition_by=("benchmark",),
 )
 
-_PIPELINE_HASH = Column(
+_PIPELINE_HASH = LakeColumn(
     "pipeline_hash", _TEXT, "sha256 of the passes, versions and settings in order; null for baseline", source="passes"
 )
 
-SCORES = Table(
+SCORES = LakeTable(
     "scores",
     "A judgement's score after the deltas of a pass pipeline; baseline is the empty pipeline",
     (
@@ -402,108 +412,112 @@ SCORES = Table(
         *_SAMPLE,
         *_JUDGE,
         _ANSWER_HASH,
-        Column("status", _TEXT, "Outcome of the judgement", _STATUS, "judgements", required=True),
-        Column("error_class", _TEXT, "Why there is no score; null when ok", source="judgements"),
-        Column("pipeline", _TEXT, "Passes in order, or baseline", source="RunSpec", required=True),
-        Column("baseline_score", _FLOAT, "The judge's score", "the benchmark's scale", "judgements"),
-        Column(
+        LakeColumn("status", _TEXT, "Outcome of the judgement", _STATUS, "judgements", required=True),
+        LakeColumn("error_class", _TEXT, "Why there is no score; null when ok", source="judgements"),
+        LakeColumn("pipeline", _TEXT, "Passes in order, or baseline", source="RunSpec", required=True),
+        LakeColumn("baseline_score", _FLOAT, "The judge's score", "the benchmark's scale", "judgements"),
+        LakeColumn(
             "deltas",
             _DELTAS,
             "What each pass added, in order",
             "the benchmark's scale",
             "passes",
         ),
-        Column("score", _FLOAT, "baseline_score plus the deltas", "the benchmark's scale", "passes"),
+        LakeColumn("score", _FLOAT, "baseline_score plus the deltas", "the benchmark's scale", "passes"),
         _CREATED,
         _JUDGE_PROMPT_HASH,
         _PIPELINE_HASH,
-        Column("call_hash", _TEXT, "The call it rests on: the judge's, or for a rule the answer's", source="calls"),
-        Column("judged_at", _TIME, "When the judgement was made, read again or imported", "UTC", "judgements"),
-        Column("out_of_scale", _BOOL, "Whether the judge's score is outside of the scale", source="judgements"),
+        LakeColumn("call_hash", _TEXT, "The call it rests on: the judge's, or for a rule the answer's", source="calls"),
+        LakeColumn("judged_at", _TIME, "When the judgement was made, read again or imported", "UTC", "judgements"),
+        LakeColumn("out_of_scale", _BOOL, "Whether the judge's score is outside of the scale", source="judgements"),
     ),
     partition_by=("benchmark", "judge"),
 )
 
-METRICS = Table(
+METRICS = LakeTable(
     "metrics",
     "The roll-up of scores per run, judge, benchmark, pipeline and null policy",
     (
         *_RUN,
-        Column("base_tag", _TEXT, "The tag without -runN", source="runs"),
-        Column("run_number", _INT, "N of -runN; null for a single run", source="runs"),
+        LakeColumn("base_tag", _TEXT, "The tag without -runN", source="runs"),
+        LakeColumn("run_number", _INT, "N of -runN; null for a single run", source="runs"),
         _BENCHMARK,
         _QUESTION_SET,
         *_JUDGE,
-        Column("pipeline", _TEXT, "Passes in order, or baseline", source="scores", required=True),
-        Column("null_policy", _TEXT, "What a missing score counts as", "legacy, zero or strict", "sql", required=True),
-        Column("score", _FLOAT, "Mean score; null when the policy refuses it", "reported scale", "scores"),
-        Column("sd_questions", _FLOAT, "Standard deviation over questions (ddof 1)", "reported scale", "scores"),
-        Column("n_planned", _INT, "Samples planned", "samples", "scores", required=True),
-        Column("n_scored", _INT, "Samples with a score", "samples", "scores", required=True),
-        Column("n_failed", _INT, "Samples whose answer or judgement failed", "samples", "scores", required=True),
-        Column("n_excluded", _INT, "Samples left out for a reason (empty answers)", "samples", "scores", required=True),
-        Column("n_out_of_scale", _INT, "Scores outside the scale, counted as given", "samples", "scores"),
-        Column("reported_multiplier", _FLOAT, "Reported scale / judge's scale", source="benchmark"),
+        LakeColumn("pipeline", _TEXT, "Passes in order, or baseline", source="scores", required=True),
+        LakeColumn(
+            "null_policy", _TEXT, "What a missing score counts as", "legacy, zero or strict", "sql", required=True
+        ),
+        LakeColumn("score", _FLOAT, "Mean score; null when the policy refuses it", "reported scale", "scores"),
+        LakeColumn("sd_questions", _FLOAT, "Standard deviation over questions (ddof 1)", "reported scale", "scores"),
+        LakeColumn("n_planned", _INT, "Samples planned", "samples", "scores", required=True),
+        LakeColumn("n_scored", _INT, "Samples with a score", "samples", "scores", required=True),
+        LakeColumn("n_failed", _INT, "Samples whose answer or judgement failed", "samples", "scores", required=True),
+        LakeColumn(
+            "n_excluded", _INT, "Samples left out for a reason (empty answers)", "samples", "scores", required=True
+        ),
+        LakeColumn("n_out_of_scale", _INT, "Scores outside the scale, counted as given", "samples", "scores"),
+        LakeColumn("reported_multiplier", _FLOAT, "Reported scale / judge's scale", source="benchmark"),
         _CREATED,
-        Column("scale_minimum", _FLOAT, "Lowest score of the judge's scale", "the benchmark's scale", "benchmark"),
+        LakeColumn("scale_minimum", _FLOAT, "Lowest score of the judge's scale", "the benchmark's scale", "benchmark"),
         _JUDGE_PROMPT_HASH,
         _PIPELINE_HASH,
     ),
     partition_by=("benchmark",),
 )
 
-CALLS = Table(
+CALLS = LakeTable(
     "calls",
     "One row per finished call: what was received, what it used, how it ended",
     (
-        Column("request_hash", _TEXT, "Identity of the request", source="request", required=True),
-        Column("run_id", _TEXT, "The run that made the call", source="RunSpec", required=True),
-        Column("stage", _TEXT, "The stage that made the call", "answers, judgements, …", "stage", required=True),
-        Column("benchmark", _TEXT, "The benchmark it was made for", source="stage"),
-        Column("question_id", _TEXT, "The question it was made for", source="stage"),
-        Column("purpose", _TEXT, "What the call is within its stage", "answer, judge or fallback", "stage"),
-        Column("model", _TEXT, "The model asked", source="request", required=True),
-        Column("base_url", _TEXT, "The endpoint asked", source="request", required=True),
-        Column("status", _TEXT, "Outcome of the call", "ok or error", "endpoint", required=True),
-        Column("error_class", _TEXT, "Class of the failure; null when ok", source="engine"),
-        Column("error_message", _TEXT, "One line about the failure, without secrets", source="endpoint"),
-        Column("content", _TEXT, "The reply's text exactly as received", source="endpoint"),
-        Column("reasoning", _TEXT, "The API's own reasoning text", source="endpoint"),
-        Column("finish_reason", _TEXT, "Why the model stopped", "stop, length, …", "endpoint"),
-        Column("prompt_tokens", _INT, "Prompt tokens; null is unknown", "tokens", "provider"),
-        Column("completion_tokens", _INT, "Completion tokens; null is unknown", "tokens", "provider"),
-        Column("cached_tokens", _INT, "Prompt tokens read from a cache", "tokens", "provider"),
-        Column("reasoning_tokens", _INT, "Hidden reasoning tokens", "tokens", "provider"),
-        Column("cost_usd", _FLOAT, "Price at the time of the call; null is unknown", "US dollars", "price list"),
-        Column("attempts", _INT, "HTTP requests made for the call", "requests", "engine"),
-        Column("latency_seconds", _FLOAT, "Duration of the last attempt", "s", "clock"),
+        LakeColumn("request_hash", _TEXT, "Identity of the request", source="request", required=True),
+        LakeColumn("run_id", _TEXT, "The run that made the call", source="RunSpec", required=True),
+        LakeColumn("stage", _TEXT, "The stage that made the call", "answers, judgements, …", "stage", required=True),
+        LakeColumn("benchmark", _TEXT, "The benchmark it was made for", source="stage"),
+        LakeColumn("question_id", _TEXT, "The question it was made for", source="stage"),
+        LakeColumn("purpose", _TEXT, "What the call is within its stage", "answer, judge or fallback", "stage"),
+        LakeColumn("model", _TEXT, "The model asked", source="request", required=True),
+        LakeColumn("base_url", _TEXT, "The endpoint asked", source="request", required=True),
+        LakeColumn("status", _TEXT, "Outcome of the call", "ok or error", "endpoint", required=True),
+        LakeColumn("error_class", _TEXT, "Class of the failure; null when ok", source="engine"),
+        LakeColumn("error_message", _TEXT, "One line about the failure, without secrets", source="endpoint"),
+        LakeColumn("content", _TEXT, "The reply's text exactly as received", source="endpoint"),
+        LakeColumn("reasoning", _TEXT, "The API's own reasoning text", source="endpoint"),
+        LakeColumn("finish_reason", _TEXT, "Why the model stopped", "stop, length, …", "endpoint"),
+        LakeColumn("prompt_tokens", _INT, "Prompt tokens; null is unknown", "tokens", "provider"),
+        LakeColumn("completion_tokens", _INT, "Completion tokens; null is unknown", "tokens", "provider"),
+        LakeColumn("cached_tokens", _INT, "Prompt tokens read from a cache", "tokens", "provider"),
+        LakeColumn("reasoning_tokens", _INT, "Hidden reasoning tokens", "tokens", "provider"),
+        LakeColumn("cost_usd", _FLOAT, "Price at the time of the call; null is unknown", "US dollars", "price list"),
+        LakeColumn("attempts", _INT, "HTTP requests made for the call", "requests", "engine"),
+        LakeColumn("latency_seconds", _FLOAT, "Duration of the last attempt", "s", "clock"),
         _CREATED,
-        Column(
+        LakeColumn(
             "price_source",
             _TEXT,
             "Where the price is from; null without one, or in a row that is older than this column",
             "genai-prices VERSION, the price file's name and sha256, or embedded",
             "price list",
         ),
-        Column("refusal", _TEXT, "What the endpoint marks as a refusal", source="endpoint"),
-        Column("tool_calls", _TEXT, "Tools that the model called", "JSON", "endpoint"),
+        LakeColumn("refusal", _TEXT, "What the endpoint marks as a refusal", source="endpoint"),
+        LakeColumn("tool_calls", _TEXT, "Tools that the model called", "JSON", "endpoint"),
     ),
     partition_by=("stage",),
 )
 
-PRICES = Table(
+PRICES = LakeTable(
     "prices",
     "What the called models cost, as it was known when the row was made: disjoint ranges, lower bounds in, upper out",
     (
-        Column("model", _TEXT, "The model asked", source="calls", required=True),
-        Column("base_url", _TEXT, "The endpoint asked", source="calls", required=True),
-        Column("valid_from", _TIME, "From when; null is since ever", "UTC midnight", "price list"),
-        Column("valid_to", _TIME, "Until when; null is until further notice", "UTC midnight", "price list"),
-        Column("day_seconds_from", _INT, "From which second of the UTC day", "s", "price list", required=True),
-        Column("day_seconds_to", _INT, "Until which second of the UTC day", "s", "price list", required=True),
-        Column("prompt_tokens_from", _INT, "From how long a prompt", "tokens", "price list", required=True),
-        Column("prompt_tokens_to", _INT, "Until how long a prompt; null is any length", "tokens", "price list"),
-        Column(
+        LakeColumn("model", _TEXT, "The model asked", source="calls", required=True),
+        LakeColumn("base_url", _TEXT, "The endpoint asked", source="calls", required=True),
+        LakeColumn("valid_from", _TIME, "From when; null is since ever", "UTC midnight", "price list"),
+        LakeColumn("valid_to", _TIME, "Until when; null is until further notice", "UTC midnight", "price list"),
+        LakeColumn("day_seconds_from", _INT, "From which second of the UTC day", "s", "price list", required=True),
+        LakeColumn("day_seconds_to", _INT, "Until which second of the UTC day", "s", "price list", required=True),
+        LakeColumn("prompt_tokens_from", _INT, "From how long a prompt", "tokens", "price list", required=True),
+        LakeColumn("prompt_tokens_to", _INT, "Until how long a prompt; null is any length", "tokens", "price list"),
+        LakeColumn(
             "input_usd_per_million",
             _FLOAT,
             "A million prompt tokens that came from no cache",
@@ -511,10 +525,10 @@ PRICES = Table(
             "price list",
             required=True,
         ),
-        Column(
+        LakeColumn(
             "output_usd_per_million", _FLOAT, "A million completion tokens", "US dollars", "price list", required=True
         ),
-        Column(
+        LakeColumn(
             "cached_usd_per_million",
             _FLOAT,
             "A million prompt tokens that came from a cache",
@@ -522,8 +536,8 @@ PRICES = Table(
             "price list",
             required=True,
         ),
-        Column("usd_per_call", _FLOAT, "The call itself", "US dollars", "price list", required=True),
-        Column(
+        LakeColumn("usd_per_call", _FLOAT, "The call itself", "US dollars", "price list", required=True),
+        LakeColumn(
             "source",
             _TEXT,
             "Where the price is from",
@@ -535,29 +549,29 @@ PRICES = Table(
     ),
 )
 
-LIMIT_CHANGES = Table(
+LIMIT_CHANGES = LakeTable(
     "limit_changes",
     "How the number of calls that an endpoint is asked at once moved",
     (
-        Column("run_id", _TEXT, "The run whose stage saw the change", source="RunSpec", required=True),
-        Column("stage", _TEXT, "The stage that saw it", "answers, judgements, …", "stage", required=True),
-        Column("base_url", _TEXT, "The endpoint", source="request", required=True),
-        Column("limit_before", _INT, "The limit until then", "calls at once", "limiter", required=True),
-        Column("limit_after", _INT, "The limit since", "calls at once", "limiter", required=True),
-        Column("cause", _TEXT, "Why it moved", "start, success or rate_limit", "limiter", required=True),
+        LakeColumn("run_id", _TEXT, "The run whose stage saw the change", source="RunSpec", required=True),
+        LakeColumn("stage", _TEXT, "The stage that saw it", "answers, judgements, …", "stage", required=True),
+        LakeColumn("base_url", _TEXT, "The endpoint", source="request", required=True),
+        LakeColumn("limit_before", _INT, "The limit until then", "calls at once", "limiter", required=True),
+        LakeColumn("limit_after", _INT, "The limit since", "calls at once", "limiter", required=True),
+        LakeColumn("cause", _TEXT, "Why it moved", "start, success or rate_limit", "limiter", required=True),
         _CREATED,
     ),
 )
 
-LEGACY_FILES = Table(
+LEGACY_FILES = LakeTable(
     "legacy_files",
     "Every file of the imported trees and what became of its lines: lines = blank + imported + repeated + quarantined",
     (
         *_FILE,
-        Column("root", _TEXT, "Folder of the tree when it was imported", source="import"),
-        Column("sha256", _TEXT, "sha256 of its bytes; null when it was not read", source="legacy tree"),
-        Column("size", _INT, "Its size", "bytes", "legacy tree"),
-        Column(
+        LakeColumn("root", _TEXT, "Folder of the tree when it was imported", source="import"),
+        LakeColumn("sha256", _TEXT, "sha256 of its bytes; null when it was not read", source="legacy tree"),
+        LakeColumn("size", _INT, "Its size", "bytes", "legacy tree"),
+        LakeColumn(
             "kind",
             _TEXT,
             "What it is by its place",
@@ -565,107 +579,113 @@ LEGACY_FILES = Table(
             "path",
             required=True,
         ),
-        Column("dataset", _TEXT, "Its dataset folder", source="path"),
-        Column("judge", _TEXT, "Its judge folder without judge_", source="path"),
-        Column("model", _TEXT, "Its name without .json", source="path"),
-        Column(
+        LakeColumn("dataset", _TEXT, "Its dataset folder", source="path"),
+        LakeColumn("judge", _TEXT, "Its judge folder without judge_", source="path"),
+        LakeColumn("model", _TEXT, "Its name without .json", source="path"),
+        LakeColumn(
             "status", _TEXT, "What became of it", "imported, duplicate, unknown or unreadable", "import", required=True
         ),
-        Column("reason", _TEXT, "Why it was not imported", source="import"),
-        Column("duplicate_of", _TEXT, "source:path of the same bytes of the same model and judge", source="import"),
-        Column("benchmark", _TEXT, "Benchmark of most of its rows", source="question texts"),
-        Column("question_set", _TEXT, "Set that those rows are, or are a part of", source="question texts"),
-        Column("row_columns", _TEXT, "Number of rows for each list of columns", "JSON", "legacy tree"),
-        Column("lines", _INT, "Lines of the file; entries of a cache", "lines", "legacy tree"),
-        Column("blank", _INT, "Blank lines", "lines", "legacy tree"),
-        Column("imported", _INT, "Rows that became answers or judgements", "lines", "import"),
-        Column("repeated", _INT, "Rows that another file had said already", "lines", "import"),
-        Column("quarantined", _INT, "Lines that could not become rows", "lines", "import"),
-        Column("imported_at", _TIME, "When it was imported", "UTC", "clock", required=True),
-        Column(
+        LakeColumn("reason", _TEXT, "Why it was not imported", source="import"),
+        LakeColumn("duplicate_of", _TEXT, "source:path of the same bytes of the same model and judge", source="import"),
+        LakeColumn("benchmark", _TEXT, "Benchmark of most of its rows", source="question texts"),
+        LakeColumn("question_set", _TEXT, "Set that those rows are, or are a part of", source="question texts"),
+        LakeColumn("row_columns", _TEXT, "Number of rows for each list of columns", "JSON", "legacy tree"),
+        LakeColumn("lines", _INT, "Lines of the file; entries of a cache", "lines", "legacy tree"),
+        LakeColumn("blank", _INT, "Blank lines", "lines", "legacy tree"),
+        LakeColumn("imported", _INT, "Rows that became answers or judgements", "lines", "import"),
+        LakeColumn("repeated", _INT, "Rows that another file had said already", "lines", "import"),
+        LakeColumn("quarantined", _INT, "Lines that could not become rows", "lines", "import"),
+        LakeColumn("imported_at", _TIME, "When it was imported", "UTC", "clock", required=True),
+        LakeColumn(
             "column_lines",
             _TEXT,
             "The lines with each list of columns but the most frequent one; null where there is only one list",
             "JSON",
             "legacy tree",
         ),
-        Column("modified_ns", _INT, "When it was last written", "ns since 1970", "legacy tree"),
+        LakeColumn("modified_ns", _INT, "When it was last written", "ns since 1970", "legacy tree"),
     ),
 )
 
-LEGACY_QUARANTINE = Table(
+LEGACY_QUARANTINE = LakeTable(
     "legacy_quarantine",
     "Lines of legacy files that could not become rows",
     (
         *_FILE,
-        Column("model", _TEXT, "The file's name without .json", source="path"),
-        Column("source_sha256", _TEXT, "sha256 of the file", source="legacy tree"),
-        Column("source_line", _INT, "The line", "from 1", "legacy tree"),
-        Column("reason", _TEXT, "What is wrong with it", source="import", required=True),
-        Column("raw", _TEXT, "The line, or the beginning of a very long one", source="legacy tree"),
-        Column("raw_encoding", _TEXT, "Encoding of raw", "utf-8, or base64 where it is not UTF-8", "import"),
-        Column("size", _INT, "Length of the line", "bytes", "legacy tree"),
-        Column("sha256", _TEXT, "sha256 of the line", source="legacy tree"),
+        LakeColumn("model", _TEXT, "The file's name without .json", source="path"),
+        LakeColumn("source_sha256", _TEXT, "sha256 of the file", source="legacy tree"),
+        LakeColumn("source_line", _INT, "The line", "from 1", "legacy tree"),
+        LakeColumn("reason", _TEXT, "What is wrong with it", source="import", required=True),
+        LakeColumn("raw", _TEXT, "The line, or the beginning of a very long one", source="legacy tree"),
+        LakeColumn("raw_encoding", _TEXT, "Encoding of raw", "utf-8, or base64 where it is not UTF-8", "import"),
+        LakeColumn("size", _INT, "Length of the line", "bytes", "legacy tree"),
+        LakeColumn("sha256", _TEXT, "sha256 of the line", source="legacy tree"),
     ),
 )
 
-LEGACY_REPEATS = Table(
+LEGACY_REPEATS = LakeTable(
     "legacy_repeats",
     "Rows of files that are not the same, but say what another file had said already",
     (
-        Column("source_sha256", _TEXT, "sha256 of the file", source="legacy tree", required=True),
-        Column("source_line", _INT, "The line", "from 1", "legacy tree", required=True),
-        Column("run_id", _TEXT, "Run of the row that it repeats", source="import", required=True),
-        Column("benchmark", _TEXT, "Its benchmark", source="import", required=True),
-        Column("question_id", _TEXT, "Its question", source="import", required=True),
-        Column("sample_index", _INT, "Its sample", "from 0", "import", required=True),
-        Column("judge", _TEXT, "Its judge; null for an answer", source="import"),
-        Column("legacy_fields", _TEXT, "Other columns of the row", "JSON", "legacy tree"),
-        Column("judge_round", _INT, "Which of the judge's scores of the sample it repeats", "from 0", "import"),
+        LakeColumn("source_sha256", _TEXT, "sha256 of the file", source="legacy tree", required=True),
+        LakeColumn("source_line", _INT, "The line", "from 1", "legacy tree", required=True),
+        LakeColumn("run_id", _TEXT, "Run of the row that it repeats", source="import", required=True),
+        LakeColumn("benchmark", _TEXT, "Its benchmark", source="import", required=True),
+        LakeColumn("question_id", _TEXT, "Its question", source="import", required=True),
+        LakeColumn("sample_index", _INT, "Its sample", "from 0", "import", required=True),
+        LakeColumn("judge", _TEXT, "Its judge; null for an answer", source="import"),
+        LakeColumn("legacy_fields", _TEXT, "Other columns of the row", "JSON", "legacy tree"),
+        LakeColumn("judge_round", _INT, "Which of the judge's scores of the sample it repeats", "from 0", "import"),
     ),
 )
 
-BASELINES = Table(
+BASELINES = LakeTable(
     "baselines",
     "What a run got right when it was promoted to a named baseline; rows are never changed",
     (
-        Column("name", _TEXT, "The baseline", source="shaberi baseline promote", required=True),
-        Column("note", _TEXT, "What was said when it was promoted", source="shaberi baseline promote"),
+        LakeColumn("name", _TEXT, "The baseline", source="shaberi baseline promote", required=True),
+        LakeColumn("note", _TEXT, "What was said when it was promoted", source="shaberi baseline promote"),
         *_RUN,
         _BENCHMARK,
         _QUESTION_SET,
-        Column("question_set_sha256", _TEXT, "sha256 of the version's content", source="RunSpec", required=True),
+        LakeColumn("question_set_sha256", _TEXT, "sha256 of the version's content", source="RunSpec", required=True),
         _QUESTION_ID,
-        Column("strategy", _TEXT, "Consensus strategy; single is one answer as it is", source="scores", required=True),
-        Column("judge", _TEXT, "The rule, or the rule with its grading model", source="scores", required=True),
-        Column("judge_config_hash", _TEXT, "sha256 of the judge's settings and prompt", source="scores"),
-        Column("correct", _BOOL, "Whether the answer is right; null without a verdict", source="scores"),
-        Column("status", _TEXT, "Outcome of the grading", f"{_STATUS}, or missing: no row", "scores", required=True),
-        Column("error_class", _TEXT, "Why there is no verdict; null when ok", source="scores"),
+        LakeColumn(
+            "strategy", _TEXT, "Consensus strategy; single is one answer as it is", source="scores", required=True
+        ),
+        LakeColumn("judge", _TEXT, "The rule, or the rule with its grading model", source="scores", required=True),
+        LakeColumn("judge_config_hash", _TEXT, "sha256 of the judge's settings and prompt", source="scores"),
+        LakeColumn("correct", _BOOL, "Whether the answer is right; null without a verdict", source="scores"),
+        LakeColumn(
+            "status", _TEXT, "Outcome of the grading", f"{_STATUS}, or missing: no row", "scores", required=True
+        ),
+        LakeColumn("error_class", _TEXT, "Why there is no verdict; null when ok", source="scores"),
         _ANSWER_HASH,
-        Column("settings", _TEXT, "How the answers were made: sampling, models, prompts", "JSON", "RunSpec"),
-        Column("settings_hash", _TEXT, "sha256 of the settings", source="RunSpec", required=True),
+        LakeColumn("settings", _TEXT, "How the answers were made: sampling, models, prompts", "JSON", "RunSpec"),
+        LakeColumn("settings_hash", _TEXT, "sha256 of the settings", source="RunSpec", required=True),
         _CREATED,
     ),
 )
 
-PROMPTS = Table(
+PROMPTS = LakeTable(
     "prompts",
     "The texts behind the prompt hashes of all other tables: one row for each template that a prompt is made of",
     (
-        Column(
+        LakeColumn(
             "prompt_hash",
             _TEXT,
             "The prompt, as prompt_hash, judge_prompt_hash, … of other tables name it: sha256 of its sources in order",
             source="prompts",
             required=True,
         ),
-        Column("position", _INT, "Place of the template in the prompt", "1 to n", "prompts", required=True),
-        Column("template", _TEXT, "The template's name", source="prompts", required=True),
-        Column("source", _TEXT, "Its exact text, as Jinja", source="prompts", required=True),
-        Column("file", _TEXT, "Where it stood, in the folder of the prompts", source="prompts", required=True),
-        Column("variant", _TEXT, "Variant that the prompt is of; null is the prompts as they are", source="RunSpec"),
-        Column(
+        LakeColumn("position", _INT, "Place of the template in the prompt", "1 to n", "prompts", required=True),
+        LakeColumn("template", _TEXT, "The template's name", source="prompts", required=True),
+        LakeColumn("source", _TEXT, "Its exact text, as Jinja", source="prompts", required=True),
+        LakeColumn("file", _TEXT, "Where it stood, in the folder of the prompts", source="prompts", required=True),
+        LakeColumn(
+            "variant", _TEXT, "Variant that the prompt is of; null is the prompts as they are", source="RunSpec"
+        ),
+        LakeColumn(
             "purpose",
             _TEXT,
             "What it was first used for",
@@ -673,7 +693,7 @@ PROMPTS = Table(
             "stage",
             required=True,
         ),
-        Column(
+        LakeColumn(
             "label",
             _TEXT,
             "A name for people, such as tengu-primary v3: the third text of that name in this lake; never given anew",
@@ -684,17 +704,17 @@ PROMPTS = Table(
     ),
 )
 
-JUDGE_CONFIGS = Table(
+JUDGE_CONFIGS = LakeTable(
     "judge_configs",
     "Settings of judges by the hash that rows until format 2 have of them: the address of the endpoint was part of it",
     (
-        Column("former_hash", _TEXT, "The hash with the address", source="upgrade", required=True),
-        Column("judge_config_hash", _TEXT, "The hash without it", source="upgrade", required=True),
+        LakeColumn("former_hash", _TEXT, "The hash with the address", source="upgrade", required=True),
+        LakeColumn("judge_config_hash", _TEXT, "The hash without it", source="upgrade", required=True),
         _CREATED,
     ),
 )
 
-_DECISION = Column(
+_DECISION = LakeColumn(
     "decision_id",
     _TEXT,
     "The decision: candidates, judges, questions, margin and error",
@@ -703,76 +723,80 @@ _DECISION = Column(
 )
 
 _LIMITS = (
-    Column("margin", _FLOAT, "Differences up to it are practically equal", "reported scale", "request"),
-    Column("error", _FLOAT, "Wrong decisions that are allowed", "share", "request", required=True),
+    LakeColumn("margin", _FLOAT, "Differences up to it are practically equal", "reported scale", "request"),
+    LakeColumn("error", _FLOAT, "Wrong decisions that are allowed", "share", "request", required=True),
 )
 
-DECISIONS = Table(
+DECISIONS = LakeTable(
     "decisions",
     "Which of some models is better on some questions, decided with as few of them as it takes",
     (
         _DECISION,
-        Column("candidates", _TEXTS, "What is decided between: MODEL@@TAG, and a strategy", source="request"),
-        Column("run_ids", _TEXTS, "For each the partial run with what was asked for it", source="RunSpec"),
-        Column("judges", _TEXTS, "Who judges; a question's score is their mean", source="RunSpec"),
-        Column("question_sets", _TEXTS, "The questions", source="RunSpec"),
-        Column(
+        LakeColumn("candidates", _TEXTS, "What is decided between: MODEL@@TAG, and a strategy", source="request"),
+        LakeColumn("run_ids", _TEXTS, "For each the partial run with what was asked for it", source="RunSpec"),
+        LakeColumn("judges", _TEXTS, "Who judges; a question's score is their mean", source="RunSpec"),
+        LakeColumn("question_sets", _TEXTS, "The questions", source="RunSpec"),
+        LakeColumn(
             "n_questions", _INT, "Questions that all candidates can be asked", "questions", "RunSpec", required=True
         ),
         *_LIMITS,
-        Column("seed", _INT, "Of the order and the audit draws", "a whole number", "request", required=True),
-        Column("boundary", _TEXT, "What tells when it is sure", "history or anytime", "calibration", required=True),
-        Column("constant", _FLOAT, "How far the truth may be away; null where bets decide", "spreads", "calibration"),
-        Column("n_history", _INT, "Past models of these judges", "models", "scores", required=True),
-        Column("outside", _TEXTS, "Candidates beyond all past models, and in what; bets decide", source="scores"),
-        Column("state", _TEXT, "How far it is", "running, decided or undecided", "decision", required=True),
-        Column("best", _TEXTS, "The best of them; several are equal within the margin", source="decision"),
-        Column("reason", _TEXT, "Why it is undecided", source="decision"),
-        Column("n_asked", _INT, "Questions of the order that were needed so far", "questions", "decision"),
-        Column("calls", _INT, "Calls made for it", "calls", "calls"),
-        Column("cost_usd", _FLOAT, "What they cost; null is unknown", "US dollars", "calls"),
-        Column("started_at", _TIME, "When it was first asked for", "UTC", "clock", required=True),
-        Column("updated_at", _TIME, "When its state last changed", "UTC", "clock", required=True),
+        LakeColumn("seed", _INT, "Of the order and the audit draws", "a whole number", "request", required=True),
+        LakeColumn("boundary", _TEXT, "What tells when it is sure", "history or anytime", "calibration", required=True),
+        LakeColumn(
+            "constant", _FLOAT, "How far the truth may be away; null where bets decide", "spreads", "calibration"
+        ),
+        LakeColumn("n_history", _INT, "Past models of these judges", "models", "scores", required=True),
+        LakeColumn("outside", _TEXTS, "Candidates beyond all past models, and in what; bets decide", source="scores"),
+        LakeColumn("state", _TEXT, "How far it is", "running, decided or undecided", "decision", required=True),
+        LakeColumn("best", _TEXTS, "The best of them; several are equal within the margin", source="decision"),
+        LakeColumn("reason", _TEXT, "Why it is undecided", source="decision"),
+        LakeColumn("n_asked", _INT, "Questions of the order that were needed so far", "questions", "decision"),
+        LakeColumn("calls", _INT, "Calls made for it", "calls", "calls"),
+        LakeColumn("cost_usd", _FLOAT, "What they cost; null is unknown", "US dollars", "calls"),
+        LakeColumn("started_at", _TIME, "When it was first asked for", "UTC", "clock", required=True),
+        LakeColumn("updated_at", _TIME, "When its state last changed", "UTC", "clock", required=True),
     ),
 )
 
-DECISION_LOOKS = Table(
+DECISION_LOOKS = LakeTable(
     "decision_looks",
     "The curve of a decision: what was known of each pair after some questions",
     (
         _DECISION,
-        Column("n_asked", _INT, "Questions asked", "questions", "decision", required=True),
-        Column("a", _TEXT, "One candidate", source="decision", required=True),
-        Column("b", _TEXT, "Another one", source="decision", required=True),
-        Column("n_scored", _INT, "Of the questions asked, those with a score of both", "questions", "scores"),
-        Column("estimate", _FLOAT, "A - B over all questions", "reported scale", "decision"),
-        Column("lower", _FLOAT, "Lower end of its interval", "reported scale", "decision"),
-        Column("upper", _FLOAT, "Upper end of its interval", "reported scale", "decision"),
-        Column("verdict", _TEXT, "What is decided", "A, B, equal or open", "decision", required=True),
+        LakeColumn("n_asked", _INT, "Questions asked", "questions", "decision", required=True),
+        LakeColumn("a", _TEXT, "One candidate", source="decision", required=True),
+        LakeColumn("b", _TEXT, "Another one", source="decision", required=True),
+        LakeColumn("n_scored", _INT, "Of the questions asked, those with a score of both", "questions", "scores"),
+        LakeColumn("estimate", _FLOAT, "A - B over all questions", "reported scale", "decision"),
+        LakeColumn("lower", _FLOAT, "Lower end of its interval", "reported scale", "decision"),
+        LakeColumn("upper", _FLOAT, "Upper end of its interval", "reported scale", "decision"),
+        LakeColumn("verdict", _TEXT, "What is decided", "A, B, equal or open", "decision", required=True),
         _CREATED,
     ),
 )
 
-DECISION_CALIBRATIONS = Table(
+DECISION_CALIBRATIONS = LakeTable(
     "decision_calibrations",
     "How sure a judge's history has to be, by replay of past models with families held out: one row per class of pairs",
     (
-        Column("judges", _TEXTS, "Whose scores; their mean where they are several", source="scores"),
-        Column("question_sets", _TEXTS, "The questions", source="questions"),
-        Column(
+        LakeColumn("judges", _TEXTS, "Whose scores; their mean where they are several", source="scores"),
+        LakeColumn("question_sets", _TEXTS, "The questions", source="questions"),
+        LakeColumn(
             "history_sha256", _TEXT, "sha256 of the scores and of the replay's method", source="scores", required=True
         ),
-        Column("n_models", _INT, "Past models", "models", "scores", required=True),
-        Column("n_families", _INT, "Their families, by the first word of their names", "families", "scores"),
+        LakeColumn("n_models", _INT, "Past models", "models", "scores", required=True),
+        LakeColumn("n_families", _INT, "Their families, by the first word of their names", "families", "scores"),
         *_LIMITS,
-        Column("constant", _FLOAT, "How far the truth may be away; null: none keeps the limits", "spreads", "replay"),
-        Column("mean_questions", _FLOAT, "Questions on average over all pairs", "questions", "replay"),
-        Column("class", _TEXT, "What the paired test over all questions says of the pair", "p<0.001, …", "replay"),
-        Column("n_pairs", _INT, "Pairs of the class", "pairs", "replay", required=True),
-        Column("class_mean_questions", _FLOAT, "Questions on average", "questions", "replay"),
-        Column("class_median_questions", _FLOAT, "Half of the pairs took no more", "questions", "replay"),
-        Column("share_wrong", _FLOAT, "Decisions that all questions contradict", "share", "replay"),
-        Column("share_equal", _FLOAT, "Decisions that they are equal within the margin", "share", "replay"),
+        LakeColumn(
+            "constant", _FLOAT, "How far the truth may be away; null: none keeps the limits", "spreads", "replay"
+        ),
+        LakeColumn("mean_questions", _FLOAT, "Questions on average over all pairs", "questions", "replay"),
+        LakeColumn("class", _TEXT, "What the paired test over all questions says of the pair", "p<0.001, …", "replay"),
+        LakeColumn("n_pairs", _INT, "Pairs of the class", "pairs", "replay", required=True),
+        LakeColumn("class_mean_questions", _FLOAT, "Questions on average", "questions", "replay"),
+        LakeColumn("class_median_questions", _FLOAT, "Half of the pairs took no more", "questions", "replay"),
+        LakeColumn("share_wrong", _FLOAT, "Decisions that all questions contradict", "share", "replay"),
+        LakeColumn("share_equal", _FLOAT, "Decisions that they are equal within the margin", "share", "replay"),
         _CREATED,
     ),
 )
@@ -784,4 +808,4 @@ _ALL = (
     *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS, BASELINES, PROMPTS, JUDGE_CONFIGS),
     *(DECISIONS, DECISION_LOOKS, DECISION_CALIBRATIONS),
 )
-TABLES: Mapping[str, Table] = {table.name: table for table in _ALL}
+TABLES: Mapping[str, LakeTable] = {table.name: table for table in _ALL}

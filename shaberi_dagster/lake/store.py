@@ -25,7 +25,7 @@ from shaberi_dagster.lake.damage import DamagedLakeError, log_damage, unreadable
 from shaberi_dagster.lake.formats import FORMAT, check_format, write_format
 from shaberi_dagster.lake.log import entry_path, has_commits
 from shaberi_dagster.lake.mirror import Mirror, lost
-from shaberi_dagster.lake.schemas import TABLES, Table
+from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.settings import check_writable
 from shaberi_dagster.util.permissions import make_folder
 
@@ -408,7 +408,7 @@ def blocks_of(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     yield from frame.collect_batches(chunk_size=_BLOCK_ROWS, maintain_order=True)
 
 
-def conform(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
+def conform(table: LakeTable, frame: pl.DataFrame) -> pl.DataFrame:
     """Give a frame exactly the table's columns and types.
 
     Raises:
@@ -433,7 +433,7 @@ def _content(frame: pl.DataFrame) -> pl.Series:
 
 
 @cache
-def arrow_schema(table: Table) -> pa.Schema:
+def arrow_schema(table: LakeTable) -> pa.Schema:
     """The table's columns as Arrow and Delta know them."""
     arrow = table.empty.collect().to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     return pa.schema(
@@ -442,7 +442,7 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 
 @cache
-def _delta_schema(table: Table) -> Schema:
+def _delta_schema(table: LakeTable) -> Schema:
     return Schema.from_arrow(arrow_schema(table))
 
 

@@ -13,7 +13,7 @@ import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake import schemas
-from shaberi_dagster.lake.schemas import TABLES, Table
+from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.statements import describe_sql
 from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile
 from shaberi_dagster.settings import project_folder
@@ -63,7 +63,7 @@ def view_files() -> dict[str, Path]:
     return {path.stem.partition("_")[2]: path for path in paths}
 
 
-def _view_of(table: Table) -> View:
+def _view_of(table: LakeTable) -> View:
     has_hashes = "judge_config_hash" in table.names
     sql = _WITH_TODAYS_HASHES if has_hashes else "create view {0} as from lake.{0};"
     return View(table.name, sql.format(table.name), f"{table.meaning}.")

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
-from shaberi_dagster.lake.schemas import TABLES, Table
+from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.store import (
     Lake,
     arrow_schema,
@@ -172,7 +172,7 @@ def write_parts(lake: Lake, table: str, frame: pl.DataFrame, parts: _Parts) -> N
         parts[values].add(rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
-def new_part(folder: Path, table: Table, values: dict[str, str]) -> NewFile:
+def new_part(folder: Path, table: LakeTable, values: dict[str, str]) -> NewFile:
     """Begin a file for rows of a table with these values in the columns of its partitions."""
     place = "".join(f"{name}={quote(value, safe='')}/" for name, value in values.items())
     name = f"{place}part-{uuid.uuid4()}.zstd.parquet"

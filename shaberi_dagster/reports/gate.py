@@ -18,7 +18,6 @@ from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.sameness import changed_questions
 from shaberi_dagster.reports.verdicts import baseline_of, listed, run_of, verdicts_of
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
-from shaberi_dagster.stages.result import Check
 from shaberi_dagster.statistics.gates import (
     SIGNIFICANCE,
     Gate,
@@ -30,6 +29,7 @@ from shaberi_dagster.statistics.gates import (
     paired_gate,
     pool,
 )
+from shaberi_dagster.util.checks import Check
 
 Result = Literal["passed", "failed", "inconclusive"]
 POOLED = "all datasets"

@@ -40,7 +40,7 @@ class Mean(_Part):
     delta_interval: _Interval | None
 
 
-class Result(Mean):
+class JobResult(Mean):
     """A strategy on one benchmark or over all questions, and what it took; times are in seconds."""
 
     n_planned: Annotated[_Count, Field(ge=1)]
@@ -76,7 +76,7 @@ class _Benchmark(_Part):
     max_tokens: _Count | None
     prompt_hash: str
     judge: str | None
-    results: tuple[Result, ...]
+    results: tuple[JobResult, ...]
 
 
 class _Against(_Part):
@@ -123,7 +123,7 @@ class JudgedResult(_Part):
 
 
 class _Pooled(_Part):
-    results: tuple[Result, ...]
+    results: tuple[JobResult, ...]
     against: tuple[_Against, ...] = ()
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 from shaberi_dagster.reports.report import UNKNOWN, Block, Heading, Result, Sentences, Table, number, table_of, text
-from shaberi_dagster.stages.forecast import ALL_STAGES, NO_CALL, Forecast, totals
+from shaberi_dagster.runs.forecast import ALL_STAGES, NO_CALL, Forecast, totals
 
 _NO_CALL_IS_MADE = "plan; no call is made"
 

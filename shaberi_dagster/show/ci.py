@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from shaberi_dagster.reports.figures import decimals, signed
-from shaberi_dagster.reports.jobs import SAMPLES, Job, JobDocument, JobsReport, Mean, Result, ScoreInterval
+from shaberi_dagster.reports.jobs import SAMPLES, Job, JobDocument, JobResult, JobsReport, Mean, ScoreInterval
 from shaberi_dagster.reports.report import NOTHING
 from shaberi_dagster.runs.spec import SINGLE
 from shaberi_dagster.show.ensemble import gain
@@ -267,7 +267,7 @@ def _effort(group: Sequence[Job]) -> str:
     )
 
 
-def _effort_cells(parts: Sequence[Result | None], single: Result | None) -> list[str]:
+def _effort_cells(parts: Sequence[JobResult | None], single: JobResult | None) -> list[str]:
     own = parts[0]
     known = [one for one in parts if one]
     if own is None or single is None or len(known) < len(parts):
@@ -408,7 +408,7 @@ def _of(strategy: str, results: Iterable[_Row]) -> _Row | None:
 def _accuracy(one: Mean | None) -> str:
     if one is None:
         return NOTHING
-    counts = f" ({one.n_correct}/{one.n_planned})" if isinstance(one, Result) else ""
+    counts = f" ({one.n_correct}/{one.n_planned})" if isinstance(one, JobResult) else ""
     return f"{_percent(one.accuracy)}{counts}"
 
 

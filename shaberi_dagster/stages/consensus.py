@@ -53,7 +53,7 @@ class ConsensusItem(Item):
         return sum(row["answer_state"] == "text" for row in self.samples)
 
 
-class Consensus(RowStage[ConsensusItem]):
+class ConsensusAnswers(RowStage[ConsensusItem]):
     """Lets every strategy make one answer of the samples of each question.
 
     A consensus stands as long as the samples, the strategy with its prompts, and the model that it asks are the same.

@@ -17,7 +17,7 @@ from shaberi_dagster.runs.planning import load_run
 from shaberi_dagster.runs.prompts_used import record_prompts
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.consensus import Consensus
+from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.imported import reprocess_imported
 from shaberi_dagster.stages.metrics import Metrics, set_status
 from shaberi_dagster.stages.ordered import CALLING_NAMES, calling_stage, stage_named
@@ -230,7 +230,7 @@ def check_endpoints(
 
 def _models_of(stage: str, spec: RunSpec) -> set[tuple[EndpointSpec, str]]:
     """The models that strategies or passes ask, and where they are served."""
-    if stage == Consensus.name:
+    if stage == ConsensusAnswers.name:
         calling = any(STRATEGIES.use(name).templates for name in spec.strategies if name != SINGLE)
         model = spec.consensus or (spec.itself if spec.endpoint else None)
         return {(model.endpoint, model.model)} if calling and model else set()

@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import fmean
 from typing import Any
@@ -20,15 +20,14 @@ from shaberi_dagster.journal.records import Call
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Keys
 from shaberi_dagster.llm.types import ChatRequest, Message
+from shaberi_dagster.runs.forecast import NO_CALL, Forecast, _sum_of
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.base import UNMADE, Asker, Item, Rows, RowStage
-from shaberi_dagster.stages.ordered import CALLING_NAMES, CALLING_STAGES
+from shaberi_dagster.stages.ordered import CALLING_STAGES
 
-ALL_STAGES = "all"
-NO_CALL = "no call"
 TEMPLATE = "template (upper bound)"
 
 _WIDE = re.compile("[\u2e80-\U0003ffff]")  # from the CJK radicals on: kana, kanji, hangul, full-width forms, emoji
@@ -42,84 +41,6 @@ _OTHER_BENCHMARKS = ", other benchmarks"
 
 _TOKEN_COLUMNS = ["prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"]
 _CALL_COLUMNS = ["stage", "benchmark", "question_id", "purpose", "model", *_TOKEN_COLUMNS]
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What one model has yet to do in one stage for one benchmark of one run.
-
-    Attributes:
-        run_id: The run.
-        benchmark: The benchmark.
-        question_set: The version of its questions.
-        source: Where the questions come from.
-        stage: One of the stages that make calls.
-        model: The model that is asked; a judge, strategy or pass by its name.
-        rows_planned: Rows that the stage will have.
-        rows_there: Those that stand already.
-        calls: The fewest calls to be made if none fails; the other missing rows are paid for already, or need none.
-        calls_most: The most; more than `calls` where it hangs on replies that are not there yet: a judgement without
-            a score takes a second call, an answer that a rule cannot tell takes one, a council some more.
-        fallback_calls: Further calls expected, for judgements without a score in the agreed form, at their past
-            share; None where there is no history, and then none is in the other numbers.
-        prompt_tokens: Expected tokens sent: of `calls` and `fallback_calls`, in other stages of `calls_most`.
-        completion_tokens: Expected tokens received.
-        cost_usd: Expected list price in US dollars; None is unknown.
-        basis: What the expectation rests on: `history: N calls`, `template (upper bound)`, or `no call`.
-        upper_bound: Whether completion tokens (and what follows from them) are the most there can be.
-    """
-
-    run_id: str
-    benchmark: str
-    question_set: str
-    source: str
-    stage: str
-    model: str
-    rows_planned: int
-    rows_there: int
-    calls: int
-    calls_most: int
-    fallback_calls: float | None
-    prompt_tokens: int
-    completion_tokens: int
-    cost_usd: float | None
-    basis: str
-    upper_bound: bool
-
-    def without_calls(self) -> "Forecast":
-        """Return the same rows for a command that makes no call."""
-        return replace(
-            self,
-            calls=0,
-            calls_most=0,
-            fallback_calls=0.0,
-            prompt_tokens=0,
-            completion_tokens=0,
-            cost_usd=0.0,
-            basis=NO_CALL,
-            upper_bound=False,
-        )
-
-
-@dataclass(frozen=True)
-class Total:
-    """The sum over estimates; None where a part is unknown.
-
-    Attributes:
-        stage: A stage, or `all`.
-        rows_planned: As in `Forecast`, like all that follow.
-    """
-
-    stage: str
-    rows_planned: int
-    rows_there: int
-    calls: int
-    calls_most: int
-    fallback_calls: float | None
-    prompt_tokens: int
-    completion_tokens: int
-    cost_usd: float | None
-    upper_bound: bool
 
 
 def forecast(
@@ -401,15 +322,6 @@ class _Pricing:
         return None if each is None else n_calls * each.usd
 
 
-def totals(estimates: Sequence[Forecast]) -> list[Total]:
-    """One for each stage and one over all."""
-    stages = [stage for stage in CALLING_NAMES if any(one.stage == stage for one in estimates)]
-    return [
-        *(_total(stage, [one for one in estimates if one.stage == stage]) for stage in stages),
-        _total(ALL_STAGES, estimates),
-    ]
-
-
 def rough_tokens(messages: Iterable[Message]) -> float:
     """About how many tokens a prompt is, without a tokenizer: 0.8 for a CJK character, 1/4 for any other.
 
@@ -488,24 +400,3 @@ def _average(sums: pl.DataFrame, *, cached: bool) -> _Average:
         return _Average()
     prompt, completion, from_cache, reasoning = (float(sums[name].sum()) / n_calls for name in _TOKEN_COLUMNS)
     return _Average(prompt, completion, from_cache if cached else 0.0, reasoning)
-
-
-def _total(stage: str, estimates: Sequence[Forecast]) -> Total:
-    return Total(
-        stage=stage,
-        rows_planned=sum(one.rows_planned for one in estimates),
-        rows_there=sum(one.rows_there for one in estimates),
-        calls=sum(one.calls for one in estimates),
-        calls_most=sum(one.calls_most for one in estimates),
-        fallback_calls=_sum_of([one.fallback_calls for one in estimates]),
-        prompt_tokens=sum(one.prompt_tokens for one in estimates),
-        completion_tokens=sum(one.completion_tokens for one in estimates),
-        cost_usd=_sum_of([one.cost_usd for one in estimates]),
-        upper_bound=any(one.upper_bound for one in estimates),
-    )
-
-
-def _sum_of(values: Sequence[float | None]) -> float | None:
-    """The sum, None when one of them is unknown."""
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None

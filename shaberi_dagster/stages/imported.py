@@ -21,7 +21,7 @@ from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import with_pipeline
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.consensus import Consensus
+from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import Metrics, measure_runs, set_status
 from shaberi_dagster.stages.pass_outputs import PassOutputs, examine_imported, passes_of
@@ -55,7 +55,7 @@ def made_together(stage: str, run_ids: Sequence[str], lake: Lake) -> list[str]:
     imported = imported_among(run_ids, lake)
     if stage == PassOutputs.name:
         return [run_id for run_id, spec in _specs(imported, lake).items() if not _asks(spec)]
-    return [] if stage in {Consensus.name, Judgements.name} else imported
+    return [] if stage in {ConsensusAnswers.name, Judgements.name} else imported
 
 
 def all_imported(lake: Lake) -> pl.DataFrame:

@@ -25,8 +25,9 @@ from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.stages import texts
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, JournaledCalls, Rows, RowStage
-from shaberi_dagster.stages.consensus import Consensus
-from shaberi_dagster.stages.result import Check, StageResult, by_class, complete_check, failures_check, total
+from shaberi_dagster.stages.consensus import ConsensusAnswers
+from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
+from shaberi_dagster.util.checks import Check
 from shaberi_dagster.util.names import did_you_mean
 from shaberi_dagster.util.progress import StageProgress
 
@@ -56,7 +57,7 @@ class Judgements(RowStage[JudgementItem]):
     """
 
     name = "judgements"
-    needs = (Answers, Consensus)
+    needs = (Answers, ConsensusAnswers)
     continues_imported = True
     checks: ClassVar[Mapping[str, str]] = {
         "complete": "Each judge has a row for each planned sample.",

@@ -12,8 +12,9 @@ from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.base import Stage
-from shaberi_dagster.stages.result import Check, StageResult
+from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.stages.scores import Scores, derive, scales
+from shaberi_dagster.util.checks import Check
 
 
 class Metrics(Stage):

@@ -4,13 +4,13 @@ from typing import Any
 
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.base import RowStage, Stage
-from shaberi_dagster.stages.consensus import Consensus
+from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import Metrics
 from shaberi_dagster.stages.pass_outputs import PassOutputs
 from shaberi_dagster.stages.scores import Scores
 
-CALLING_STAGES: tuple[type[RowStage[Any]], ...] = (Answers, Consensus, Judgements, PassOutputs)
+CALLING_STAGES: tuple[type[RowStage[Any]], ...] = (Answers, ConsensusAnswers, Judgements, PassOutputs)
 """The stages that may make calls."""
 STAGES: tuple[type[Stage], ...] = (*CALLING_STAGES, Scores, Metrics)
 """Every stage; what a run has no strategies or passes for, makes no rows."""

@@ -26,7 +26,7 @@ from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.stages import texts
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, RowStage
-from shaberi_dagster.stages.consensus import Consensus
+from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 
 _SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
@@ -60,7 +60,7 @@ class PassOutputs(RowStage[PassItem]):
     """
 
     name = "pass_outputs"
-    needs = (Answers, Consensus)
+    needs = (Answers, ConsensusAnswers)
     continues_imported = True
     kinds = frozenset({"python", "deltalake"})
     checks: ClassVar[Mapping[str, str]] = {

@@ -5,22 +5,7 @@ from typing import Any
 
 import polars as pl
 
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that must be true of what a stage made.
-
-    Attributes:
-        name: Its name; each stage has a fixed set of them.
-        passed: Whether it is.
-        description: One sentence with the numbers behind it.
-        severe: False for a warning.
-    """
-
-    name: str
-    passed: bool
-    description: str
-    severe: bool = True
+from shaberi_dagster.util.checks import Check
 
 
 @dataclass(frozen=True)

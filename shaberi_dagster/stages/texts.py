@@ -7,12 +7,12 @@ import polars as pl
 from shaberi_dagster.lake.store import Keys
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.base import Rows
-from shaberi_dagster.stages.consensus import Consensus
+from shaberi_dagster.stages.consensus import ConsensusAnswers
 
 KEY = ("benchmark", "question_id", "sample_index", "strategy")
 _LACKING = {
     Answers.name: {"strategy": pl.lit(None, dtype=pl.String())},
-    Consensus.name: {"sample_index": pl.lit(0, dtype=pl.Int64()), "truncated": pl.lit(None, dtype=pl.Boolean())},
+    ConsensusAnswers.name: {"sample_index": pl.lit(0, dtype=pl.Int64()), "truncated": pl.lit(None, dtype=pl.Boolean())},
 }
 """A sample is of no strategy; a consensus is no sample, and whether a limit cut it is not known."""
 

@@ -78,7 +78,8 @@ def frames(frame):
         frame = frame.f_back
 
 async def counting(client, request, **options):
-    if request.url.path.endswith("/chat/completions"):
+    # A request without messages only looks for the model.
+    if request.url.path.endswith("/chat/completions") and b'"messages":[]' not in request.content:
         httpx2.AsyncClient.send = send
         stacks = [[*frames(frame)][::-1] for frame in sys._current_frames().values()]
         print("FRAMES", *(frame for stack in stacks if len(stack) > 1 for frame in stack), file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from shaberi_dagster.deciding.candidates import Scores
+from shaberi_dagster.deciding.candidates import CandidateScores
 from shaberi_dagster.deciding.decision import prepare
 from shaberi_dagster.deciding.expected import expected
 from shaberi_dagster.deciding.request import DecisionRequest
@@ -139,7 +139,7 @@ def test_a_model_whose_scores_are_there_is_neither_asked_nor_to_be_evaluated_in_
     assert asked_of(mock, "weak") == N_QUESTIONS
     assert asked_of(mock, "judge-a") - before == asked_of(mock, "strong") == row["n_asked"] < N_QUESTIONS
     decision = prepare(asked, workspace)
-    rest = Scores(decision.candidates, decision.pool, workspace).unevaluated()
+    rest = CandidateScores(decision.candidates, decision.pool, workspace).unevaluated()
     assert [one.name for one in rest] == ["strong@@default"]
 
 

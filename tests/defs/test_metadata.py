@@ -13,7 +13,8 @@ from shaberi_dagster.defs.plot import score_histograms
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.runs.planning import load_source, store_question_set
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.result import Check, StageResult
+from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.util.checks import Check
 
 pytestmark = pytest.mark.unit
 

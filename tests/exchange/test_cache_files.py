@@ -8,7 +8,7 @@ import pytest
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.caches import Caches
-from shaberi_dagster.exchange.importer import RunPart, Source
+from shaberi_dagster.exchange.importer import ImportSource, RunPart
 from tests.exchange.caches import MODEL, TIMEOUT, baseline, ensemble, failed, response, result, write
 
 pytestmark = pytest.mark.unit
@@ -23,7 +23,7 @@ def read(tmp_path):
 
 
 def source(root, location):
-    file = Source.at(root, location)
+    file = ImportSource.at(root, location)
     Caches().read(file)
     return file
 

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.importer import Entry, Importer, RunPart, Sample, Source, Verdict, import_logs
+from shaberi_dagster.exchange.importer import (
+    Entry,
+    ImportedSample,
+    ImportedVerdict,
+    Importer,
+    ImportSource,
+    RunPart,
+    import_logs,
+)
 from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.requests import ScoreSelection
@@ -24,16 +32,16 @@ class ArenaLog(Importer):
     what, plural = "arena log", "arena logs"
     suffix = ".arena"
 
-    def entries(self, source: Source, content: bytes) -> Iterator[Entry | Rejected]:  # noqa: ARG002
+    def entries(self, source: ImportSource, content: bytes) -> Iterator[Entry | Rejected]:  # noqa: ARG002
         for number, line in enumerate(content.splitlines(), start=1):
             try:
                 model, question, answer, points = line.decode().split(" | ")
-                verdict = Verdict("gpt-judge", float(points))
+                verdict = ImportedVerdict("gpt-judge", float(points))
             except ValueError as error:
                 yield Rejected.of(number, f"is no line of an arena: {error}", line)
             else:
                 part = RunPart(model, "arena", "tengu")
-                sample = Sample(0, answer, verdicts=[verdict])
+                sample = ImportedSample(0, answer, verdicts=[verdict])
                 yield Entry(number, part, question, [sample], question=question, value=line.decode())
 
 

@@ -15,7 +15,7 @@ from shaberi_dagster.lake import store
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.lake.formats import write_format
-from shaberi_dagster.lake.schemas import ANSWERS, RUNS, TABLES, Table
+from shaberi_dagster.lake.schemas import ANSWERS, RUNS, TABLES, LakeTable
 from shaberi_dagster.lake.store import Lake, conform
 from tests.sizes import FULL, size
 
@@ -48,7 +48,7 @@ def _value(dtype: pl.DataType, number: int) -> Any:
     return values[dtype.base_type()]
 
 
-def _rows(table: Table, count: int = 9) -> pl.DataFrame:
+def _rows(table: LakeTable, count: int = 9) -> pl.DataFrame:
     """Rows with all kinds of values, and one in which everything is null that may be."""
     rows = [{column.name: _value(column.type, number) for column in table.columns} for number in range(count)]
     rows.append({column.name: _value(column.type, 0) if column.required else None for column in table.columns})
@@ -124,7 +124,7 @@ def test_an_update_writes_only_rows_that_are_others_than_before(name: str, lake:
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
 def test_every_value_of_every_type_comes_back_as_it_was_written(
-    table: Table, lake: Lake, monkeypatch: pytest.MonkeyPatch
+    table: LakeTable, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = _rows(table)
     lake.append(table.name, rows)
@@ -139,13 +139,13 @@ def test_every_value_of_every_type_comes_back_as_it_was_written(
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
-def test_an_empty_table_is_read_with_its_columns_and_types(table: Table, lake: Lake) -> None:
+def test_an_empty_table_is_read_with_its_columns_and_types(table: LakeTable, lake: Lake) -> None:
     assert lake.read(table.name).schema == table.schema
     assert lake.read(table.name).is_empty()
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
-def test_every_delta_column_carries_its_description(table: Table, lake: Lake) -> None:
+def test_every_delta_column_carries_its_description(table: LakeTable, lake: Lake) -> None:
     fields = {field.name: field.metadata for field in lake.delta(table.name).schema().fields}
     assert {name: data["comment"] for name, data in fields.items()} == {
         column.name: column.description for column in table.columns

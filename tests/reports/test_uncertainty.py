@@ -200,7 +200,7 @@ def test_where_long_answers_lose_their_scores_equal_models_get_no_verdict(n, sha
 
     repeats = size(40, 600)
     wrong, withheld = verdicts(1, repeats, n_judges, loses, n=n)
-    assert wrong <= 0.05
+    assert wrong <= size(0.1, 0.05), "of 40 evaluations 2 are expected, and more than 4 in one of 20 times"
     assert (
         withheld > 0.99 or n * share <= 8
     )  # fewer cannot be told from chance, but where a difference seems to be shown

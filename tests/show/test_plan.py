@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from shaberi_dagster.reports.plan import plan_result
+from shaberi_dagster.runs.forecast import Forecast
 from shaberi_dagster.show.formats import write
-from shaberi_dagster.stages.forecast import Forecast
 
 pytestmark = pytest.mark.unit
 

@@ -14,10 +14,11 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.journal.files import FileJournals
 from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.llm.types import Message
+from shaberi_dagster.runs.forecast import Forecast, totals
 from shaberi_dagster.runs.planning import judged_anew, plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.forecast import Forecast, forecast, rough_tokens, totals
+from shaberi_dagster.stages.forecast import forecast, rough_tokens
 from tests.example_runs import ask, asked_of, items_of, materialized, own_engine, stored_run, without_results
 from tests.mock_endpoint import MockEndpoint, content_for, web
 

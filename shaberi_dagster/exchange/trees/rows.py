@@ -20,7 +20,7 @@ from shaberi_dagster.exchange.importing import SAMPLE, ImportedRows
 from shaberi_dagster.exchange.trees.files import CONTENT, display_name
 from shaberi_dagster.exchange.trees.reading import CONTENTS, LINES, QUARANTINE, TEXTS, Lines
 from shaberi_dagster.exchange.trees.runs import MISSING, EarlierRun, Sample, SampleKey, judged_texts
-from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_REPEATS, Table
+from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_REPEATS, LakeTable
 from shaberi_dagster.llm.thinking import MARKS, answer_state, split_thinking
 from shaberi_dagster.stages.scores import scales
 from shaberi_dagster.util.identity import sha256_json, sha256_text
@@ -314,7 +314,7 @@ def _one_line(text: pl.Expr) -> pl.Expr:
     return start.str.replace_all(r"\s+", " ").str.strip_chars().str.slice(0, _MESSAGE_LENGTH)
 
 
-def _conform(rows: pl.DataFrame, table: Table, imported_at: datetime, **more: pl.Expr) -> pl.DataFrame:
+def _conform(rows: pl.DataFrame, table: LakeTable, imported_at: datetime, **more: pl.Expr) -> pl.DataFrame:
     """The rows with all columns of a table."""
     frame = rows.with_columns(source_sha256="sha256", source_line="line", created_at=pl.lit(imported_at), **more)
     return frame.select(
