@@ -1,22 +1,59 @@
 """An LLM evaluation lakehouse: evaluations as Dagster assets, Delta tables and SQL.
 
-`open_lake` and `evaluate` are the library; they are loaded when they are used.
+`open_lake` and `evaluate` are the library; the classes are what plugins are made of. All are loaded when they are used.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from shaberi_dagster.settings import VERSION
-
 if TYPE_CHECKING:
-    from shaberi_dagster.api import evaluate, open_lake
+    from shaberi_dagster.api import evaluate as evaluate
+    from shaberi_dagster.api import open_lake as open_lake
+    from shaberi_dagster.benchmarks.registry import Benchmark as Benchmark
+    from shaberi_dagster.benchmarks.upstream import Asked as Asked
+    from shaberi_dagster.consensus.base import Ask as Ask
+    from shaberi_dagster.consensus.base import Candidate as Candidate
+    from shaberi_dagster.consensus.base import Consensus as Consensus
+    from shaberi_dagster.consensus.base import Strategy as Strategy
+    from shaberi_dagster.consensus.base import anonymous_names as anonymous_names
+    from shaberi_dagster.consensus.prompts import Response as Response
+    from shaberi_dagster.judges.rules.base import GradedQuestion as GradedQuestion
+    from shaberi_dagster.judges.rules.base import Grader as Grader
+    from shaberi_dagster.llm.types import CallRange as CallRange
+    from shaberi_dagster.passes.base import Answer as Answer
+    from shaberi_dagster.passes.base import Finding as Finding
+    from shaberi_dagster.passes.base import Pass as Pass
+    from shaberi_dagster.passes.base import PassConfig as PassConfig
+    from shaberi_dagster.stages.base import Stage as Stage
 
-__all__ = ["__version__", "evaluate", "open_lake"]
-__version__ = VERSION
+    __version__: str
+
+_PLACES = {
+    "__version__": "shaberi_dagster.settings:VERSION",
+    "open_lake": "shaberi_dagster.api:open_lake",
+    "evaluate": "shaberi_dagster.api:evaluate",
+    "Benchmark": "shaberi_dagster.benchmarks.registry:Benchmark",
+    "Asked": "shaberi_dagster.benchmarks.upstream:Asked",
+    "Pass": "shaberi_dagster.passes.base:Pass",
+    "PassConfig": "shaberi_dagster.passes.base:PassConfig",
+    "Answer": "shaberi_dagster.passes.base:Answer",
+    "Finding": "shaberi_dagster.passes.base:Finding",
+    "Grader": "shaberi_dagster.judges.rules.base:Grader",
+    "GradedQuestion": "shaberi_dagster.judges.rules.base:GradedQuestion",
+    "Strategy": "shaberi_dagster.consensus.base:Strategy",
+    "Consensus": "shaberi_dagster.consensus.base:Consensus",
+    "Candidate": "shaberi_dagster.consensus.base:Candidate",
+    "Ask": "shaberi_dagster.consensus.base:Ask",
+    "anonymous_names": "shaberi_dagster.consensus.base:anonymous_names",
+    "Response": "shaberi_dagster.consensus.prompts:Response",
+    "CallRange": "shaberi_dagster.llm.types:CallRange",
+    "Stage": "shaberi_dagster.stages.base:Stage",
+}
+"""The place of each name that users import from here."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in {"evaluate", "open_lake"}:
-        from shaberi_dagster import api  # noqa: PLC0415
-
-        return getattr(api, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _PLACES[name].partition(":")
+    return getattr(import_module(module), attribute)

@@ -8,11 +8,9 @@ import polars as pl
 from pydantic import Field
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
-from shaberi_dagster.defs.assets import OWNERS
 from shaberi_dagster.defs.events import report_materializations
-from shaberi_dagster.defs.interrupts import canceled_when_interrupted
-from shaberi_dagster.defs.metadata import column_schema, markdown_table
-from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
+from shaberi_dagster.defs.metadata import markdown_table
+from shaberi_dagster.defs.operation import import_checks, operation
 from shaberi_dagster.defs.partitions import add_partitions
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.exchange.legacy.importing import (
@@ -28,13 +26,12 @@ from shaberi_dagster.exchange.legacy.reconcile import Reconciliation
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 
+IMPORT = "legacy_import"
 _CHECKS = {
     "reconciled": "What the files had is what the lake has: lines, rows, repeats and quarantined lines add up.",
     "nothing_quarantined": "Every file could be read, and every line of it could become a row.",
 }
 _MOST_SHOWN = 10
-
-
 TREES_NAME = "legacy_trees"
 trees = dg.DynamicPartitionsDefinition(name=TREES_NAME)
 """A key is the name of a tree."""
@@ -52,15 +49,14 @@ class LegacyImportConfig(dg.Config):
     log_runs: bool = Field(default=True, description="Show the runs as materialized partitions of their assets.")
 
 
-@dg.asset(
-    key=IMPORT,
+@operation(
+    IMPORT,
+    table="legacy_files",
+    checks=_CHECKS,
     partitions_def=trees,
     backfill_policy=dg.BackfillPolicy.single_run(),  # what trees share is read once
     group_name="legacy",
     kinds={"json", "deltalake"},
-    owners=OWNERS,
-    check_specs=[dg.AssetCheckSpec(name, asset=IMPORT, description=text) for name, text in _CHECKS.items()],
-    metadata={"dagster/table_name": "legacy_files", "dagster/column_schema": column_schema("legacy_files")},
 )
 def legacy_import(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: LegacyImportConfig
@@ -73,9 +69,8 @@ def legacy_import(
     of_partitions = context.has_partition_key or context.has_partition_key_range
     names = list(context.partition_keys) if of_partitions else list(given)
     folders = tree_folders(names, given, place.lake, config.tag)
-    with canceled_when_interrupted(context):
-        result = import_trees(ImportRequest(folders, config.tag, config.models), place)
-        logged = log_runs(config.tag, result.runs["run_id"], place, context) if config.log_runs else 0
+    result = import_trees(ImportRequest(folders, config.tag, config.models), place)
+    logged = log_runs(config.tag, result.runs["run_id"], place, context) if config.log_runs else 0
     facts = _metadata(result) | {"partitions logged": logged}
     sums = {
         name: {"folder": str(folder), **_reconciled(result.reconciliation.of(name))} for name, folder in folders.items()
@@ -89,14 +84,6 @@ def legacy_import(
         context.instance, [dg.AssetMaterialization(IMPORT, partition=name, metadata=own) for name, own in sums.items()]
     )
     return dg.MaterializeResult(metadata=facts | _reconciled(result.reconciliation), check_results=_checks(result))
-
-
-import_legacy = dg.define_asset_job(
-    IMPORT_JOB,
-    selection=dg.AssetSelection.assets(IMPORT),
-    description="Import trees of the old Shaberi suite: a partition for each, whose folder is named in the launchpad.",
-)
-LEGACY = [legacy_import]
 
 
 def log_runs(tag: str, anew: Sequence[str] | pl.Series, workspace: Workspace, context: dg.AssetExecutionContext) -> int:
@@ -181,15 +168,5 @@ def _reconciled(counted: Reconciliation) -> dict[str, Any]:
 
 def _checks(result: ImportResult) -> list[dg.AssetCheckResult]:
     counted = result.reconciliation
-    wrong, left_out = counted.discrepancies(), counted.quarantine.height + counted.left_out.height
-    return [
-        dg.AssetCheckResult(
-            check_name="reconciled", passed=not wrong, description="; ".join(wrong) or "all sums agree"
-        ),
-        dg.AssetCheckResult(
-            check_name="nothing_quarantined",
-            passed=not left_out,
-            severity=dg.AssetCheckSeverity.WARN,
-            description=f"{counted.quarantine.height:,} lines quarantined, {counted.left_out.height:,} files not read",
-        ),
-    ]
+    left_out = {"lines quarantined": counted.quarantine.height, "files not read": counted.left_out.height}
+    return import_checks(counted.discrepancies(), left_out)

@@ -15,14 +15,6 @@ from shaberi_dagster.passes.registry import PASSES
 from shaberi_dagster.runs.option import Known, Option
 from shaberi_dagster.runs.spec import SINGLE, CallOptions
 
-IMPORT, IMPORT_JOB = "legacy_import", "import_legacy"
-ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB = "ensemble_import", "import_ensemble"
-REPROCESS, REPROCESS_JOB = "reprocess_runs", "reprocess"
-DECISION, DECISION_JOB = "decisions", "decide"
-ENSEMBLE_REPORT = "report"
-"""Metadata of `ensemble_import` with the counts of every file, which the command shows."""
-
-
 _CHOICES: Mapping[Known, Callable[[], Sequence[str]]] = {
     "benchmarks": lambda: ["all", *ALL_BENCHMARKS],
     "strategies": lambda: [SINGLE, *STRATEGIES],
