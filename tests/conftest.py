@@ -9,26 +9,22 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.results import results_tree
-from shaberi_dagster.lake import catalog
-from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from tests.migrations import close_databases, make_jobs_once, open_databases_once, read_migrations_once
-from tests.mock_endpoint import MockEndpoint, running_mock
+from tests.once import arrange, close_databases, watch_imports
 from tests.postgres import database, postgres  # noqa: F401  (fixtures)
-from tests.tables import make_tables_once
-from tests.views import views, views_of_all_tests  # noqa: F401  (fixtures)
 
-read_migrations_once()
-open_databases_once()
-make_jobs_once()
-make_tables_once()
+# A test of one function starts in a second: what takes time is imported where a fixture needs it.
+if TYPE_CHECKING:
+    from shaberi_dagster.runs.workspace import Workspace
+    from tests.mock_endpoint import MockEndpoint
+    from tests.views import Views
+
+watch_imports()
 # A busy machine is slow, and no fault of what is tested.
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("patient")
@@ -102,6 +98,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     ):
         monkeypatch.delenv(f"SHABERI_{name}", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    arrange()
     yield
     close_databases()
 
@@ -113,14 +110,18 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-def workspace(settings: Settings) -> Workspace:
+def workspace(settings: Settings) -> "Workspace":
     """An empty lake, the project's prompts, and an environment without keys."""
+    from shaberi_dagster.exchange.installation import Installation
+
     return Installation(settings, environment={})
 
 
 @pytest.fixture
-def mock() -> Iterator[MockEndpoint]:
+def mock() -> "Iterator[MockEndpoint]":
     """A real HTTP endpoint that answers and judges like a model."""
+    from tests.mock_endpoint import running_mock
+
     with running_mock() as running:
         yield running
 
@@ -128,6 +129,9 @@ def mock() -> Iterator[MockEndpoint]:
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often the catalog, each run's files and each summary were written in this process."""
+    from shaberi_dagster.exchange.results import results_tree
+    from shaberi_dagster.lake import catalog
+
     counts: Counter[str] = Counter()
 
     def count(module: ModuleType, name: str, label: Callable[..., str]) -> None:
@@ -143,6 +147,22 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     count(results_tree, "export_run", lambda _, run_id, *__: run_id)
     count(results_tree, "export_summary", lambda _, model, base_tag, *__: f"summary of {model} {base_tag}")
     return counts
+
+
+@pytest.fixture(scope="session")
+def views_of_all_tests() -> "Iterator[Views]":
+    from tests.views import Views
+
+    views = Views()
+    yield views
+    views.catalog.close()
+
+
+@pytest.fixture
+def views(views_of_all_tests: "Views") -> "Iterator[Views]":
+    """The public views without rows."""
+    yield views_of_all_tests
+    views_of_all_tests.clear()
 
 
 @pytest.fixture

@@ -47,6 +47,8 @@ class Options:
         p_empty: Answered without choices.
         key: The bearer token that is required, "" for none.
         models: Names of the only models that there are, with spaces between; "" is any.
+        listed: Names in its list of models; "" is those of `models`.
+        owner: Who owns the models of the list.
         seed: Of all draws.
         length: Characters of filler.
         script: What to reply instead: a function of (request body, number of the request from 0), or a list with one
@@ -66,6 +68,8 @@ class Options:
     p_empty: float = 0.0
     key: str = ""
     models: str = ""
+    listed: str = ""
+    owner: str = "mock"
     seed: int = 0
     length: int = 200
     script: Callable[[dict[str, Any], int], Scripted] | list[Scripted] | None = None
@@ -96,7 +100,7 @@ class MockEndpoint:
     def stats(self) -> dict[str, Any]:
         """Counters: `requests`, `answered`, `rejected` (429), one for each fault, `in_flight`, `most_in_flight`,
         `abandoned` (the client went away before the answer), `repeated` (answers beyond the first to the same body),
-        `model_lists` (if `/v1/models` was asked for),
+        `model_lists` (if `/v1/models` was asked for), `probes` (if a request had no message; it is none of the others),
         and `keys`: body hash to asked and answered."""
         names = ("requests", "answered", "rejected", "most_in_flight", "abandoned")
         counts = {name: self._counts[name] for name in names}
@@ -121,10 +125,16 @@ class MockEndpoint:
 
     async def _models(self, request: web.Request) -> web.Response:
         self._counts["model_lists"] += 1
-        return self._refusal(request) or web.json_response({"object": "list", "data": [{"id": "mock"}]})
+        names = (self.options.listed or self.options.models or "mock").split()
+        models = [{"id": name, "object": "model", "owned_by": self.options.owner} for name in names]
+        return self._refusal(request) or web.json_response({"object": "list", "data": models})
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
+        if not body["messages"]:  # a look whether the model is there
+            self._counts["probes"] += 1
+            refusal = self._refusal(request) or self._unknown(body["model"])
+            return refusal or web.json_response({"error": {"message": "[] is too short - 'messages'"}}, status=400)
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
         number = self._counts["requests"]

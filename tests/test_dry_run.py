@@ -79,6 +79,7 @@ def test_a_judged_run(wanted: dict[str, Any], workspace: Workspace, mock: MockEn
     assert mock.stats()["requests"] == 0
     store_run(spec, workspace)
     _check(found, spec, workspace)
+    assert sum(one.calls for one in found) == mock.stats()["requests"]
     assert sum(one.calls_most for one in _foreseen(spec, workspace)) == 0, "nothing is left to do"
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import shaberi_dagster as shaberi
-from shaberi_dagster import definitions
 from shaberi_dagster.benchmarks.registry import Benchmark
+from shaberi_dagster.defs import code_location as definitions
 from shaberi_dagster.defs.assets import _checks_of, specs_of
 from shaberi_dagster.defs.doctor.examination import examine_plugins
 from shaberi_dagster.errors import ConfigurationError

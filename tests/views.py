@@ -1,13 +1,12 @@
 """The public views over rows that a test gives, for what reads nothing but views: no lake is written."""
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import polars as pl
-import pytest
 
 from shaberi_dagster.lake.catalog import define_views
 from shaberi_dagster.lake.schemas import TABLES
@@ -40,17 +39,3 @@ class Views:
         for table in self._filled:
             self.catalog.execute(f"truncate lake._{table}")
         self._filled.clear()
-
-
-@pytest.fixture(scope="session")
-def views_of_all_tests() -> Iterator[Views]:
-    views = Views()
-    yield views
-    views.catalog.close()
-
-
-@pytest.fixture
-def views(views_of_all_tests: Views) -> Iterator[Views]:
-    """The public views without rows."""
-    yield views_of_all_tests
-    views_of_all_tests.clear()

@@ -335,11 +335,11 @@ class Scores:
         """
         specs = {self._candidates[row].partial_run_id: self._candidates[row].spec for row in rows}
         missing = self.unasked(questions)
-        for run_id, own in missing.items():
-            if run_id not in specs or self._tried[run_id] >= set(own):
-                continue
+        untried = {run_id: own for run_id, own in missing.items() if run_id in specs and set(own) - self._tried[run_id]}
+        for run_id in untried:  # all of them before the first is paid for
             if not self._tried[run_id]:
                 self._check(specs[run_id])
+        for run_id, own in untried.items():
             self._tried[run_id] |= set(own)
             self._ask(partial_spec(specs[run_id], own, self._workspace.lake))
 
@@ -355,7 +355,11 @@ class Scores:
     def _check(self, spec: RunSpec) -> None:
         judged = [name for name in self._pool.names if not get_benchmark(name).has_rule]
         judges = [judge for name in judged for judge in self._pool.judges[name]]
-        check_endpoints(spec, self._workspace, answers=self._pool.names, judges=judges)
+        further = ["consensus"] if spec.has_consensus else []
+        graders = [judge.name for judge in spec.judges if judge.name not in judges]
+        check_endpoints(
+            spec, self._workspace, answers=self._pool.names, judges=judges, graders=graders, further=further
+        )
 
     def _of_evaluations(self) -> Floats:
         """From the scores of whole runs."""

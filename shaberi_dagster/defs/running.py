@@ -42,6 +42,8 @@ from shaberi_dagster.stages.result import STAGES
 from shaberi_dagster.util.identity import run_id_of
 from shaberi_dagster.util.progress import Reporter, failures_in_words
 
+_WRONG = "answers that no rule can decide count as wrong (add --judge-model to have them judged)"
+
 
 class Evaluation:
     """The runs that some requests stand for; progress goes to stderr.
@@ -124,7 +126,7 @@ class Evaluation:
             return "partial"
         states = [self._state(spec) for spec in self._specs]
         status = next((state for state in states if state != "complete"), "complete")
-        if status == "complete" and not self.calls_made:
+        if status == "complete" and not (self.calls_made or self._reprocess):
             reporter.note("nothing left to do: no call was made")
         return status
 
@@ -141,7 +143,9 @@ class Evaluation:
             stages = self._stages()
             answers = self._benchmarks if "answers" in stages and self._n_missing else []
             graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
-            check_endpoints(self.spec, workspace, answers=answers, judges=self._llm_judges(), graders=graders)
+            further = [stage for stage in stages if stage in {"consensus", "pass_outputs"}]
+            judges = self._llm_judges() if "judgements" in stages else []
+            check_endpoints(self.spec, workspace, answers=answers, judges=judges, graders=graders, further=further)
         self._announce(reporter.note)
         wanted = {
             spec.run_id: Materialization(
@@ -213,7 +217,9 @@ class Evaluation:
     def plan(self) -> list[Forecast]:
         """What would be done."""
         stages, judges = self._stages(), self._judges()
-        return forecast(self._specs, self._benchmarks, stages, self._workspace, now=datetime.now(UTC), judges=judges)
+        now = datetime.now(UTC)
+        estimates = forecast(self._specs, self._benchmarks, stages, self._workspace, now=now, judges=judges)
+        return [one.without_calls() for one in estimates] if self._reprocess else estimates
 
     def _asked_benchmarks(self, request: RunRequest) -> list[str]:
         return benchmarks_of(request, find_run(self._workspace.lake, request.model, request.tag))
@@ -315,10 +321,9 @@ class Evaluation:
             )
         ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
         if ruled and "judgements" in self._stages():
-            note(
-                f"{', '.join(ruled)}: graded by rules; what they cannot tell by "
-                f"{', '.join(self._graders()) or 'nobody, so it is wrong (--judge-model names somebody)'}"
-            )
+            graders = ", ".join(self._graders())
+            rest = f"what they cannot tell by {graders}" if graders else _WRONG
+            note(f"{', '.join(ruled)}: graded by rules; {rest}")
         prompts = self._workspace.prompts
         for judge in spec.judges:
             if judge.prompt and judge.name in (self._judges() or [judge.name]):

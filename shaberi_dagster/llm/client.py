@@ -27,6 +27,7 @@ from shaberi_dagster.llm.reply import (
     without_surrogates,
 )
 from shaberi_dagster.llm.stopping import UNKNOWN_MODEL
+from shaberi_dagster.util.names import did_you_mean
 
 _MESSAGE_LENGTH = 300
 _SECRET_LENGTH = 6  # shorter values (`x`, `none`) are placeholders that servers without keys are given
@@ -46,6 +47,8 @@ _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _certificates = cache(httpx2.create_ssl_context)
 """Whom an endpoint's certificate is trusted from; read once, in 30 ms. SSL_CERT_FILE names others."""
+_OWNER_AT_OLLAMA = "library"
+"""Of models in Ollama's list, which is complete; it looks at a request's messages before its model."""
 _CONNECTION_ERRORS = (APIConnectionError, aiohttp.ClientError, OSError)
 
 
@@ -56,7 +59,7 @@ class ClientSettings:
     Attributes:
         connect_seconds: Longest wait for a connection.
         read_seconds: Longest silence while waiting for a reply.
-        check_seconds: Longest wait of `ChatClient.check` and `ChatClient.probe`.
+        check_seconds: Longest wait of each request of `ChatClient.check`.
         reply_bytes: Largest reply accepted.
         connections: Most connections at once; high, since the limiter is what rules.
     """
@@ -122,6 +125,7 @@ class ChatClient:
             max_retries=0,
             default_headers=own,
         )
+        self._probed: set[str] = set()
         self._options: RequestOptions = {} if key else {"headers": {"Authorization": Omit()}}
         self._soon: RequestOptions = {**self._options, "timeout": self._settings.check_seconds}
         # The SDK found these, and OPENAI_CUSTOM_HEADERS, in os.environ and would send them to any server.
@@ -153,44 +157,54 @@ class ChatClient:
         except _CONNECTION_ERRORS as error:
             raise CallFailure("transient", self._line(f"no reply: {_cause(error)}")) from None
 
-    async def check(self) -> bool:
-        """Ask the endpoint for its models, to learn at once that it is not there or refuses the key.
+    async def check(self, model: str) -> None:
+        """Ask the endpoint for its models, to learn at once that it is not there, refuses the key or lacks the model.
 
-        Any other answer passes, since not all servers list models.
+        Any other answer passes, since not all servers list models. A list without the model is no proof: lists leave
+        out aliases, deployments, and what a proxy passes on. Then, and where there is no list, `_probe` finds out.
 
-        Returns:
-            Whether anything is at that place; if not, `probe` tells a wrong path from a server without a list.
+        Args:
+            model: Whom a stage is about to ask.
 
         Raises:
-            EndpointError: It cannot be reached, redirects, or refuses us.
+            EndpointError: It cannot be reached, redirects, refuses us, or has no such path or model.
         """
+        listed: dict[str, str] = {}
         try:
-            await self._sdk.get("/models", cast_to=httpx2.Response, options=self._soon)
+            listed = _listed(await self._sdk.get("/models", cast_to=httpx2.Response, options=self._soon))
         except APIStatusError as error:
             message = self._status_failure(error).message
             if error.status_code in _REFUSED:
                 raise EndpointError(f"endpoint {self._base_url} refuses us: {message}") from None
             if error.response.is_redirect:
                 raise EndpointError(f"endpoint {self._base_url} has moved: {message}") from None
-            return error.status_code not in _NOT_THERE
-        except _RefusedReplyError:
-            pass  # a long list is a list
+            if error.status_code not in _NOT_THERE:
+                return
+        except (MalformedReplyError, _RefusedReplyError):
+            return  # a long list is a list
         except _CONNECTION_ERRORS as error:
             raise EndpointError(f"endpoint {self._base_url} cannot be reached: {self._line(_cause(error))}") from None
-        return True
+        if model in self._probed or any(_is_named(model, name) for name in listed):
+            return
+        near = f"; {did_you_mean(model, listed, 'it has')}" if listed else ""
+        if _OWNER_AT_OLLAMA in listed.values() and not model.endswith("cloud"):
+            raise EndpointError(f"endpoint {self._base_url} does not have {model}{near}")
+        await self._probe(model, near)
+        self._probed.add(model)
 
-    async def probe(self, model: str) -> None:
+    async def _probe(self, model: str, near: str) -> None:
         """Ask a model nothing, which no server answers or is paid for, to learn that the path or the model is wrong.
 
         Any other failure passes.
 
         Args:
             model: Whom.
+            near: What to add about names that the server lists.
 
         Raises:
             EndpointError: It has no such path or model, or refuses us.
         """
-        body = {"model": model, "messages": []}
+        body = {"model": model, "messages": [], "max_tokens": 1}  # a server that goes on all the same is soon done
         with suppress(_RefusedReplyError, *_CONNECTION_ERRORS):
             try:
                 await self._sdk.post("/chat/completions", body=body, cast_to=httpx2.Response, options=self._soon)
@@ -198,10 +212,10 @@ class ChatClient:
                 failure = self._status_failure(error)
                 if failure.error_class == "authentication":
                     raise EndpointError(f"endpoint {self._base_url} refuses us: {failure.message}") from None
-                if error.status_code in _NOT_THERE or UNKNOWN_MODEL.search(failure.message):
-                    raise EndpointError(
-                        f"endpoint {self._base_url} takes no calls of {model}: {failure.message}"
-                    ) from None
+                is_unknown = UNKNOWN_MODEL.search(failure.message) and "max_tokens" not in failure.message
+                if error.status_code in _NOT_THERE or is_unknown:
+                    said = failure.message.rstrip(".") if near else failure.message
+                    raise EndpointError(f"endpoint {self._base_url} takes no calls of {model}: {said}{near}") from None
 
     async def close(self) -> None:
         """Close all connections."""
@@ -263,6 +277,25 @@ class _CappedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+def _listed(response: httpx2.Response) -> dict[str, str]:
+    """The owner of each model in a list, by its name.
+
+    Raises:
+        MalformedReplyError: It is no list of models.
+    """
+    entries = decoded(response.content).get("data")
+    if not isinstance(entries, list):
+        raise MalformedReplyError("the reply is no list of models")
+    models = [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
+    return {without_surrogates(model["id"]): str(model.get("owned_by")) for model in models}
+
+
+def _is_named(model: str, listed: str) -> bool:
+    """Whether a name in a list is that of the model: `llama3` is `llama3:latest` at Ollama, Gemini has `models/…`."""
+    wanted, name = (text.casefold().removesuffix(":latest") for text in (model, listed))
+    return wanted == name or name.endswith(f"/{wanted}") or wanted.endswith(f"/{name}")
 
 
 def _error_class(status: int, details: ErrorDetails) -> ErrorClass:

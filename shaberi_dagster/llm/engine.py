@@ -103,15 +103,15 @@ class Engine:
         self._retry = replace(self._retry, deadline_seconds=seconds)
 
     async def check(self, endpoint: Endpoint, model: str) -> None:
-        """See that the endpoint is there and takes our key, before a stage makes its calls.
+        """See that the endpoint is there, takes our key and has the model, before a stage makes its calls.
 
         Raises:
             ConfigurationError: Its key is missing, or the embedded model is unknown.
-            EndpointError: It cannot be reached or refuses us.
+            EndpointError: It cannot be reached, refuses us, or has no such model.
         """
         client = await self._client(endpoint, model)
-        if not await client.check():
-            await client.probe(model)
+        if endpoint.base_url != EMBEDDED_URL:  # which has been started with this model
+            await client.check(model)
 
     async def call(
         self, request: ChatRequest, budget: Budget | None = None, objection: Callable[[], str | None] = lambda: None

@@ -45,6 +45,11 @@ def make_pass(name: str, settings: Mapping[str, Any], version: str | None = None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "settings"
+        if first["type"] == "missing":
+            examples = one.config_class.model_fields[place].examples or ["VALUE"]
+            raise ConfigurationError(
+                f"pass {name} has no default for {place}: give one with --pass-option {name}.{place}={examples[0]}"
+            ) from error
         known = ", ".join(one.config_class.model_fields)
         raise ConfigurationError(f"pass {name}: {place}: {first['msg']}; its settings: {known}") from error
 

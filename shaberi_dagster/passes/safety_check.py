@@ -30,7 +30,7 @@ class SafetyCheckConfig(PassConfig):
         severity: What a flagged answer loses, as a share of the scale's range. By default it is only flagged.
     """
 
-    model: str = Field(min_length=1)
+    model: str = Field(min_length=1, examples=["gpt-5-mini"])
     severity: float = Field(default=0.0, ge=0, le=1)
 
 

@@ -379,24 +379,32 @@ def _with_missing(row: ComparisonRow, both: pl.DataFrame) -> ComparisonRow:
         missing["b"].to_list(),
         n_scores=both.height,
         sides=("A's", "B's"),
-        holds=(lambda: _holds_at_worst(row.difference, both))
+        holds=(lambda at_worst: _holds(row.difference, both, at_worst=at_worst))
         if row.difference.verdict in {"better", "worse"}
         else None,
     )
     return replace(row, difference=_withheld(row.difference), why_withheld=why) if why else row
 
 
-def _holds_at_worst(difference: Difference, both: pl.DataFrame) -> bool:
-    """Return whether a difference is shown even if missing scores are the worst for it that its benchmark has seen."""
+def _holds(difference: Difference, both: pl.DataFrame, *, at_worst: bool) -> bool:
+    """Return whether a difference is shown even if missing scores are bad for it.
+
+    Args:
+        difference: What is shown of scores that are there.
+        both: The scores that both sides were to get, judge by judge.
+        at_worst: Missing scores are the worst for it that the judge gave on the benchmark; else a standard deviation
+            from the mean of those that it gave this side there.
+    """
     seen = [f(f"score_{side}").over("benchmark", "judge") for f in (pl.min, pl.max) for side in "ab"]
     ends = pl.min_horizontal(seen[:2]), pl.max_horizontal(seen[2:])
-    at_worst = [
-        (pl.col(f"score_{side}").fill_null(0) * (1 - share) + end * share).alias(f"score_{side}")
-        for side, end in zip("ab", ends if difference.verdict == "better" else ends[::-1], strict=True)
-        for share in [pl.col(f"missing_{side}") / pl.col(f"samples_{side}")]
-    ]
+    filled = []
+    for side, end in zip("ab", ends if difference.verdict == "better" else ends[::-1], strict=True):
+        score, share = pl.col(f"score_{side}"), pl.col(f"missing_{side}") / pl.col(f"samples_{side}")
+        spread = score.std(ddof=0) if (difference.verdict == "better") == (side == "b") else -score.std(ddof=0)
+        bad = end if at_worst else (score.mean() + spread).over("benchmark", "judge").clip(*ends).fill_null(end)
+        filled.append((score.fill_null(0) * (1 - share) + bad * share).alias(f"score_{side}"))
     cluster = [pl.first("cluster")] if "cluster" in both.columns else []
-    known = both.filter(pl.col("score_a").is_not_null() | pl.col("score_b").is_not_null()).with_columns(at_worst)
+    known = both.filter(pl.col("score_a").is_not_null() | pl.col("score_b").is_not_null()).with_columns(filled)
     questions = known.group_by("benchmark", "question_id", maintain_order=True)
     found = compare_scores(questions.agg(pl.mean("score_a", "score_b"), *cluster)).rows[-1]
     same_side = (found.difference > 0) == (difference.verdict == "better")

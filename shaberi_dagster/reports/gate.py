@@ -3,7 +3,7 @@
 Which result means what is in docs/design/gates.md.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -37,6 +37,8 @@ LEAST_COMPARED = 0.9
 """Of the baseline's questions, for a gate that passes."""
 MOST_FAILED = 0.05
 """Of a side's questions: with more failed calls a gate has no verdict."""
+MOST_FAILED_OF_DATASET = 0.1
+"""Of a side's questions of one dataset: it has fewer questions, and one failed call is a larger share of them."""
 _KEY = ["benchmark", "question_id", "strategy"]
 _FAILED = pl.col("status").is_in(["error", "skipped", "missing"]) & pl.col("error_class").ne_missing("no_score")
 """No reply came; one in which the grading model's verdict cannot be read is a reply."""
@@ -86,6 +88,7 @@ class GateReport:
         n_failed_baseline: Questions of the baseline that lack a reply, since a call failed or was never made.
         n_failed_current: The same of the run.
         failures_count: Whether these count as wrong; else they are left out on both sides.
+        failed_datasets: Datasets of which more than `MOST_FAILED_OF_DATASET` failed on a side; one clause each.
         unlike_rules: Datasets that rules of other versions or settings graded than in the baseline.
         unlike: What of questions and judges is not the same on both sides, rules left out; one clause each.
     """
@@ -109,6 +112,7 @@ class GateReport:
     n_failed_baseline: int = 0
     n_failed_current: int = 0
     failures_count: bool = False
+    failed_datasets: tuple[str, ...] = ()
     unlike_rules: tuple[str, ...] = ()
     unlike: tuple[str, ...] = ()
 
@@ -142,10 +146,14 @@ class GateReport:
         )
 
     @property
-    def too_many_failed(self) -> bool:
-        """Whether more than `MOST_FAILED` of a side's questions are left out, as their calls failed."""
+    def too_many_failed(self) -> tuple[str, ...]:
+        """Where more of a side's calls failed than a gate allows, over all or on a dataset; one clause each."""
+        if self.failures_count:
+            return ()
         shares = (self.n_failed_baseline / self.n_questions, self.n_failed_current / self.n_questions_current)
-        return max(shares) > MOST_FAILED and not self.failures_count
+        over_all = f"{self.failures} (at most {MOST_FAILED:.0%} of a side may fail)"
+        by_dataset = f"{'; '.join(self.failed_datasets)} (at most {MOST_FAILED_OF_DATASET:.0%} of a dataset may fail)"
+        return (*([over_all] * (max(shares) > MOST_FAILED)), *([by_dataset] * bool(self.failed_datasets)))
 
     @property
     def result(self) -> Result:
@@ -166,7 +174,7 @@ class GateReport:
         """Why the gate cannot pass; one clause each."""
         doubts = [*self.reasons]
         if self.too_many_failed:
-            return (*doubts, f"{self.failures} (at most {MOST_FAILED:.0%} of a side may fail)")
+            return (*doubts, *self.too_many_failed)
         if not self.could_fail:
             doubts.append("there are so few questions that no test could have failed")
         if self.n_compared / self.n_questions < LEAST_COMPARED:
@@ -291,6 +299,7 @@ def check_regression(
         n_failed_baseline=_n_questions(failed_before),
         n_failed_current=_n_questions(failed_now),
         failures_count=failures_count,
+        failed_datasets=tuple(_failed_datasets({"the baseline": asked_before, "this run": asked_now})),
         unlike_rules=_unlike_rules(pairs),
         unlike=(*_unlike_versions(catalog, pairs), *_unlike_judges(pairs, rules=False)),
     )
@@ -367,6 +376,16 @@ def _coverage(asked: pl.DataFrame, compared: pl.DataFrame) -> dict[str, int]:
 
 def _n_questions(rows: pl.DataFrame) -> int:
     return rows.select("benchmark", "question_id").n_unique()
+
+
+def _failed_datasets(sides: Mapping[str, pl.DataFrame]) -> Iterator[str]:
+    """Name the datasets of which too many questions failed on a side; of a single one the share over all says it."""
+    for name, rows in sides.items():
+        by_dataset = rows.partition_by("benchmark", as_dict=True)
+        for (benchmark,), asked in by_dataset.items():
+            n_failed, n_asked = _n_questions(asked.filter(_FAILED)), _n_questions(asked)
+            if n_failed > MOST_FAILED_OF_DATASET * n_asked and len(by_dataset) > 1:
+                yield f"{benchmark}: calls failed on {n_failed} of {n_asked} questions of {name}"
 
 
 def _reused(n_reused: int, n_answers: int) -> Iterator[str]:

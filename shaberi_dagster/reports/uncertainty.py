@@ -41,7 +41,7 @@ _FEWEST_COMPARED = 2
 _UNEQUAL = 0.01
 """Level at which shares of missing scores differ."""
 _UNEQUAL_OF_FEW = 0.15
-"""The same where so few scores are missing that no p is below `_UNEQUAL`."""
+"""The same where so few scores are missing that no p is below `_UNEQUAL`; two or more of one side alone always do."""
 
 
 class ScoreSamples(NamedTuple):
@@ -276,7 +276,7 @@ def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Seque
             *(np.where(both, missing[line], 0).sum(axis=1).tolist() for line in pair),
             n_scores=int(both.sum()),
             sides=("its", "the best's"),
-            holds=(lambda: _holds_at_worst(table[pair], missing[pair], benchmarks, sign=sign, level=level))
+            holds=(lambda at_worst: _holds(table[pair], missing[pair], benchmarks, sign, level, at_worst=at_worst))
             if different[best, index]
             else None,
         )
@@ -332,15 +332,16 @@ def _sole_pair(scores: "npt.NDArray[np.float64]", benchmarks: Sequence[str]) -> 
     return compare(pl.DataFrame({"benchmark": names, "score_a": a, "score_b": b})).rows[-1] if names else None
 
 
-def _holds_at_worst(
+def _holds(
     scores: "npt.NDArray[np.float64]",
     missing: "npt.NDArray[np.float64]",
     benchmarks: Sequence[str],
-    *,
     sign: float,
     level: float,
+    *,
+    at_worst: bool,
 ) -> bool:
-    """Return whether a difference is shown even if what one side lacks is the worst for it that its judge gave.
+    """Return whether a difference is shown even if what a side lacks is bad for it.
 
     Args:
         scores: 2 x questions x judges, NaN where there is none.
@@ -348,10 +349,12 @@ def _holds_at_worst(
         benchmarks: The benchmark of each question.
         sign: Of the difference, first - second.
         level: At which it is shown.
+        at_worst: Missing scores are the worst for it that the judge gave on the benchmark; else a standard deviation
+            from the mean of those that it gave this side there.
     """
     import numpy as np  # noqa: PLC0415
 
-    names, at_worst = np.asarray(benchmarks), np.nan_to_num(scores)
+    names, filled = np.asarray(benchmarks), np.nan_to_num(scores)
     for benchmark in dict.fromkeys(benchmarks):
         own = names == benchmark
         given = scores[:, own]
@@ -360,12 +363,16 @@ def _holds_at_worst(
             np.where(np.isnan(given), -np.inf, given).max((0, 1)),
         ]
         for side, end in enumerate(ends if sign > 0 else ends[::-1]):
-            share = missing[side, own]
-            at_worst[side, own] = np.where(
-                share > 0, (1 - share) * at_worst[side, own] + share * end, at_worst[side, own]
-            )
-    at_worst[:, np.any(np.isnan(missing), axis=0) | np.all(missing == 1, axis=0)] = np.nan
-    found = _sole_pair(at_worst, benchmarks)
+            share, bad = missing[side, own], end
+            if not at_worst:
+                n_given = (~np.isnan(given[side])).sum(0)
+                mean = np.nansum(given[side], 0) / np.maximum(n_given, 1)
+                spread = np.sqrt(np.nansum((given[side] - mean) ** 2, 0) / np.maximum(n_given, 1))
+                further = mean + (spread if (sign > 0) == bool(side) else -spread)
+                bad = np.where(n_given > 0, np.clip(further, *ends), end)
+            filled[side, own] = np.where(share > 0, (1 - share) * filled[side, own] + share * bad, filled[side, own])
+    filled[:, np.any(np.isnan(missing), axis=0) | np.all(missing == 1, axis=0)] = np.nan
+    found = _sole_pair(filled, benchmarks)
     return found is not None and sign * found.difference > 0 and found.p_value <= level
 
 
@@ -376,13 +383,14 @@ def unequal_missing(
     n_scores: int,
     sides: tuple[str, str],
     noun: str = "scores",
-    holds: Callable[[], bool] | None = None,
+    holds: Callable[[bool], bool] | None = None,
 ) -> str:
     """Say why scores that both sides have do not stand for all: those that are missing follow the answers of one side.
 
     The exact sign-flip test of the missing scores, paired by question, as an answer that fails has no score by any
-    judge. With one judge it is McNemar's. Where so few are missing that it could not show anything, a difference is in
-    doubt from a lower level on. A difference that is shown however bad what is missing may be is in no doubt.
+    judge. With one judge it is McNemar's. A difference that is shown however bad what is missing may be is in no doubt.
+    Where so few are missing that the test could not show anything, a difference is in doubt from a lower level on, and
+    where several are missing that all are of one side: there missing scores are taken for bad ones, not the worst.
 
     Args:
         missing_a: For each question how many of the scores that both sides were to get A lacks.
@@ -390,7 +398,8 @@ def unequal_missing(
         n_scores: How many scores both sides were to get.
         sides: Whose scores they are, such as `A's`.
         noun: What is missing.
-        holds: Whether the difference is shown even if what is missing is the worst for it; None: none is shown.
+        holds: Whether the difference is shown even if what is missing is bad for it: the worst, or (for False) bad
+            as one in six is; None: none is shown.
 
     Returns:
         A clause; empty where there is no such doubt.
@@ -399,13 +408,14 @@ def unequal_missing(
 
     differences = [a - b for a, b in zip(missing_a, missing_b, strict=True) if a != b]
     p = sign_flip_test(differences).p_value if differences else 1.0
-    are_few = 2.0 ** (1 - len(differences)) >= _UNEQUAL and p < _UNEQUAL_OF_FEW and holds
-    if not (p < _UNEQUAL or are_few) or (holds and holds()):
+    least = 2.0 ** (1 - len(differences))
+    are_few = least >= _UNEQUAL and len(differences) > 1 and p <= max(least, _UNEQUAL_OF_FEW) and holds
+    if not (p < _UNEQUAL or are_few) or (holds and holds(p < _UNEQUAL)):
         return ""
     shares = (100 * sum(missing) / n_scores for missing in (missing_a, missing_b))
     said = " and ".join(f"{share:.1f} % of {side}" for share, side in zip(shares, sides, strict=True))
-    level = _UNEQUAL if p < _UNEQUAL else _UNEQUAL_OF_FEW
-    return f"{said} {noun} are missing (p < {level}): those that both have may not stand for the rest"
+    chance = f"p < {_UNEQUAL}" if p < _UNEQUAL else "too few to tell if by chance"
+    return f"{said} {noun} are missing ({chance}): those that both have may not stand for the rest"
 
 
 # --- judges ----------------------------------------------------------------------------------------------------------
@@ -532,6 +542,7 @@ def judge_remarks(
 # --- what is not the same, and what is not there ---------------------------------------------------------------------
 
 _MOST_NAMES = 3
+_UNKNOWN = "not recorded"
 _KEPT_APART = "such runs are kept apart in means over judges and in ties"
 
 
@@ -539,7 +550,7 @@ def version_remarks(rows: Sequence[ScoreRow]) -> list[str]:
     """Judges that judged the shown runs with different prompts or settings, and passes that had different ones."""
     remarks = []
     for judge, own in grouped(rows, lambda row: row.judge):
-        if prompts := _versions(own, "judge_prompt_hash"):
+        if prompts := _versions(own, "judge_prompt"):
             remarks.append(f"Judge {judge} judged with different prompts: {prompts}; {_KEPT_APART}.")
         elif settings := _versions(own, "judge_config_hash"):
             remarks.append(f"Judge {judge} judged with different settings: {settings}.")
@@ -555,11 +566,11 @@ def _versions(rows: Sequence[ScoreRow], name: str) -> str:
         return ""
     found = []
     for benchmark, own in grouped(known, attrgetter("benchmark")):
-        by_version = grouped(own, lambda row: getattr(row, name))
+        by_version = grouped(own, lambda row: getattr(row, name) or _UNKNOWN)
         if len(by_version) > 1:
             words = ("one" if number == 0 else "another" for number in range(len(by_version)))
             parts = (
-                f"{'one that is not recorded' if version is None else word} of {_names(ones)}"
+                f"{f'one that is {version}' if version.startswith(_UNKNOWN) else word} of {_names(ones)}"
                 for word, (version, ones) in zip(words, by_version, strict=True)
             )
             found.append(f"{benchmark}: {', '.join(parts)}")

@@ -154,6 +154,7 @@ def _judged_and_merged(stored: BenchmarkSpec, request: RunRequest, name: str, mo
         raise ConfigurationError(f"a consensus on {name} takes 2 or more samples, and one was imported")
     update: dict[str, Any] = {"judges": tuple(judge_names(name, models))}
     if strategies:
+        _check_samples(name, [one for one in strategies if one not in stored.strategies], stored.samples)
         update |= {"single": "first", "strategies": (SINGLE, *strategies)}
     return stored.model_copy(update=update)
 
@@ -658,7 +659,21 @@ def _samples(request: RunRequest, before: BenchmarkSpec | None, benchmark: Bench
     shared = samples - (single == "own")
     if len(strategies) > 1 and shared < 2:  # noqa: PLR2004  (one is no consensus)
         raise ConfigurationError(f"a consensus on {benchmark.name} takes 2 or more samples: add --samples")
+    _check_samples(benchmark.name, [name for name in names if not before or name not in before.strategies], shared)
     return {"samples": samples, "single": single, "strategies": strategies}
+
+
+def _check_samples(benchmark: str, strategies: Sequence[str], samples: int) -> None:
+    """Refuse strategies that would decide nothing, before the samples are paid for."""
+    needed = {name: STRATEGIES.use(name).minimum for name in strategies if name != SINGLE}
+    if too_many := [name for name, minimum in needed.items() if minimum > samples]:
+        most = max(needed.values())
+        others = ",".join(name for name in needed if name not in too_many)
+        raise ConfigurationError(
+            f"{' and '.join(too_many)} on {benchmark} need{'s' if len(too_many) == 1 else ''} {most} samples, not "
+            f"{samples}: give {most} or more (quick-eval --ensemble {most}, others --samples {most})"
+            + (f", or only --strategy {others}" if others else "")
+        )
 
 
 def _question_set(

@@ -63,6 +63,7 @@ class GateDocument(Document):
             "comparable": report.comparable,
             "reasons": list(report.reasons),
             "unlike_rules": list(report.unlike_rules),
+            "failed_datasets": list(report.failed_datasets),
             "tests": [_test_data(test) for test in report.tests],
             "lifts": [asdict(lift) | {"change": lift.change} for lift in report.lifts],
             "warnings": list(report.warnings),

@@ -8,15 +8,16 @@ from typing import Any
 import orjson
 
 from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.consensus.registry import STRATEGIES
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError, is_interrupt
 from shaberi_dagster.lake.damage import damage_behind
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.llm.endpoints import EndpointSpec, api_key, check_bound
+from shaberi_dagster.llm.endpoints import EMBEDDED_URL, EndpointSpec, api_key, check_bound
 from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import load_run
 from shaberi_dagster.runs.prompts_used import prompts_of, record_prompts
-from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.base import Rows, Stage
@@ -24,7 +25,7 @@ from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.imported import reprocess_imported
 from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import measure, set_status
-from shaberi_dagster.stages.pass_outputs import PassOutputs
+from shaberi_dagster.stages.pass_outputs import PassOutputs, passes_of
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.stages.scores import score
 from shaberi_dagster.util.memory import give_back
@@ -261,28 +262,52 @@ def check_endpoints(
     answers: Sequence[str],
     judges: Sequence[str],
     graders: Sequence[str] = (),
+    further: Sequence[str] = (),
 ) -> None:
-    """Find an endpoint that cannot work before anything is paid for, and a missing key before a model is loaded.
+    """Find an endpoint that cannot work, or lacks its model, before anything is paid for.
+
+    A missing key is found before a model is loaded.
 
     Args:
         spec: The run.
         workspace: Where keys are read from.
         answers: The benchmarks whose answers may have to be made.
         judges: The judges that are needed.
-        graders: Judges that may be needed: only their keys must be there.
+        graders: Judges that may be needed; an embedded one is not started for that.
+        further: Other stages, whose models are needed unless all is done.
 
     Raises:
-        EndpointError: One cannot be reached or refuses us.
+        EndpointError: One cannot be reached, refuses us, or has no such model.
         ConfigurationError: A key is missing, or a price that the budget needs.
     """
     needed = {(judge.endpoint, judge.model) for judge in spec.judges if judge.name in judges}
     for name in answers:
         models = [spec.sampled(name, index) for index in range(spec.benchmarks[name].samples)]
         needed |= {(one.endpoint, one.model) for one in models}
-    possible = {judge.endpoint for judge in spec.judges if judge.name in graders}
-    for one in sorted({endpoint for endpoint, _ in needed} | possible, key=str):
+    possible = {(judge.endpoint, judge.model) for judge in spec.judges if judge.name in graders}
+    for stage in further:
+        if answers or not _is_done(stage, spec, list(spec.benchmarks), workspace):
+            possible |= _models_of(stage, spec)
+    for one in sorted({endpoint for endpoint, _ in needed | possible}, key=str):
         api_key(one.to_endpoint(), workspace.environment)  # also refuses one that does not belong there
     thread = workspace.engine_thread()
-    for endpoint, model in sorted(needed, key=lambda pair: pair[1]):
-        workspace.budget.check(model, endpoint.base_url)
+    for endpoint, model in sorted(needed | possible, key=lambda pair: (pair[1], str(pair[0]))):
+        if (endpoint, model) in needed:
+            workspace.budget.check(model, endpoint.base_url)
+        elif endpoint.base_url == EMBEDDED_URL:
+            continue
         thread.run(thread.engine.check(endpoint.to_endpoint(), model))
+
+
+def _models_of(stage: str, spec: RunSpec) -> set[tuple[EndpointSpec, str]]:
+    """The models that strategies or passes ask, and where they are served."""
+    if stage == "consensus":
+        calling = any(STRATEGIES.use(name).templates for name in spec.strategies if name != SINGLE)
+        model = spec.consensus or (spec.itself if spec.endpoint else None)
+        return {(model.endpoint, model.model)} if calling and model else set()
+    return {
+        (stored.endpoint, made.asks)
+        for passes, pipeline in zip(passes_of(spec), spec.passes, strict=True)
+        for made, stored in zip(passes, pipeline, strict=True)
+        if stored.endpoint and made.asks
+    }

@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from statistics import fmean
 from typing import Any
@@ -85,6 +85,20 @@ class Forecast:
     cost_usd: float | None
     basis: str
     upper_bound: bool
+
+    def without_calls(self) -> "Forecast":
+        """Return the same rows for a command that makes no call."""
+        return replace(
+            self,
+            calls=0,
+            calls_most=0,
+            fallback_calls=0.0,
+            prompt_tokens=0,
+            completion_tokens=0,
+            cost_usd=0.0,
+            basis=NO_CALL,
+            upper_bound=False,
+        )
 
 
 @dataclass(frozen=True)

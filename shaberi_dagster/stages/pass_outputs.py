@@ -211,7 +211,9 @@ class PassOutputs(Stage[PassItem]):
         with running(one):
             finding = Finding() if blank else one.examine(answer)
             request = None if blank else self._request(one, answer, finding)
-        hangs = row["status"] == UNMADE
+            # Of an answer that is not there yet: one that asks without a finding asks about each.
+            hangs = row["status"] == UNMADE
+            always = hangs and one.asks is not None and one.ask(answer, finding) is not None
         return PassItem(
             columns={
                 **{name: row[name] for name in (*RUN_COLUMNS, *texts.KEY, "question_set", "answer_hash")},
@@ -222,7 +224,7 @@ class PassOutputs(Stage[PassItem]):
                 "pass_prompt_hash": self.workspace.prompts.prompt_hash(*one.templates) if one.asks else None,
             },
             request=request,
-            calls=(_PERHAPS if one.asks else _NO_CALL) if hangs else _ONE_CALL if request else _NO_CALL,
+            calls=_ONE_CALL if request or always else _PERHAPS if hangs and one.asks else _NO_CALL,
             hangs=hangs,
             one=one,
             answer=answer,

@@ -17,10 +17,12 @@ versions as (
 select
     run_id, model, run_tag, judge, benchmark, question_set, pipeline, null_policy, score, sd_questions,
     n_planned, n_scored, n_failed, n_excluded, 0 as n_out_of_scale, baseline_score, null as n_asked,
-    versions.judge_prompt_hash, versions.judge_config_hash, versions.pipeline_hash, base_tag, run_number
+    versions.judge_prompt_hash, versions.judge_config_hash, versions.pipeline_hash, base_tag, run_number,
+    source
 from own
 left join baselines using (run_id, judge, benchmark, question_set)
 left join versions using (run_id, judge, benchmark, pipeline)
+left join (select run_id, source from runs) using (run_id)
 where pipeline = $pipeline
   and ($models is null or list_contains($models, model))
   and (

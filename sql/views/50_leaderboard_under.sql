@@ -1,11 +1,11 @@
 -- leaderboard_under('legacy' | 'zero' | 'strict'): scores on the reported scale with their denominators, best first.
--- Scores compare where judge_prompt_hash and pipeline_hash are the same: another prompt is another judge. Scores of
+-- Scores compare where judge_prompt and pipeline_hash are the same: another prompt is another judge. Scores of
 -- rules compare where judge_config_hash is the same: it says which version of a rule graded.
 create macro leaderboard_under(policy) as table
 select
     model, run_tag, judge, benchmark, question_set, pipeline, strategy,
     score, sd_questions, n_planned, n_scored, n_failed, n_excluded, null_policy, run_id, base_tag, run_number,
-    judge_prompt_hash, pipeline_hash, n_out_of_scale, judge_config_hash
+    judge_prompt_hash, pipeline_hash, n_out_of_scale, judge_config_hash, judge_prompt
 from current_metrics
 where null_policy = policy
 order by benchmark, judge, score desc nulls last, model, run_tag;

@@ -32,7 +32,7 @@ own as (
         *,
         count(distinct run_id) over (partition by pipeline, strategy) as n_runs,
         count(*) over (
-            partition by pipeline, strategy, benchmark, question_set, n_asked, judge, judge_prompt_hash, pipeline_hash
+            partition by pipeline, strategy, benchmark, question_set, n_asked, judge, judge_prompt, pipeline_hash
         ) as n_sharing
     from compared
 ),

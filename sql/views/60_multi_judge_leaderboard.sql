@@ -1,7 +1,7 @@
 -- For every set of two judges or more that some run has, the runs that have all of them: mean of the judges' means per
 -- benchmark, and overall (the unweighted mean of all the run's benchmarks). Rows compare within the same judges,
--- judge_prompt_hashes (by question set and judge), asked (the question sets, with how many of their questions were asked
--- where that is not all), pipeline, pipeline_hash and strategy, which is what rank and n_runs are over; policy legacy.
+-- judge_prompt_hashes (by question set and judge; `not recorded in TREE` where a tree does not say), asked (the question sets, with
+-- how many of their questions were asked where that is not all), pipeline, pipeline_hash and strategy, which is what rank and n_runs are over; policy legacy.
 create view multi_judge_leaderboard as
 with own as (
     select
@@ -17,7 +17,7 @@ by_run as (
     select
         model, run_tag, run_id, benchmark, question_set, questions, pipeline, pipeline_hash, strategy, n_question_sets,
         n_planned,
-        list({judge: judge, prompt: judge_prompt_hash} order by judge) as own_judges,
+        list({judge: judge, prompt: judge_prompt} order by judge) as own_judges,
         map_from_entries(list((judge, score))) as means,
         list({judge: judge, scored: n_scored, failed: n_failed, excluded: n_excluded}) as counts
     from own

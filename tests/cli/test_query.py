@@ -247,7 +247,7 @@ def history(tmp_path_factory) -> Lake:
             run
             | {"benchmark": "tengu", "question_set": "tengu@3", "judge": judge, "pipeline": pipeline, "base_tag": "t"}
             | {"null_policy": policy, "score": score, "n_planned": 3, "n_scored": 3, "n_failed": 0, "n_excluded": 0}
-            | {"reported_multiplier": 1.0}
+            | {"reported_multiplier": 1.0, "judge_prompt_hash": "p"}
             for judge in "jk"
             for policy in ("legacy", "zero")
             for pipeline, score in (("baseline", 2.0), ("lang_mixing", 1.5))

@@ -505,7 +505,7 @@ def test_nobody_judges_but_who_is_named(named: str | None, judges: list[str] | N
 def test_without_a_judge_rules_alone_grade_and_it_says_so(mock: MockEndpoint, sums: Path) -> None:
     finished = quick(mock, sums, "--strategy", "plurality", judge=None)
 
-    assert "gsm8k: graded by rules; what they cannot tell by nobody" in finished.err
+    assert "gsm8k: graded by rules; answers that no rule can decide count as wrong (add --judge-model" in finished.err
     assert not [body for body in mock.bodies if "student's answer" in str(body)]
 
 

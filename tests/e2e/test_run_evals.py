@@ -21,6 +21,13 @@ pytestmark = pytest.mark.e2e
 
 _STARTER_QUESTIONS = {"elyza": 5, "tengu": 5, "mt_bench": 6, "rakuda": 5}
 _N_QUESTIONS = sum(_STARTER_QUESTIONS.values())
+
+
+def guarded(model: str) -> tuple[str, ...]:
+    """A pass that asks a model about every answer."""
+    return "--passes", "safety_check", "--pass-option", f"safety_check.model={model}"
+
+
 _CANARY = "sk-canary-0123456789abcdefghij"
 
 
@@ -296,10 +303,89 @@ def test_a_wrong_path_is_found_before_the_first_question_with_what_the_server_sa
     assert mock.stats()["requests"] == 0
 
 
-def test_a_model_that_the_server_does_not_have_is_found_by_the_first_question(
-    mock: MockEndpoint, tmp_path: Path
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("run-evals", ("--model", "lost", "--judge-model", "judge-a", "--benchmark", "rakuda")),
+        ("run-evals", ("--model", "m", "--judge-model", "judge-a", "--judge-model", "lost", "--benchmark", "rakuda")),
+        ("quick-eval", ("--model", "m", "--datasets", "gsm8k", "--judge-model", "lost")),
+        ("quick-eval", ("--model", "m", "--datasets", "gsm8k", "--consensus-model", "lost")),
+        ("run-evals", ("--model", "m", "--judge-model", "judge-a", "--benchmark", "rakuda", *guarded("lost"))),
+        ("decide", ("m", "lost", "--judge", "judge-a", "--benchmark", "rakuda")),
+    ],
+    ids=["model", "second judge", "judge beside rules", "consensus", "pass", "decide"],
+)
+def test_a_model_that_the_server_lacks_is_found_before_the_first_question(
+    command: str, options: tuple[str, ...], mock: MockEndpoint, tmp_path: Path
 ) -> None:
-    mock.options.models = f"{MODEL} judge-a"
+    mock.options.models = "m judge-a last"
+    program = ("shaberi", command) if command == "decide" else (command,)
+    urls = ("--base-url", mock.base_url, "--judge-base-url", mock.base_url)
+
+    finished = run(*program, *options, *urls, environment=lake_of(tmp_path))
+
+    assert finished.code == 2, finished.err
+    (line,) = (line for line in finished.err.splitlines() if "lost" in line)
+    said = "HTTP 404: The model `lost` does not exist; did you mean last?"
+    assert line == f"error: endpoint {mock.base_url} takes no calls of lost: {said}"
+    assert mock.stats()["requests"] == 0
+    counted = run("shaberi", "sql", "select count(*) as n from runs", "--format", "json", environment=lake_of(tmp_path))
+    assert counted.code == 2 or json.loads(counted.out) == [{"n": 0}]
+
+
+def _foreseen(finished: Finished) -> int:
+    """The calls of a dry run, of which the fewest are the most but for judgements without a score."""
+    rows = json.loads(finished.succeeded().out)["rows"]
+    assert all(row["calls"] == row["calls_most"] for row in rows if row["stage"] != "judgements")
+    return sum(row["calls"] for row in rows)
+
+
+def test_a_dry_run_counts_the_calls_of_a_pass_that_asks_a_model(mock: MockEndpoint, tmp_path: Path) -> None:
+    mock.options.script = lambda body, _: "SAFETY: clear" if body["model"] == "guard" else content_for(body)
+    options = (*target(mock, ("judge-a",)), "--benchmark", "rakuda", "--questions", write_questions(tmp_path / "q", 3))
+    lake = lake_of(tmp_path)
+    before = _foreseen(run("run-evals", *options, *guarded("guard"), "--dry-run", "--json", environment=lake))
+
+    run_without_dagster("run-evals", *options, environment=lake).succeeded()
+    made = mock.stats()["requests"]
+    read_again = ("run-evals", *options, *guarded("guard"), "--reprocess")
+    assert (_foreseen(run(*read_again, "--dry-run", "--json", environment=lake)), made) == (0, 6)
+    said = run_without_dagster(*read_again, environment=lake)
+    assert mock.stats()["requests"] == made
+    assert "nothing left to do" not in said.err
+    assert _foreseen(run("run-evals", *options, *guarded("guard"), "--dry-run", "--json", environment=lake)) == 3
+    run_without_dagster("run-evals", *options, *guarded("guard"), environment=lake).succeeded()
+
+    assert before == mock.stats()["requests"] == 9
+
+
+def test_a_pass_without_its_model_is_told_which_option_it_lacks(mock: MockEndpoint) -> None:
+    for command in (("run-evals", *target(mock, ("judge-a",)), "--dry-run"), ("shaberi", "reprocess")):
+        assert run(*command, "--passes", "safety_check").complaint == (
+            "pass safety_check has no default for model: give one with --pass-option safety_check.model=gpt-5-mini"
+        )
+
+
+def test_strategies_that_need_more_samples_are_refused_before_anything_is_paid(mock: MockEndpoint) -> None:
+    quick = ("quick-eval", "--model", "m", "--base-url", mock.base_url, "--datasets", "gsm8k", "--ensemble", "2")
+
+    assert run(*quick).complaint == (
+        "elo and council on gsm8k need 3 samples, not 2: give 3 or more (quick-eval --ensemble 3, others --samples 3), "
+        "or only --strategy standard,majority,plurality"
+    )
+    assert run(*quick, "--strategy", "council", "--dry-run").complaint == (
+        "council on gsm8k needs 3 samples, not 2: give 3 or more (quick-eval --ensemble 3, others --samples 3)"
+    )
+    assert mock.stats()["requests"] == 0
+    run(*quick, "--strategy", "majority,plurality", "--dry-run").succeeded()
+
+
+def test_a_judge_that_leaves_the_server_is_found_by_the_first_question(mock: MockEndpoint, tmp_path: Path) -> None:
+    mock.options.script = lambda body, _: (
+        web.json_response({"error": {"message": "The model `judge-b` does not exist."}}, status=404)
+        if body["model"] == "judge-b"
+        else content_for(body)
+    )
     options = ("--benchmark", "rakuda", "--questions", write_questions(tmp_path / "questions", 5), "--concurrency", "1")
 
     finished = run_without_dagster("run-evals", *target(mock, ("judge-b",)), *options)

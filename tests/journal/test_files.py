@@ -89,7 +89,7 @@ def test_what_was_appended_survives_kill_9(path):
     code = (
         "import os, signal, sys; from datetime import UTC, datetime; from pathlib import Path\n"
         "from shaberi_dagster.journal.files import FileJournal\n"
-        "from shaberi_dagster.llm.types import Call, Usage\n"
+        "from shaberi_dagster.journal.records import Call, Usage\n"
         "journal = FileJournal.open(Path(sys.argv[1]), 'm@@t', 'answers')\n"
         "for i in range(50):\n"
         "    journal.append(Call(str(i), 'm', 'u', 'ok', None, None, 'x' * 9999, None, 'stop', Usage(), 1, 0.1,"

@@ -184,7 +184,7 @@ def test_what_stands_half_a_second_after_a_call_survives_kill_9(tmp_path, opened
     code = (
         "import os, signal, sys, time; from datetime import UTC, datetime; from pathlib import Path\n"
         "from shaberi_dagster.journal.backends import journals_of\n"
-        "from shaberi_dagster.llm.types import Call, Usage\n"
+        "from shaberi_dagster.journal.records import Call, Usage\n"
         "journal = journals_of(Path(sys.argv[1])).open('m@@t', 'answers')\n"
         "for i in range(50):\n"
         "    journal.append(Call(str(i), 'm', 'u', 'ok', None, None, 'x' * 9999, None, 'stop', Usage(), 1, 0.1,"

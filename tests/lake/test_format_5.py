@@ -110,21 +110,27 @@ def test_an_upgrade_that_is_killed_again_and_again_goes_on_and_changes_no_figure
     figures = _figures(folder)
     environment = os.environ | {"SHABERI_WAREHOUSE": str(folder)}
     command = [sys.executable, "-c", _UPGRADE]
-    whole = folder.with_name("whole")
-    shutil.copytree(folder, whole)
+    whole, former = folder.with_name("whole"), folder.with_name("former")
+    for copy in (whole, former):
+        shutil.copytree(folder, copy)
     started = time.monotonic()
     subprocess.run(command, cwd=_ROOT, env=environment | {"SHABERI_WAREHOUSE": str(whole)}, check=True)
     seconds = time.monotonic() - started
     n_judgements = Lake(whole).read("judgements", columns=["judge"]).height
     assert seconds <= _SECONDS, f"{n_judgements:,} judgements"
     moments = random.Random(1)
-    for _ in range(_KILLS):
+    n_killed = 0
+    while n_killed < _KILLS:
         process = subprocess.Popen(command, cwd=_ROOT, env=environment)
         try:
-            process.wait(moments.uniform(0, seconds / 2))
+            assert process.wait(moments.uniform(0, seconds / 2)) == 0
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+            n_killed += 1
+        else:  # it had come to its end: the next one begins anew
+            shutil.rmtree(folder)
+            shutil.copytree(former, folder)
     subprocess.run(command, cwd=_ROOT, env=environment, check=True)
     assert stored_format(folder) == FORMAT
     scores = _scores(Lake(folder))

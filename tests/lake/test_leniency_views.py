@@ -236,3 +236,22 @@ def test_the_leaderboard_says_with_which_prompt_and_passes(lake: Lake, ask: Ask)
     assert ask("select judge_prompt_hash, pipeline_hash from leaderboard") == [
         {"judge_prompt_hash": "p", "pipeline_hash": "h"}
     ]
+
+
+@pytest.mark.parametrize(("sources", "n_compared"), [(("one", "one"), 2), (("one", "other"), 1), (("one", None), 1)])
+def test_prompts_that_nobody_recorded_are_the_same_in_one_tree_only(
+    sources: tuple[str, str | None], n_compared: int, lake: Lake, ask: Ask
+) -> None:
+    metrics = [metric(model, judge, 6.0) for model in "mn" for judge in ("a", "b", "rule:match")]
+    stored = {"spec": "{}", "spec_hash": "x", "status": "complete", "updated_at": metrics[0]["created_at"]}
+    runs = [run(model) | stored | {"source": source} for model, source in zip("mn", sources, strict=True)]
+    store(lake, [], metrics)
+    lake.append("runs", pl.DataFrame(runs, schema_overrides={"source": pl.String}))
+
+    shared = ask("select judges from multi_judge_leaderboard_of(['m', 'n']) where benchmark = 'tengu'")
+    ranked = ask("select rank, n_runs from multi_judge_leaderboard where benchmark = 'tengu'")
+
+    together = n_compared == 2
+    assert shared == [{"judges": ["a", "b", "rule:match"] if together else ["rule:match"]}] * 2
+    assert [row["n_runs"] for row in ranked] == [n_compared] * 2
+    assert len(ask("select distinct judge_prompt from leaderboard where judge = 'a'")) == 3 - n_compared

@@ -8,7 +8,7 @@ import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 
 import pytest
 from aiohttp import web
@@ -38,11 +38,12 @@ def send(base_url, body=BODY, key=None, **settings):
     return asyncio.run(once())
 
 
-def check(base_url, key=None, **settings):
+def check(base_url, key=None, model="mock", times=1, **settings):
     async def once():
         client = ChatClient(base_url, key, settings=ClientSettings(**settings))
         try:
-            await client.check()
+            for _ in range(times):
+                await client.check(model)
         finally:
             await client.close()
 
@@ -295,8 +296,63 @@ def test_checking_names_the_endpoint_that_is_not_there():
 
 
 def test_checking_accepts_a_server_that_lists_no_models():
-    with running_mock() as mock:
-        check(mock.base_url + "/elsewhere")
+    served = HTTPServer(("127.0.0.1", 0), _ChatOnly)
+    threading.Thread(target=served.serve_forever, daemon=True).start()
+    try:
+        check(f"http://127.0.0.1:{served.server_port}/v1")
+    finally:
+        served.shutdown()
+        served.server_close()
+
+
+class _ChatOnly(BaseHTTPRequestHandler):
+    """A server without a list, which objects to a request without messages."""
+
+    def do_GET(self):
+        self.send_error(404)
+
+    def do_POST(self):
+        self.send_error(400)
+
+    def log_message(self, *_):
+        """Nothing is told."""
+
+
+@pytest.mark.parametrize(
+    ("model", "listed", "owner", "n_probes"),
+    [
+        ("mock", "mock other", "vllm", 0),
+        ("llama3", "llama3:latest", "library", 0),
+        ("Qwen3:8b", "qwen3:8b", "library", 0),
+        ("gpt-oss:120b-cloud", "llama3:latest", "library", 1),
+        ("gemini-2.5-flash", "models/gemini-2.5-flash", "google", 0),
+        ("alias-of-mock", "mock", "proxy", 1),
+        ("vendor/mock:nitro", "vendor/mock", "proxy", 1),
+    ],
+)
+def test_a_model_that_a_list_names_otherwise_or_lacks_is_not_refused(model, listed, owner, n_probes):
+    with running_mock(listed=listed, owner=owner) as mock:
+        check(mock.base_url, model=model, times=2)
+        stats = mock.stats()
+    assert (stats.get("probes", 0), stats["requests"]) == (n_probes, 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "server", "said"),
+    [
+        ("org/lama-8b", {"models": "org/llama-8b org/other"}, "did you mean org/llama-8b?"),
+        ("x", {"models": "m judge-a"}, "it has judge-a and m"),
+        ("llama4", {"listed": "llama3:latest", "owner": "library"}, "does not have llama4; it has llama3:latest"),
+        ("lost", {"models": "m", "listed": "an-alias"}, "does not exist; it has an-alias"),
+    ],
+)
+def test_a_model_that_the_server_lacks_is_named_with_the_address_and_near_names(model, server, said):
+    with running_mock(**server) as mock, pytest.raises(EndpointError) as error:
+        check(mock.base_url, model=model)
+    assert mock.stats()["requests"] == 0
+    assert str(error.value).startswith(f"endpoint {mock.base_url} ")
+    assert f" {model}" in str(error.value)
+    assert str(error.value).endswith(said)
 
 
 def test_checking_names_a_host_that_does_not_exist():

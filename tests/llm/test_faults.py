@@ -336,7 +336,7 @@ def test_a_file_that_may_not_grow_stops_the_stage_in_one_line_and_keeps_what_is_
         "from shaberi_dagster.stages.evaluation import stage_of, stored_spec\n"
         "from shaberi_dagster.runs.plan import RunPlan\n"
         "from shaberi_dagster.settings import Settings\n"
-        "from shaberi_dagster.runs.workspace import Workspace\n"
+        "from shaberi_dagster.exchange.installation import Installation\n"
         "workspace = Installation(Settings.from_environment(), environment={})\n"
         f"spec = stored_spec({spec.run_id!r}, workspace)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"

@@ -181,6 +181,23 @@ def test_a_bad_hour_is_a_warning_of_the_datasets_check(lake):
 
 
 @integration
+@pytest.mark.parametrize("gate", ["paired", "fisher"])
+@pytest.mark.parametrize("of_baseline", [False, True])
+def test_a_dataset_of_which_many_calls_failed_is_named_however_few_they_are_of_all(lake, gate, of_baseline):
+    whole = {name: same(20) for name in ("gsm8k", "math500", "simpleqa")}
+    failing = whole | {"simpleqa": {name: [None] * 3 + [True] * 17 for name in whole["simpleqa"]}}
+    base, now = (failing, whole) if of_baseline else (whole, failing)
+
+    report = lake.check(base, now, gate=gate)
+
+    side = "the baseline" if of_baseline else "this run"
+    said = f"simpleqa: calls failed on 3 of 20 questions of {side} (at most 10% of a dataset may fail)"
+    assert (report.result, report.doubts) == ("inconclusive", (said,))
+    assert said in report.verdict
+    assert lake.check(base, now, gate=gate, failures_count=True).result == "passed"
+
+
+@integration
 def test_other_questions_models_judges_and_settings_are_said(lake):
     base = lake.baseline({"gsm8k": same(12), "math500": same(12)}, grader_model="g")
     fewer = {name: verdicts[:12] for name, verdicts in same(9, ("single", "plurality", "majority")).items()}

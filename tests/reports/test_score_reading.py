@@ -575,6 +575,24 @@ def test_other_prompts_of_a_judge_are_named_and_kept_out_of_means_over_judges(re
     assert "Not in the mean over judges, as not all compared runs have it: judge b." in report.remarks
 
 
+@pytest.mark.parametrize("question_sets", [(), ("tengu@5",)])
+@pytest.mark.parametrize(("sources", "together"), [(("shisa", "shisa"), True), (("shisa", "lightblue"), False)])
+def test_trees_whose_prompts_nobody_recorded_are_compared_nowhere(sources, together, question_sets, read):
+    metrics, rows = models_judged({"m": [1.0, 2.0], "n": [7.0, 8.0]}, "ab")
+    runs = [stored(model, source=source) for model, source in zip("mn", sources, strict=True)]
+    asked = {"benchmark": "tengu", "question_set": "tengu@5", "question_set_sha256": "x", "created_at": NOW}
+    questions = [asked | {"question_id": f"q{place}", "position": place, "question": "q"} for place in range(2)]
+
+    report = read(
+        metrics, tables={"scores": rows, "runs": runs, "questions": questions}, question_sets=list(question_sets)
+    )
+
+    assert [len(ranking.standings) for ranking in report.rankings] == ([2] if together else [1, 1])
+    assert {one.score is not None for one in report.judge_means} == (set() if question_sets else {together})
+    said = "Judge a judged with different prompts: tengu: one that is not recorded in shisa of m t, one that is not recorded in lightblue of n t;"
+    assert any(remark.startswith(said) for remark in report.remarks) is not together
+
+
 def test_other_settings_of_a_judge_with_the_same_prompt_are_named(read):
     report = read([metric(judge_config_hash="c"), metric("n", judge_config_hash="d")])
 

@@ -135,6 +135,44 @@ def test_answers_that_failed_count_once_however_many_judges_lack_them():
     assert unequal_missing([6.0] * 3, [0.0] * 3, n_scores=600, sides=("A's", "B's")) == ""
 
 
+def longest_lost(n_lost):
+    """As many of one side's answers lose their scores: the longest, which are the better ones."""
+
+    def loses(random, shape, answered):
+        lost = np.zeros(shape, dtype=bool)
+        lost[0, np.argsort(answered[0] + random.normal(size=shape[1]))[-n_lost:]] = True
+        return lost
+
+    return loses
+
+
+@pytest.mark.unit
+def test_two_missing_scores_of_one_side_withhold_only_what_a_bad_score_could_change():
+    found = {
+        shift: [verdicts(seed, 1, 1, longest_lost(2), n=40, shift=shift)[1] for seed in range(20)] for shift in (0.4, 3)
+    }
+    assert sum(found[0.4]) > 0
+    assert sum(found[3]) == 0
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("n_judges", [1, 4])
+@pytest.mark.parametrize(("n", "n_lost"), [(40, 2), (40, 3), (100, 3)])
+def test_where_the_longest_few_answers_lose_their_scores_few_equal_models_are_below(n, n_lost, n_judges):
+    repeats = size(60, 1500)
+    assert verdicts(3, repeats, n_judges, longest_lost(n_lost), n=n)[0] <= 0.05 + (0 if repeats > 1000 else 0.05)
+
+
+@pytest.mark.acceptance
+def test_two_scores_that_one_side_lacks_by_chance_hide_a_true_difference_from_time_to_time():
+    def loses(n_lost):
+        return lambda _random, shape, _: np.arange(shape[1])[None, :, None] < np.array([n_lost, 0])[:, None, None]
+
+    repeats = size(60, 1000)
+    complete, lacking = (verdicts(2, repeats, 1, loses(n_lost), n=40, shift=0.62)[0] for n_lost in (0, 2))
+    assert lacking > complete - 0.18 - 2 * np.sqrt(0.5 / repeats)
+
+
 @pytest.mark.acceptance
 @pytest.mark.parametrize("sides", ["one", "both"])
 @pytest.mark.parametrize("judges", ["the harsh judge", "all judges", "whole answers"])

@@ -317,7 +317,7 @@ def _killed_script(spec: RunSpec) -> str:
     return (
         "from shaberi_dagster.stages.evaluation import materialize\n"
         "from shaberi_dagster.settings import Settings\n"
-        "from shaberi_dagster.runs.workspace import Workspace\n"
+        "from shaberi_dagster.exchange.installation import Installation\n"
         f"materialize('answers', {spec.run_id!r}, ['rakuda'], Installation(Settings.from_environment(), environment={{}}))"
     )
 
