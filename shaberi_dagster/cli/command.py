@@ -77,6 +77,8 @@ def _code_of(app: Callable[..., Any]) -> Any:
         _report(error, str(_damage_behind(error) or error))
     except typer.Exit as stop:
         code = stop.exit_code
+    except SystemExit as stop:  # a shell was told what completes a word
+        code = stop.code
     except BaseException as error:  # noqa: BLE001
         code = INTERRUPTED if is_interrupt(error) else _usage_error(error)
     return code

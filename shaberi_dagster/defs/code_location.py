@@ -18,6 +18,11 @@ from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.sensors import run_spec_folder
 
 _OPERATIONS = {
+    "decide": (decisions, "Decide between models: name them in the launchpad."),
+    "calibrate_decisions": (
+        decision_calibrations,
+        "Replay past decisions of each judge, with families of models held out.",
+    ),
     "import_legacy": (
         legacy_import,
         "Import trees of the old Shaberi suite: a partition for each, whose folder is named in the launchpad.",
@@ -26,11 +31,6 @@ _OPERATIONS = {
         ensemble_import,
         "Import caches of the ensemble evaluation: name their files or folders in the launchpad.",
     ),
-    "decide": (decisions, "Decide between models: name them in the launchpad."),
-    "calibrate_decisions": (
-        decision_calibrations,
-        "Replay past decisions of each judge, with families of models held out.",
-    ),
 }
 """Jobs that make one asset, by name: the asset, and what the UI says of the job."""
 
@@ -38,7 +38,7 @@ for _problem in ALL_BENCHMARKS.problems():
     dg.get_dagster_logger().warning(str(_problem))  # it stops no other
 
 defs = dg.Definitions(
-    assets=[*ASSETS, results, shaberi_v1, *(asset for asset, _ in _OPERATIONS.values())],
+    assets=[*ASSETS, results, shaberi_v1, legacy_import, ensemble_import, decisions, decision_calibrations],
     jobs=[
         *JOBS,
         *(
