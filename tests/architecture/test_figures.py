@@ -24,7 +24,6 @@ def test_there_are_few_rooms() -> None:
 
 
 @pytest.mark.unit
-@_not_yet
 def test_no_module_needs_itself_by_way_of_others() -> None:
     assert house.circles(house.needs_of_modules()) == []
     assert house.circles(house.needs_of_rooms()) == []
@@ -78,7 +77,7 @@ def frames(frame):
         frame = frame.f_back
 
 async def counting(client, request, **options):
-    if request.url.path.endswith("/chat/completions"):
+    if request.url.path.endswith("/chat/completions") and b'"messages":[]' not in request.content:
         httpx2.AsyncClient.send = send
         stacks = [[*frames(frame)][::-1] for frame in sys._current_frames().values()]
         print("FRAMES", *(frame for stack in stacks if len(stack) > 1 for frame in stack), file=sys.stderr)
@@ -92,7 +91,7 @@ main()
 @pytest.mark.e2e
 @_not_yet
 def test_few_frames_lie_between_a_command_and_its_first_call(tmp_path: Path) -> None:
-    """Of both threads: the command's, which waits, and the one that calls."""
+    """Of both threads: the command's, which waits, and the one that calls. A probe of the model is no call."""
     homes = {"SHABERI_WAREHOUSE": str(tmp_path / "warehouse"), "DAGSTER_HOME": str(tmp_path / "dagster")}
     with running_mock() as mock:
         command = ["--model", "m", "--base-url", mock.base_url, "--benchmark", "rakuda", "--limit", "1"]
