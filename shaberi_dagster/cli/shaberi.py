@@ -80,7 +80,7 @@ _COMMANDS = {
 }
 """The commands in the order of the help: where each is, and the line of help by which the list announces it."""
 _LAST_BEFORE_REPORTS = "decide"
-"""The command after which the list has the declared reports of the project."""
+"""After this command the list has the declared reports of the project."""
 
 
 class _Announced(TyperCommand):
