@@ -16,8 +16,10 @@ import typer
 from pydantic.fields import FieldInfo
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INCONCLUSIVE, INTERRUPTED, UNFORESEEN, USAGE
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INCONCLUSIVE, UNFORESEEN, USAGE
+from shaberi_dagster.cli.interrupts import INTERRUPTED
 from shaberi_dagster.cli.options import OptionsCommand
+from shaberi_dagster.cli.shaberi import Commands
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.statements import describe_sql
@@ -124,25 +126,33 @@ def commands() -> str:
 
 def help_texts() -> dict[str, str]:
     """What `--help` shows, by command; where it is short, what `--help-all` shows."""
-    return {path: text for name in _scripts() for path, text in _help(typer.main.get_command(application(name)), name)}
+    return {path: _help(command, path) for path, command in all_commands().items()}
 
 
-def application(script: str) -> typer.Typer:
-    """The typer app of one of the project's scripts."""
-    app: typer.Typer = import_module(f"shaberi_dagster.cli.{script.replace('-', '_')}").app
-    return app
+def all_commands() -> dict[str, Any]:
+    """Every script and every command below it, by the words that call it."""
+    return {path: command for name in _scripts() for path, command in _with_children(_script(name), name)}
+
+
+def _script(name: str) -> Any:
+    return typer.main.get_command(import_module(f"shaberi_dagster.cli.{name.replace('-', '_')}").app)
+
+
+def _with_children(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    yield path, command
+    children = command.all_loaded() if isinstance(command, Commands) else getattr(command, "commands", {})
+    for name, child in children.items():
+        yield from _with_children(child, f"{path} {name}")
 
 
 def _scripts() -> list[str]:
     return list(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"])
 
 
-def _help(command: Any, path: str) -> Iterator[tuple[str, str]]:
+def _help(command: Any, path: str) -> str:
     context = command.make_context(path, ["--help"], resilient_parsing=True, terminal_width=_HELP_WIDTH)
-    text = command.whole_help(context) if isinstance(command, OptionsCommand) else command.get_help(context)
-    yield path, text.strip()
-    for name, child in getattr(command, "commands", {}).items():
-        yield from _help(child, f"{path} {name}")
+    text: str = command.whole_help(context) if isinstance(command, OptionsCommand) else command.get_help(context)
+    return text.strip()
 
 
 def environment() -> dict[str, str]:

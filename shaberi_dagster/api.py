@@ -8,17 +8,32 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import open_as_of, open_catalog, run_query
+from shaberi_dagster.lake.connections import frame_of, within
+from shaberi_dagster.reports.declared import REPORTS
+from shaberi_dagster.reports.inspection import Filter, all_questions, read_runs
+from shaberi_dagster.reports.named_queries import find_query
+from shaberi_dagster.reports.question import QuestionReport, read_question
+from shaberi_dagster.reports.reading import read_report, report_frame
+from shaberi_dagster.reports.report import Document, Report
+from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
+from shaberi_dagster.reports.score_reading import read_scores
+from shaberi_dagster.reports.score_report import ScoreReport
+from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.settings import Settings, warehouse_folder
+from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.permissions import private_files
 
-if TYPE_CHECKING:
-    import duckdb
+if TYPE_CHECKING:  # they take longer to load than most questions to answer
     import polars as pl
 
-    from shaberi_dagster.reports.comparison import ComparisonReport
-    from shaberi_dagster.reports.question import QuestionReport
-    from shaberi_dagster.reports.report import Document, Report
-    from shaberi_dagster.reports.score_report import ScoreReport
+    from shaberi_dagster.reports import comparison
+else:
+    pl = lazy("polars")
+    comparison = lazy("shaberi_dagster.reports.comparison")
 
 
 @dataclass(frozen=True)
@@ -42,10 +57,6 @@ class LakeReader:
         Raises:
             ConfigurationError: It cannot be run, only changes something, or takes too long.
         """
-        from shaberi_dagster.lake.catalog import run_query  # noqa: PLC0415
-        from shaberi_dagster.lake.connections import frame_of, within  # noqa: PLC0415
-        from shaberi_dagster.reports.named_queries import find_query  # noqa: PLC0415
-
         named = find_query(query)
         with self._catalog() as catalog, within(timeout, catalog):
             if named is None:
@@ -54,7 +65,7 @@ class LakeReader:
             named.check_known(catalog, given)
             return frame_of(run_query(catalog, named.sql, dict(named.bound(given))))
 
-    def scores(self, *, as_of: datetime | None = None, **selection: Any) -> "ScoreReport":
+    def scores(self, *, as_of: datetime | None = None, **selection: Any) -> ScoreReport:
         """Scores with their uncertainty; `.frame` has them as a frame.
 
         Args:
@@ -64,13 +75,10 @@ class LakeReader:
         Raises:
             ConfigurationError: Nothing is selected.
         """
-        from shaberi_dagster.reports.requests import ScoreSelection  # noqa: PLC0415
-        from shaberi_dagster.reports.score_reading import read_scores  # noqa: PLC0415
-
         with self._catalog(as_of) as catalog:
             return read_scores(catalog, ScoreSelection(as_of=as_of, **selection))
 
-    def compare(self, a: str, b: str, **choices: Any) -> "ComparisonReport":
+    def compare(self, a: str, b: str, **choices: Any) -> "comparison.ComparisonReport":
         """Two models or runs, question by question; `.frame` has the differences as a frame.
 
         Args:
@@ -81,11 +89,8 @@ class LakeReader:
         Raises:
             ConfigurationError: There is no such run, or nothing is common to both.
         """
-        from shaberi_dagster.reports.comparison import compare  # noqa: PLC0415
-        from shaberi_dagster.reports.requests import ComparisonRequest  # noqa: PLC0415
-
         with self._catalog() as catalog:
-            return compare(catalog, ComparisonRequest(a, b, **choices))
+            return comparison.compare(catalog, ComparisonRequest(a, b, **choices))
 
     def questions(self, runs: Sequence[str], which: str = "") -> "pl.DataFrame":
         """The questions that some runs were asked, with a column for each run's score on the reported scale.
@@ -97,11 +102,6 @@ class LakeReader:
         Raises:
             ConfigurationError: There is no such run, or the filter is none.
         """
-        import polars as pl  # noqa: PLC0415
-
-        from shaberi_dagster.errors import ConfigurationError  # noqa: PLC0415
-        from shaberi_dagster.reports.inspection import Filter, all_questions, read_runs  # noqa: PLC0415
-
         with self._catalog() as catalog:
             known = {name: run for run in read_runs(catalog) for name in (run.run_id, f"{run.model}@@{run.run_tag}")}
             if unknown := [name for name in runs if name not in known]:
@@ -116,7 +116,7 @@ class LakeReader:
 
     def question(
         self, benchmark: str, position: int, *, question_set: str | None = None, models: Sequence[str] = ()
-    ) -> "QuestionReport":
+    ) -> QuestionReport:
         """One question with its answers and judgements.
 
         Args:
@@ -128,12 +128,10 @@ class LakeReader:
         Raises:
             ConfigurationError: The lake has no such question.
         """
-        from shaberi_dagster.reports.question import read_question  # noqa: PLC0415
-
         with self._catalog() as catalog:
             return read_question(catalog, benchmark, position, question_set=question_set, models=models)
 
-    def read(self, report: "Report", selection: Any) -> "Document":
+    def read(self, report: Report, selection: Any) -> Document:
         """Read a declared report, as its command does.
 
         Args:
@@ -143,16 +141,11 @@ class LakeReader:
         Raises:
             ConfigurationError: The lake has no such model, tag, …
         """
-        from shaberi_dagster.reports.reading import read_report  # noqa: PLC0415
-
         with self._catalog() as catalog:
             return read_report(catalog, report, selection)
 
     def __getattr__(self, name: str) -> "Callable[..., pl.DataFrame]":
         """Find the method that a declared report is: of fields of its selection it makes a frame of its first table."""
-        from shaberi_dagster.reports.declared import REPORTS  # noqa: PLC0415
-        from shaberi_dagster.reports.reading import report_frame  # noqa: PLC0415
-
         if name not in REPORTS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -163,9 +156,7 @@ class LakeReader:
 
         return frame
 
-    def _catalog(self, as_of: datetime | None = None) -> "duckdb.DuckDBPyConnection":
-        from shaberi_dagster.lake.catalog import open_as_of, open_catalog  # noqa: PLC0415
-
+    def _catalog(self, as_of: datetime | None = None) -> duckdb.DuckDBPyConnection:
         return open_as_of(self.folder, as_of) if as_of else open_catalog(self.folder)
 
 
@@ -184,7 +175,7 @@ def open_lake(folder: str | Path | None = None) -> LakeReader:
     return lake
 
 
-def evaluate(model: str, **request: Any) -> "ScoreReport":
+def evaluate(model: str, **request: Any) -> ScoreReport:
     """Evaluate a model, as `run-evals` does: what is there already is not paid for again. Progress goes to stderr.
 
     Args:
@@ -199,8 +190,6 @@ def evaluate(model: str, **request: Any) -> "ScoreReport":
         ConfigurationError: Something that is asked for cannot be.
         EndpointError: An endpoint cannot be reached or refuses us.
     """
-    from shaberi_dagster.runs.spec import CallOptions, RunRequest  # noqa: PLC0415
-
     options = {name: request.pop(name) for name in CallOptions.model_fields if name in request}
     asked = RunRequest(model=model, **request)
     with private_files(warehouse_folder()):

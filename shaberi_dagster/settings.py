@@ -6,11 +6,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.permissions import make_folder
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:
+    metadata = lazy("importlib.metadata")
 
 MIRROR_MARK = "_mirror"
 """File in a warehouse that mirrors a store: the store's URI."""
@@ -57,11 +65,8 @@ def plugin_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, .
 @cache
 def _installed_plugins() -> tuple[Path, ...]:
     """The folders that entry points name, found without running anything of their packages."""
-    from importlib.metadata import entry_points  # noqa: PLC0415  (cheap only if it is needed once)
-    from importlib.util import find_spec  # noqa: PLC0415
-
     folders = []
-    for point in entry_points(group="shaberi"):
+    for point in metadata.entry_points(group="shaberi"):
         package, *inner = point.module.split(".")
         spec = find_spec(package)
         folders += [Path(place, *inner) for place in (spec.submodule_search_locations or () if spec else ())]

@@ -1,5 +1,6 @@
 """The page on extending, read by a stranger: all its files in one empty folder, used at once."""
 
+import ast
 import importlib
 import logging
 import re
@@ -229,3 +230,20 @@ def test_the_page_says_all_keys_of_a_benchmark_and_no_other() -> None:
     rows = _PAGE.read_text(encoding="utf-8").partition("| key | meaning |")[2].partition("\n## ")[0]
     keys = {key for row in rows.splitlines() for key in re.findall(r"`(\w+)`", row.split("|")[1] if "|" in row else "")}
     assert keys == set(Benchmark.__dataclass_fields__) - {"name", "file"}
+
+
+@pytest.mark.unit
+def test_examples_of_plugins_import_from_the_package_itself_alone() -> None:
+    page = _PAGE.read_text(encoding="utf-8")
+    written = [path.read_text(encoding="utf-8") for path in (_PAGE.parent / "example").rglob("*.py")]
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    imports = [
+        node
+        for text in (*written, *blocks)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("shaberi_dagster")
+    ]
+
+    assert len(imports) >= 6
+    assert {node.module for node in imports} == {"shaberi_dagster"}
+    assert all(hasattr(shaberi, alias.name) for node in imports for alias in node.names)

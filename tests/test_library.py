@@ -1,5 +1,6 @@
 """The library as docs/library.md shows it, and what it loads."""
 
+import ast
 import doctest
 import subprocess
 import sys
@@ -88,3 +89,17 @@ def test_cost_can_be_of_the_runs_of_some_trees(settings: Settings) -> None:
     assert reader.cost()["model"].to_list() == ["a", "b", "c"]
     with pytest.raises(ConfigurationError, match="did you mean fork"):
         reader.cost(sources=["fokr"])
+
+
+@pytest.mark.unit
+def test_types_and_programs_find_the_same_names_of_the_package() -> None:
+    tree = ast.parse(Path(shaberi.__file__).read_text(encoding="utf-8"))
+    typed = {
+        alias.name: f"{node.module}:{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("shaberi_dagster.")
+        for alias in node.names
+    }
+
+    assert typed | {"__version__": "shaberi_dagster.settings:VERSION"} == shaberi._PLACES
+    assert all(getattr(shaberi, name) for name in typed)

@@ -12,6 +12,9 @@ from shaberi_dagster.settings import Settings
 
 baseline_app = typer.Typer(
     no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
     help="Name what a run got right, for `quick-eval --baseline NAME` to compare later runs with.",
 )
 

@@ -1,12 +1,19 @@
 """`shaberi cluster`: several workers, and what they share, as processes of this machine; or one part of a cluster."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shaberi_dagster.cli.command import FINE, Debug
+from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.output import tell
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.defs.cluster import local, parts
+else:
+    local = lazy("shaberi_dagster.defs.cluster.local")
+    parts = lazy("shaberi_dagster.defs.cluster.parts")
 
 EPILOG = """Examples:
 
@@ -21,7 +28,7 @@ SHABERI_WAREHOUSE name, and is what containers or services start. Beyond loopbac
 printed unless SHABERI_UI_TOKEN sets it."""
 
 
-def cluster(  # noqa: PLR0917
+def cluster(
     part: Annotated[str | None, typer.Argument(help="Only this part: worker, daemon or web. Default: all.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="How many workers; each makes one run at a time.")] = 2,
     folder: Annotated[Path, typer.Option(help="Where all of them keep their files.")] = Path(".cluster"),
@@ -29,16 +36,10 @@ def cluster(  # noqa: PLR0917
     host: Annotated[
         str, typer.Option(help="Address on which the UI listens; one that other machines reach needs a token.")
     ] = "127.0.0.1",
-    debug: Debug = False,
 ) -> int:
     """Start a cluster on this machine (Ctrl-C stops it), or one part of a cluster."""
-    del debug
-    # Dagster only when it is needed.
     if part is not None:
-        from shaberi_dagster.defs.cluster.parts import run_part  # noqa: PLC0415
+        parts.run_part(part, host, port)
 
-        run_part(part, host, port)
-    from shaberi_dagster.defs.cluster.local import run_all  # noqa: PLC0415
-
-    run_all(folder.absolute(), workers, host, port, tell)
+    local.run_all(folder.absolute(), workers, host, port, tell)
     return FINE

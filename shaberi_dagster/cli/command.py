@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Thread, Timer, main_thread
@@ -12,9 +13,11 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from shaberi_dagster.cli.start import INTERRUPTED, say_how_to_go_on, take_interrupts
+from shaberi_dagster.cli.interrupts import INTERRUPTED, say_how_to_go_on, take_interrupts
 from shaberi_dagster.errors import ShaberiError, SqlError, is_interrupt
-from shaberi_dagster.settings import VERSION, warehouse_folder
+from shaberi_dagster.lake.damage import damage_behind
+from shaberi_dagster.plugins.discovery import added_names
+from shaberi_dagster.settings import VERSION, Settings, warehouse_folder
 from shaberi_dagster.show.streams import outliving_readers
 from shaberi_dagster.util.permissions import private_files
 
@@ -41,8 +44,6 @@ def exit_code(*codes: int) -> int:
 
 def with_plugins(epilog: str) -> str:
     """The text below the help of a command, after what plugin folders add to the names that it takes."""
-    from shaberi_dagster.plugins.discovery import added_names  # noqa: PLC0415
-
     added = "".join(f"\n  {kind}: {', '.join(names)}" for kind, names in added_names().items())
     return f"\b\nFrom plugin folders:{added}\n\n{epilog}" if added else epilog
 
@@ -76,6 +77,8 @@ def _code_of(app: Callable[..., Any]) -> Any:
         _report(error, str(_damage_behind(error) or error))
     except typer.Exit as stop:
         code = stop.exit_code
+    except SystemExit as stop:  # a shell was told what completes a word
+        code = stop.code
     except BaseException as error:  # noqa: BLE001
         code = INTERRUPTED if is_interrupt(error) else _usage_error(error)
     return code
@@ -145,9 +148,6 @@ def _usage_error(error: BaseException) -> int:
 
 def _damage_behind(error: BaseException) -> ShaberiError | None:
     """The damaged file of the lake that is behind an error, if there is one."""
-    from shaberi_dagster.lake.damage import damage_behind  # noqa: PLC0415  (most errors are others)
-    from shaberi_dagster.settings import Settings  # noqa: PLC0415
-
     try:
         return damage_behind(error, Settings.from_environment().warehouse)
     except ShaberiError:  # of the settings, which is what was said
@@ -156,8 +156,6 @@ def _damage_behind(error: BaseException) -> ShaberiError | None:
 
 def _report(error: BaseException, text: str) -> None:
     if _DEBUG_FLAG in sys.argv:
-        import traceback  # noqa: PLC0415
-
         traceback.print_exception(error)
     line = text if isinstance(error, SqlError) else " ".join(text.split())
     print(f"error: {line}", file=sys.stderr)  # noqa: T201

@@ -1,7 +1,22 @@
 """`shaberi compact`: fewer and larger files."""
 
+from typing import TYPE_CHECKING
+
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.cli.output import say
+from shaberi_dagster.lake.catalog import check_there, write_catalog
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.exchange import installation
+    from shaberi_dagster.lake import compaction
+    from shaberi_dagster.reports import maintenance
+else:
+    installation = lazy("shaberi_dagster.exchange.installation")
+    compaction = lazy("shaberi_dagster.lake.compaction")
+    maintenance = lazy("shaberi_dagster.reports.maintenance")
 
 
 class Compact(CommandOptions):
@@ -12,17 +27,9 @@ class Compact(CommandOptions):
 
 def compact(how: Compact) -> int:
     """Merge the lake's small files and delete those that no version of the last week needs."""
-    # Delta-rs only when it is needed.
-    from shaberi_dagster.cli.output import say  # noqa: PLC0415
-    from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
-    from shaberi_dagster.lake.catalog import check_there, write_catalog  # noqa: PLC0415
-    from shaberi_dagster.lake.compaction import compact_lake  # noqa: PLC0415
-    from shaberi_dagster.reports.maintenance import compaction_result  # noqa: PLC0415
-    from shaberi_dagster.settings import Settings  # noqa: PLC0415
-
     settings = Settings.from_environment()
     check_there(settings.warehouse)
-    lake = Installation(settings).lake
-    say(compaction_result(compact_lake(lake)), as_json=how.as_json)
+    lake = installation.Installation(settings).lake
+    say(maintenance.compaction_result(compaction.compact_lake(lake)), as_json=how.as_json)
     write_catalog(lake)
     return FINE

@@ -1,14 +1,33 @@
-"""What a shell completes names with: of benchmarks, strategies, passes, queries, judges, models and runs."""
+"""Names that a shell completes: of benchmarks, strategies, passes, queries, judges, models and runs."""
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.runs.option import Known
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # completion has to be quick: each kind loads what it needs
+    from shaberi_dagster.benchmarks import registry as benchmarks
+    from shaberi_dagster.consensus import registry as strategies
+    from shaberi_dagster.lake import catalog, store, views
+    from shaberi_dagster.llm import embedded
+    from shaberi_dagster.passes import registry as passes
+    from shaberi_dagster.reports import named_queries
+else:
+    benchmarks = lazy("shaberi_dagster.benchmarks.registry")
+    strategies = lazy("shaberi_dagster.consensus.registry")
+    catalog = lazy("shaberi_dagster.lake.catalog")
+    store = lazy("shaberi_dagster.lake.store")
+    views = lazy("shaberi_dagster.lake.views")
+    embedded = lazy("shaberi_dagster.llm.embedded")
+    passes = lazy("shaberi_dagster.passes.registry")
+    named_queries = lazy("shaberi_dagster.reports.named_queries")
 
 
 def completer(kind: Known) -> Callable[[str], list[str]]:
-    """What typer asks for completions of a name, or of the last of several with commas between them."""
+    """Return the function that completes a name, or the last of several with commas between them."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
@@ -19,43 +38,25 @@ def completer(kind: Known) -> Callable[[str], list[str]]:
 
 
 def known(kind: Known) -> list[str]:
-    """The names of a kind that there are: those of the lake where runs have them, none where there is no lake."""
-    # Each imports what it needs: completion has to be quick.
+    """List the names of a kind: those of the lake where runs have them, none where there is no lake."""
     if kind == "benchmarks":
-        from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS  # noqa: PLC0415
-
-        return ["all", *ALL_BENCHMARKS]
+        return ["all", *benchmarks.ALL_BENCHMARKS]
     if kind == "strategies":
-        from shaberi_dagster.consensus.registry import STRATEGIES  # noqa: PLC0415
-
-        return list(STRATEGIES)
+        return list(strategies.STRATEGIES)
     if kind == "passes":
-        from shaberi_dagster.passes.registry import PASSES  # noqa: PLC0415
-
-        return list(PASSES)
+        return list(passes.PASSES)
     if kind == "queries":
-        from shaberi_dagster.lake.views import VIEWS  # noqa: PLC0415
-        from shaberi_dagster.reports.named_queries import QUERIES  # noqa: PLC0415
-
-        return sorted([*VIEWS, *QUERIES])
-    return sorted({*_embedded(kind), *_of_lake({"judges": "judge", "models": "model", "runs": "run_tag"}[kind])})
-
-
-def _embedded(kind: Known) -> Iterable[str]:
-    from shaberi_dagster.llm.embedded import DEFAULT_MODEL  # noqa: PLC0415
-
-    return () if kind == "runs" else (DEFAULT_MODEL,)
+        return sorted([*views.VIEWS, *named_queries.QUERIES])
+    default_models = () if kind == "runs" else (embedded.DEFAULT_MODEL,)
+    return sorted({*default_models, *_of_lake({"judges": "judge", "models": "model", "runs": "run_tag"}[kind])})
 
 
 def _of_lake(column: str) -> Iterable[str]:
-    from shaberi_dagster.lake.catalog import logged_versions  # noqa: PLC0415
-    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415
-
     warehouse = Settings.from_environment().warehouse
     try:
-        if not logged_versions(warehouse):
+        if not catalog.logged_versions(warehouse):
             return ()
         table = "metrics" if column == "judge" else "runs"
-        return [name for name in Lake(warehouse).read(table, None, [column])[column].unique() if name]
+        return [name for name in store.Lake(warehouse).read(table, None, [column])[column].unique() if name]
     except (ShaberiError, OSError):
         return ()  # a shell has no place for what is wrong with it

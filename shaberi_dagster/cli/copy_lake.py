@@ -1,13 +1,24 @@
 """`shaberi copy-lake`: a lake in another place, on object storage too."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.cli.output import say
 from shaberi_dagster.runs.option import Option
+from shaberi_dagster.show.live import reporter_for
+from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.progress import StageProgress
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.lake import copying
+    from shaberi_dagster.reports import maintenance
+else:
+    copying = lazy("shaberi_dagster.lake.copying")
+    maintenance = lazy("shaberi_dagster.reports.maintenance")
 
 EPILOG = """Examples:
 
@@ -36,13 +47,6 @@ class CopyLake(CommandOptions):
 
 def copy_lake(how: CopyLake) -> int:
     """Copy a whole lake with its history, to object storage or from there."""
-    # Delta-rs only when it is needed.
-    from shaberi_dagster.cli.output import say  # noqa: PLC0415
-    from shaberi_dagster.lake import copying  # noqa: PLC0415
-    from shaberi_dagster.reports.maintenance import copy_result  # noqa: PLC0415
-    from shaberi_dagster.show.live import reporter_for  # noqa: PLC0415
-    from shaberi_dagster.util.progress import StageProgress  # noqa: PLC0415
-
     reporter, line = reporter_for(sys.stderr), StageProgress("copy", "files", total=0)
 
     def changed(done: int, total: int) -> None:
@@ -51,5 +55,5 @@ def copy_lake(how: CopyLake) -> int:
 
     with reporter.watching():
         copied = copying.copy_lake(how.source, how.target, changed)
-    say(copy_result(copied, how.target), as_json=how.as_json)
+    say(maintenance.copy_result(copied, how.target), as_json=how.as_json)
     return FINE

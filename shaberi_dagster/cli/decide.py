@@ -1,15 +1,31 @@
 """`shaberi decide`: which of some models is better, with as few questions as it takes."""
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FINE, INCONCLUSIVE
 from shaberi_dagster.cli.options import AsJson, CommandOptions, OutputFormat
+from shaberi_dagster.cli.output import show
 from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.show.formats import check_format
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.deciding import decision, expected
+    from shaberi_dagster.defs import operations
+    from shaberi_dagster.exchange import installation
+    from shaberi_dagster.show import decision as shown
+else:
+    decision = lazy("shaberi_dagster.deciding.decision")
+    expected = lazy("shaberi_dagster.deciding.expected")
+    operations = lazy("shaberi_dagster.defs.operations")
+    installation = lazy("shaberi_dagster.exchange.installation")
+    shown = lazy("shaberi_dagster.show.decision")
 
 EPILOG = """Examples:
 
@@ -38,27 +54,16 @@ class Decide(CommandOptions):
 
 def decide(request: DecisionRequest, calls: CallOptions, how: Decide) -> int:
     """Decide which of some models is better, with as few questions as it takes."""
-    # Polars, NumPy and Dagster, which help needs not.
-    from shaberi_dagster.cli.output import show  # noqa: PLC0415
-    from shaberi_dagster.show.formats import check_format  # noqa: PLC0415
-
     output_format = "json" if how.as_json else how.output_format
     check_format(output_format)
     if how.dry_run:
-        from shaberi_dagster.deciding.decision import prepare  # noqa: PLC0415
-        from shaberi_dagster.deciding.expected import expected, expected_result  # noqa: PLC0415
-        from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
-        from shaberi_dagster.settings import Settings  # noqa: PLC0415
-
-        workspace = Installation(Settings.from_environment(), options=calls)
-        decision = prepare(request, workspace)
-        found = expected(decision, workspace, datetime.now(UTC))
-        document = expected_result(found, decision.decision_id, decision.boundary.name, decision.n_history)
+        workspace = installation.Installation(Settings.from_environment(), options=calls)
+        prepared = decision.prepare(request, workspace)
+        found = expected.expected(prepared, workspace, datetime.now(UTC))
+        document = expected.expected_result(found, prepared.decision_id, prepared.boundary.name, prepared.n_history)
         show(document, output_format)
         return FINE
-    from shaberi_dagster.defs.operations import decide as decide_here  # noqa: PLC0415
-    from shaberi_dagster.show.decision import decision_result  # noqa: PLC0415
 
-    report, full_evaluations = decide_here(request, calls)
-    show(decision_result(report, full_evaluations), output_format)
+    report, full_evaluations = operations.decide(request, calls)
+    show(shown.decision_result(report, full_evaluations), output_format)
     return FINE if report.decision["state"] == "decided" else INCONCLUSIVE

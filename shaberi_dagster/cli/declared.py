@@ -2,16 +2,24 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperGroup
 
 from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, OutputFormat, takes_models
-from shaberi_dagster.reports.declared import REPORTS
+from shaberi_dagster.cli.options import CommandOptions, OutputFormat, application
 from shaberi_dagster.reports.report import Report
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # what the list of commands, help and wrong options need not wait for
+    from shaberi_dagster import api
+    from shaberi_dagster.cli import output
+    from shaberi_dagster.show import formats
+else:
+    api = lazy("shaberi_dagster.api")
+    output = lazy("shaberi_dagster.cli.output")
+    formats = lazy("shaberi_dagster.show.formats")
 
 
 class ReportOptions(CommandOptions):
@@ -20,28 +28,17 @@ class ReportOptions(CommandOptions):
     output_format: OutputFormat = "table"
 
 
-def add_reports(app: typer.Typer) -> None:
-    """Add a command for each report of the project; those of plugin folders are found by `ReportGroup`."""
-    for name in REPORTS:
-        if REPORTS.file(name) is None:
-            _add(app, REPORTS[name])
-
-
-def _add(app: typer.Typer, report: Report) -> None:
-    app.command(report.name, cls=OptionsCommand, epilog=report.epilog)(takes_models(_command_of(report)))
+def report_app(report: Report) -> typer.Typer:
+    """Make the typer app of a report's command."""
+    return application(_command_of(report), report.epilog, add_completion=False)
 
 
 def _command_of(report: Report) -> Callable[..., int]:
 
     def command(selection: Any, how: ReportOptions) -> int:
-        # DuckDB, which other commands need not load.
-        from shaberi_dagster.api import LakeReader  # noqa: PLC0415
-        from shaberi_dagster.cli.output import show  # noqa: PLC0415
-        from shaberi_dagster.show.formats import check_format  # noqa: PLC0415
-
-        check_format(how.output_format)
-        lake = LakeReader(Settings.from_environment().warehouse)
-        show(lake.read(report, selection), how.output_format)
+        formats.check_format(how.output_format)
+        lake = api.LakeReader(Settings.from_environment().warehouse)
+        output.show(lake.read(report, selection), how.output_format)
         return FINE
 
     models = {"selection": report.selection, "how": ReportOptions}
@@ -49,20 +46,3 @@ def _command_of(report: Report) -> Callable[..., int]:
     command.__name__, command.__doc__ = report.name, report.title
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return command
-
-
-class ReportGroup(TyperGroup):
-    """Commands, with one for each report of plugin folders, whose file is run for its command and for the list only."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """List the names of all commands."""
-        return [*super().list_commands(ctx), *(file.name for file in REPORTS.added if file.name not in self.commands)]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Find a command; None if there is none."""
-        command = super().get_command(ctx, cmd_name)
-        if command is not None or REPORTS.file(cmd_name) is None:
-            return command
-        app = typer.Typer(rich_markup_mode=None, add_completion=False)
-        _add(app, REPORTS.use(cmd_name))
-        return typer.main.get_command(app)

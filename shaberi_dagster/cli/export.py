@@ -3,17 +3,30 @@
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.cli.output import say
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.results.selection import FORMATS, RESULTS, SHABERI_V1, ExportSelection
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings, check_writable
+from shaberi_dagster.show.live import reporter_for
+from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.permissions import user_umask
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.exchange import outcomes
+    from shaberi_dagster.exchange.results import results_tree, shaberi_v1
+    from shaberi_dagster.lake import store
+else:
+    outcomes = lazy("shaberi_dagster.exchange.outcomes")
+    results_tree = lazy("shaberi_dagster.exchange.results.results_tree")
+    shaberi_v1 = lazy("shaberi_dagster.exchange.results.shaberi_v1")
+    store = lazy("shaberi_dagster.lake.store")
 
 EPILOG = """Examples:
 
@@ -87,26 +100,18 @@ def run_export(
     Raises:
         ConfigurationError: There is no such format, no lake, nothing to export, or the folder has other files.
     """
-    # Polars and DuckDB, which help needs not.
-    from shaberi_dagster.cli.output import say  # noqa: PLC0415
-    from shaberi_dagster.exchange.outcomes import results_result, tree_result  # noqa: PLC0415
-    from shaberi_dagster.exchange.results.results_tree import check_place, export_runs  # noqa: PLC0415
-    from shaberi_dagster.exchange.results.shaberi_v1 import export as export_tree  # noqa: PLC0415
-    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415
-    from shaberi_dagster.show.live import reporter_for  # noqa: PLC0415
-
     if output_format not in FORMATS:
         raise ConfigurationError(f"--format must be one of {', '.join(FORMATS)}, not {output_format!r}")
-    lake, reporter = Lake(settings.warehouse), reporter_for(sys.stderr)
+    lake, reporter = store.Lake(settings.warehouse), reporter_for(sys.stderr)
     if output_format == RESULTS:
         folder = output or settings.results
         check_writable(folder, _ELSEWHERE)
         if output:
-            check_place(output)
+            results_tree.check_place(output)
             output.mkdir(parents=True, exist_ok=True)
         with reporter.watching():
-            done = export_runs(lake, folder, compact=compact, changed=reporter.changed, **vars(selection))
-        say(results_result(done), as_json=as_json)
+            done = results_tree.export_runs(lake, folder, compact=compact, changed=reporter.changed, **vars(selection))
+        say(outcomes.results_result(done), as_json=as_json)
         return FAILED_PARTS if done.failed else FINE
     if output is None:
         raise ConfigurationError(f"--format {SHABERI_V1} needs --output, the folder to write")
@@ -114,6 +119,6 @@ def run_export(
         raise ConfigurationError(f"--compact goes with --format {RESULTS}")
     check_writable(output, _ELSEWHERE)
     with reporter.watching():
-        tree = export_tree(lake, output, selection, changed=reporter.changed)
-    say(tree_result(tree), as_json=as_json)
+        tree = shaberi_v1.export(lake, output, selection, changed=reporter.changed)
+    say(outcomes.tree_result(tree), as_json=as_json)
     return FINE

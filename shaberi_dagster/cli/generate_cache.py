@@ -1,9 +1,22 @@
 """`shaberi generate-cache`: make the samples of an ensemble beforehand, so that `quick-eval` need not ask for them."""
 
+from typing import TYPE_CHECKING
+
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.cli.output import say
 from shaberi_dagster.runs.presets import CacheRequest
 from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.cli import evaluation
+    from shaberi_dagster.defs import running
+    from shaberi_dagster.reports import samples
+else:
+    evaluation = lazy("shaberi_dagster.cli.evaluation")
+    running = lazy("shaberi_dagster.defs.running")
+    samples = lazy("shaberi_dagster.reports.samples")
 
 EPILOG = """\b
 Examples:
@@ -27,17 +40,11 @@ class GenerateCache(CommandOptions):
 
 def generate_cache(request: CacheRequest, calls: CallOptions, how: GenerateCache) -> int:
     """Make the samples of an ensemble that are not stored yet, and nothing else."""
-    # Polars and Dagster only when they are needed.
-    from shaberi_dagster.cli.evaluation import say_what_failed  # noqa: PLC0415
-    from shaberi_dagster.cli.output import say  # noqa: PLC0415
-    from shaberi_dagster.defs.running import Evaluation  # noqa: PLC0415
-    from shaberi_dagster.reports.samples import samples_of, samples_result  # noqa: PLC0415
-
-    evaluation = Evaluation([request.to_request()], calls, command="generate-cache", stages=["answers"])
-    evaluation.run()
-    samples = samples_of(evaluation.spec, evaluation.benchmarks, evaluation.workspace.lake)
-    say(samples_result(samples), as_json=how.as_json)
-    if not any(one.failed for one in samples):
+    made = running.Evaluation([request.to_request()], calls, command="generate-cache", stages=["answers"])
+    made.run()
+    found = samples.samples_of(made.spec, made.benchmarks, made.workspace.lake)
+    say(samples.samples_result(found), as_json=how.as_json)
+    if not any(sample.failed for sample in found):
         return FINE
-    say_what_failed(evaluation)
+    evaluation.say_what_failed(made)
     return FAILED_PARTS

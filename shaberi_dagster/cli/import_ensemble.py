@@ -2,13 +2,25 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.cli.output import say
 from shaberi_dagster.runs.option import Option
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.defs import operations
+    from shaberi_dagster.exchange import outcomes
+    from shaberi_dagster.show import ensemble
+else:
+    operations = lazy("shaberi_dagster.defs.operations")
+    outcomes = lazy("shaberi_dagster.exchange.outcomes")
+    ensemble = lazy("shaberi_dagster.show.ensemble")
 
 EPILOG = """Examples:
 
@@ -41,15 +53,10 @@ class ImportEnsemble(CommandOptions):
 
 def import_ensemble(how: ImportEnsemble) -> int:
     """Import response caches of the ensemble-consensus evaluation."""
-    # Dagster only when it is needed.
-    from shaberi_dagster.cli.output import say  # noqa: PLC0415
-    from shaberi_dagster.defs.operations import grade_caches, import_caches  # noqa: PLC0415
-    from shaberi_dagster.exchange.outcomes import caches_result  # noqa: PLC0415
-    from shaberi_dagster.settings import Settings  # noqa: PLC0415
-    from shaberi_dagster.show.ensemble import EnsembleDocument  # noqa: PLC0415
-
     settings = Settings.from_environment()
-    report = import_caches(settings, how.paths)
-    graded = [EnsembleDocument(one) for one in grade_caches(settings, report["runs"])] if how.grade else None
-    say(caches_result(report, graded), as_json=how.as_json)
+    report = operations.import_caches(settings, how.paths)
+    graded = None
+    if how.grade:
+        graded = [ensemble.EnsembleDocument(found) for found in operations.grade_caches(settings, report["runs"])]
+    say(outcomes.caches_result(report, graded), as_json=how.as_json)
     return FAILED_PARTS if report["quarantine"] or report["unreadable_files"] or report["discrepancies"] else FINE

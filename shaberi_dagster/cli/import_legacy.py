@@ -1,15 +1,28 @@
 """`shaberi import-legacy`: answers and judgements of the old Shaberi suite."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.cli.output import say
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.defs import operations
+    from shaberi_dagster.exchange import outcomes
+    from shaberi_dagster.exchange.trees import importing
+    from shaberi_dagster.lake import store
+else:
+    operations = lazy("shaberi_dagster.defs.operations")
+    outcomes = lazy("shaberi_dagster.exchange.outcomes")
+    importing = lazy("shaberi_dagster.exchange.trees.importing")
+    store = lazy("shaberi_dagster.lake.store")
 
 EPILOG = """Examples:
 
@@ -55,9 +68,7 @@ def import_legacy(how: ImportLegacy) -> int:
     """Import answers and judgements of the old Shaberi suite."""
     settings = Settings.from_environment()
     if how.trees:
-        from shaberi_dagster.defs.operations import import_trees  # noqa: PLC0415  (Dagster only when it is needed)
-
-        import_trees(settings, how.trees, how.tag, how.models, log_runs=how.log_runs)
+        operations.import_trees(settings, how.trees, how.tag, how.models, log_runs=how.log_runs)
     elif not how.report:
         raise ConfigurationError("name a legacy tree (FOLDER or NAME=FOLDER), or give --report for earlier imports")
     return show_report(settings, how.tag, full=how.report, as_json=how.as_json)
@@ -78,11 +89,6 @@ def show_report(settings: Settings, tag: str, *, full: bool, as_json: bool) -> i
     Raises:
         ConfigurationError: Nothing was imported under that tag, or a lake of an older format has other rows.
     """
-    from shaberi_dagster.cli.output import say  # noqa: PLC0415  (polars, which help needs not)
-    from shaberi_dagster.exchange.outcomes import trees_result  # noqa: PLC0415
-    from shaberi_dagster.exchange.trees.importing import reconcile_lake  # noqa: PLC0415
-    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415
-
-    counted = reconcile_lake(Lake(settings.warehouse), tag)
-    say(trees_result(counted, tag, full=full), as_json=as_json)
+    counted = importing.reconcile_lake(store.Lake(settings.warehouse), tag)
+    say(outcomes.trees_result(counted, tag, full=full), as_json=as_json)
     return FAILED_PARTS if counted.discrepancies() or counted.quarantine.height or counted.left_out.height else FINE

@@ -2,17 +2,27 @@
 
 import sys
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FINE, run_command
-from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, takes_models
+from shaberi_dagster.cli.options import CommandOptions, application
+from shaberi_dagster.cli.output import endless_console
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.reports.inspection import Filter, read_runs
 from shaberi_dagster.reports.requests import Models, Sources, Tags
 from shaberi_dagster.runs.option import Option
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.show.answers import print_answers
+from shaberi_dagster.show.streams import ending_with_reader
+from shaberi_dagster.util.lazy import lazy
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.viewer import terminal
+else:
+    terminal = lazy("shaberi_dagster.viewer.terminal")
 
 _EPILOG = """Examples:
 
@@ -47,12 +57,6 @@ class InspectOutput(CommandOptions):
 
 def inspect_output(how: InspectOutput) -> int:
     """Browse answers and judgements, run by run or models side by side."""
-    # DuckDB and polars, which help needs not.
-    from shaberi_dagster.errors import ConfigurationError  # noqa: PLC0415
-    from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
-    from shaberi_dagster.reports.inspection import Filter, read_runs  # noqa: PLC0415
-    from shaberi_dagster.settings import Settings  # noqa: PLC0415
-
     questions = Filter.parse(how.chosen)
     if how.benchmark is not None:
         questions = replace(questions, benchmark=how.benchmark)
@@ -62,20 +66,15 @@ def inspect_output(how: InspectOutput) -> int:
         if not runs:
             raise ConfigurationError('no answers match; `shaberi sql "select run_id, status from runs"` lists the runs')
         if not how.plain and sys.stdout.isatty():
-            from shaberi_dagster.viewer.terminal import Inspector  # noqa: PLC0415  (only a terminal needs it)
-
-            Inspector(catalog, runs, questions, together=len(how.models) > 1).run()
+            terminal.Inspector(catalog, runs, questions, together=len(how.models) > 1).run()
             return FINE
-        from shaberi_dagster.cli.output import endless_console  # noqa: PLC0415
-        from shaberi_dagster.show.answers import print_answers  # noqa: PLC0415
-        from shaberi_dagster.show.streams import ending_with_reader  # noqa: PLC0415
 
         with ending_with_reader():
             print_answers(catalog, runs, questions, endless_console())
     return FINE
 
 
-app.command(cls=OptionsCommand, epilog=_EPILOG)(takes_models(inspect_output))
+app = application(inspect_output, _EPILOG)
 
 
 def main() -> None:

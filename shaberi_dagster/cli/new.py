@@ -1,13 +1,27 @@
 """`shaberi new`: a working example of a benchmark, pass, judge or strategy, to be changed."""
 
 from collections.abc import Collection, Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shaberi_dagster.cli.command import FINE, Debug
+from shaberi_dagster.cli.command import FINE
+from shaberi_dagster.cli.output import say
 from shaberi_dagster.plugins.new import ExampleKind, write_example
+from shaberi_dagster.reports.report import Result, Sentences
 from shaberi_dagster.settings import plugin_folders
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.benchmarks import registry as benchmarks
+    from shaberi_dagster.consensus import registry as strategies
+    from shaberi_dagster.judges.rules import registry as judges
+    from shaberi_dagster.passes import registry as passes
+else:
+    benchmarks = lazy("shaberi_dagster.benchmarks.registry")
+    strategies = lazy("shaberi_dagster.consensus.registry")
+    judges = lazy("shaberi_dagster.judges.rules.registry")
+    passes = lazy("shaberi_dagster.passes.registry")
 
 EPILOG = """Examples:
 
@@ -22,13 +36,8 @@ The files work as they are. docs/extending.md explains them; prompts, endpoints,
 def new(
     kind: Annotated[ExampleKind, typer.Argument(help="What to write an example of.")],
     name: Annotated[str, typer.Argument(help="Its name: lower-case letters, digits and _.")],
-    debug: Debug = False,
 ) -> int:
     """Write a working example of something of your own into the first plugin folder."""
-    del debug
-    from shaberi_dagster.cli.output import say  # noqa: PLC0415  (rich, which help needs not)
-    from shaberi_dagster.reports.report import Result, Sentences  # noqa: PLC0415
-
     written = write_example(kind, name, plugin_folders()[0], _taken(kind))
     say(Result([Sentences([str(path) for path in written])]))
     return FINE
@@ -36,15 +45,10 @@ def new(
 
 def _taken(kind: ExampleKind) -> set[str]:
     """Collect the names of that kind that there are already."""
-    from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS  # noqa: PLC0415
-    from shaberi_dagster.consensus.registry import STRATEGIES  # noqa: PLC0415
-    from shaberi_dagster.judges.rules.registry import GRADERS  # noqa: PLC0415
-    from shaberi_dagster.passes.registry import PASSES  # noqa: PLC0415
-
     kinds: Mapping[ExampleKind, Collection[str]] = {
-        ExampleKind.BENCHMARK: ALL_BENCHMARKS,
-        ExampleKind.PASS: PASSES,
-        ExampleKind.JUDGE: GRADERS,
-        ExampleKind.STRATEGY: STRATEGIES,
+        ExampleKind.BENCHMARK: benchmarks.ALL_BENCHMARKS,
+        ExampleKind.PASS: passes.PASSES,
+        ExampleKind.JUDGE: judges.GRADERS,
+        ExampleKind.STRATEGY: strategies.STRATEGIES,
     }
     return {name.removeprefix("rule:") for name in kinds[kind]}

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from typer.core import TyperArgument, TyperCommand
 
-from shaberi_dagster.cli.command import Version
+from shaberi_dagster.cli.command import Debug, Version
 from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import InGroup, Option
@@ -45,6 +45,55 @@ class CommandOptions(BaseModel):
     debug: Annotated[bool, Field(description="Show the traceback of an error"), Option("advanced")] = False
 
 
+def application(
+    function: Callable[..., int],
+    epilog: str = "",
+    *,
+    files: Callable[[Path], Mapping[str, Any]] | None = None,
+    add_completion: bool = True,
+) -> typer.Typer:
+    """Make the typer app of one command.
+
+    Args:
+        function: Returns the exit code. Its parameters are models, see `takes_models`, or typer's own options.
+        epilog: Examples, and what else stands below the help.
+        files: Reads the file of an option `--config`, which options override.
+        add_completion: With the options that install completion, as a script has them.
+    """
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=add_completion)
+    if _models_of(function):
+        app.command(cls=OptionsCommand, epilog=epilog)(takes_models(function, files))
+    else:
+        app.command(epilog=epilog)(_with_debug(function))
+    return app
+
+
+def _with_debug(function: Callable[..., int]) -> Any:
+    """Give a function of typer's options `--debug` as well, which whoever reports errors looks for."""
+
+    def command(*, debug: bool = False, **values: Any) -> int:
+        del debug
+        return function(**values)
+
+    signature = inspect.signature(function)
+    debug = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), debug])  # type: ignore[attr-defined]
+    command.__annotations__ = {}
+    return command
+
+
+def _models_of(function: Callable[..., int]) -> dict[str, type[Any]]:
+    """Map the parameters of a function that are pydantic models or dataclasses to these."""
+    parameters = inspect.signature(function, eval_str=True).parameters
+    kinds = {name: parameter.annotation for name, parameter in parameters.items()}
+    return {
+        name: kind
+        for name, kind in kinds.items()
+        if isinstance(kind, type) and (issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind))
+    }
+
+
 def takes_models(function: Callable[..., int], files: Callable[[Path], Mapping[str, Any]] | None = None) -> Any:
     """The function of a typer command whose options are the fields of the models that this function takes.
 
@@ -56,9 +105,7 @@ def takes_models(function: Callable[..., int], files: Callable[[Path], Mapping[s
     Returns:
         What `typer.Typer.command` takes, with `OptionsCommand`.
     """
-    models: dict[str, type[Any]] = {
-        name: parameter.annotation for name, parameter in inspect.signature(function, eval_str=True).parameters.items()
-    }
+    models = _models_of(function)
     fields = {name: field for model in models.values() for name, field in _fields_of(model).items()}
     options = {name: one for name, field in fields.items() if (one := _option_of(field))}
 

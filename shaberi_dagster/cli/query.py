@@ -3,9 +3,13 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
+from shaberi_dagster.cli.command import FINE
+from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.cli.output import opened, tell
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import errors_of_sql, open_catalog, run_query
@@ -17,9 +21,63 @@ from shaberi_dagster.show.rows import QueryRows, write_parquet, write_plan, writ
 from shaberi_dagster.show.streams import ending_with_reader
 from shaberi_dagster.show.terminal import draw
 
+EPILOG = """Examples:
+
+\b
+  shaberi sql "select benchmark, count(*) from judgements group by 1"
+  shaberi sql "from leaderboard where benchmark = 'tengu'" --format csv
+  shaberi sql "from leaderboard_under('zero')"
+  shaberi sql                      lists the views and the named queries with their parameters
+  shaberi sql hardest_questions --param benchmark=elyza
+  shaberi sql "from answers limit 1" --vertical      whole texts, line by line
+  shaberi sql judge_agreement --explain"""
+
 FORMATS = ("table", "csv", "json", "parquet")
 _MOST_ROWS = 100
 """So many rows a terminal gets, unless more are asked for."""
+
+
+def sql(  # noqa: PLR0917
+    query: Annotated[
+        str | None,
+        typer.Argument(
+            help="A SELECT statement, or the name of a file in sql/queries or of a view.",
+            autocompletion=completer("queries"),
+        ),
+    ] = None,
+    param: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for $NAME in the query; repeat for several.")
+    ] = None,
+    output_format: Annotated[str, typer.Option("--format", help="table, csv, json or parquet.")] = "table",
+    output: Annotated[Path | None, typer.Option(help="Write here instead of stdout (needed for parquet).")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show DuckDB's plan with times instead.")] = False,
+    vertical: Annotated[
+        bool, typer.Option("--vertical", help="Each row as lines of its own, with whole texts.")
+    ] = False,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="So many rows at most (default: all; a table on a terminal has 100).")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, help="Stop the statement after so many seconds. Default: never.")
+    ] = None,
+) -> int:
+    """Ask the lake; nothing can be changed from here."""
+    settings = Settings.from_environment()
+    if query is None:
+        list_queries()
+    else:
+        run_sql(
+            settings,
+            query,
+            param or [],
+            output_format,
+            output,
+            explain=explain,
+            vertical=vertical,
+            most_rows=rows,
+            timeout=timeout,
+        )
+    return FINE
 
 
 def run_sql(

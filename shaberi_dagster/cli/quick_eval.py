@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
 from pydantic import Field
 
 from shaberi_dagster.cli.command import (
@@ -15,17 +14,31 @@ from shaberi_dagster.cli.command import (
     run_command,
     with_plugins,
 )
-from shaberi_dagster.cli.options import AsJson, CommandOptions, OptionsCommand, Submit, takes_models
+from shaberi_dagster.cli.options import AsJson, CommandOptions, Submit, application
+from shaberi_dagster.cli.output import put, show, tell
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.presets import QuickRequest
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
+from shaberi_dagster.show.data import as_json
+from shaberi_dagster.util.lazy import lazy
 
-if TYPE_CHECKING:  # Dagster and polars cost start-up time that --help and usage errors need not pay
-    from shaberi_dagster.defs.running import Evaluation
-    from shaberi_dagster.reports.gate import GateReport
-
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.cli import evaluation
+    from shaberi_dagster.defs import running
+    from shaberi_dagster.lake import catalog
+    from shaberi_dagster.reports import ensemble, gate, verdicts
+    from shaberi_dagster.show import ensemble as shown
+    from shaberi_dagster.viewer import html
+else:
+    evaluation = lazy("shaberi_dagster.cli.evaluation")
+    running = lazy("shaberi_dagster.defs.running")
+    catalog = lazy("shaberi_dagster.lake.catalog")
+    ensemble = lazy("shaberi_dagster.reports.ensemble")
+    gate = lazy("shaberi_dagster.reports.gate")
+    verdicts = lazy("shaberi_dagster.reports.verdicts")
+    shown = lazy("shaberi_dagster.show.ensemble")
+    html = lazy("shaberi_dagster.viewer.html")
 
 _OF_GATE = {"passed": FINE, "failed": GATE_FAILED, "inconclusive": INCONCLUSIVE}
 
@@ -86,30 +99,23 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
     if not 0 < how.significance < 1:
         raise ConfigurationError(f"--significance must be above 0 and below 1, not {how.significance:g}")
     asked = request.to_request()
-    # Polars and Dagster only when they are needed.
-    from shaberi_dagster.cli.evaluation import say_what_failed, say_where_to_look, show_plan  # noqa: PLC0415
-    from shaberi_dagster.defs.running import Evaluation  # noqa: PLC0415
-
-    evaluation = Evaluation([asked], calls, command="quick-eval", submit=how.submit)
+    made = running.Evaluation([asked], calls, command="quick-eval", submit=how.submit)
     if how.baseline is not None:  # that it is not there should be known before anything is paid for
-        from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
-        from shaberi_dagster.reports.verdicts import baseline_of  # noqa: PLC0415
-
-        with open_catalog(evaluation.workspace.settings.warehouse) as catalog:
-            baseline_of(catalog, how.baseline)
+        with catalog.open_catalog(made.workspace.settings.warehouse) as lake:
+            verdicts.baseline_of(lake, how.baseline)
     if how.dry_run:
-        show_plan(evaluation, as_json=how.as_json)
+        evaluation.show_plan(made, as_json=how.as_json)
         return FINE
-    status = evaluation.run()
-    verdict = _show(evaluation, asked, status, how)
-    say_where_to_look(evaluation, "/ensemble", "run", evaluation.spec.run_id)
+    status = made.run()
+    verdict = _show(made, asked, status, how)
+    evaluation.say_where_to_look(made, "/ensemble", "run", made.spec.run_id)
     if status != "complete":
-        say_what_failed(evaluation)
+        evaluation.say_what_failed(made)
     of_run = FINE if status == "complete" else FAILED_PARTS
     return exit_code(of_run, _OF_GATE[verdict.result] if verdict else FINE)
 
 
-def _show(evaluation: "Evaluation", request: RunRequest, status: str, how: QuickEval) -> "GateReport | None":
+def _show(made: "running.Evaluation", request: RunRequest, status: str, how: QuickEval) -> "gate.GateReport | None":
     """Print the report.
 
     Returns:
@@ -118,26 +124,17 @@ def _show(evaluation: "Evaluation", request: RunRequest, status: str, how: Quick
     Raises:
         ConfigurationError: The gate cannot compare the run with its baseline; the report is printed without it.
     """
-    from shaberi_dagster.cli.output import put, show, tell  # noqa: PLC0415
-    from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
-    from shaberi_dagster.reports.ensemble import read_report  # noqa: PLC0415
-    from shaberi_dagster.show.data import as_json as json_of  # noqa: PLC0415
-    from shaberi_dagster.show.ensemble import EnsembleDocument  # noqa: PLC0415
-
-    spec, strategies = evaluation.spec, request.strategies or []
-    verdict, objection = None, None
-    warehouse = evaluation.workspace.settings.warehouse
-    with open_catalog(warehouse) as catalog:
-        report = read_report(
-            catalog, spec, evaluation.benchmarks, strategies, status=status, calls_made=evaluation.calls_made
+    strategies, verdict, objection = request.strategies or [], None, None
+    warehouse = made.workspace.settings.warehouse
+    with catalog.open_catalog(warehouse) as lake:
+        report = ensemble.read_report(
+            lake, made.spec, made.benchmarks, strategies, status=status, calls_made=made.calls_made
         )
         if how.baseline is not None:
-            from shaberi_dagster.reports.gate import check_regression  # noqa: PLC0415  (SciPy only for a gate)
-
             try:
-                verdict = check_regression(
-                    catalog,
-                    spec.run_id,
+                verdict = gate.check_regression(
+                    lake,
+                    made.spec.run_id,
                     how.baseline,
                     gate=how.gate,
                     significance=how.significance,
@@ -147,20 +144,18 @@ def _show(evaluation: "Evaluation", request: RunRequest, status: str, how: Quick
                 )
             except ConfigurationError as error:
                 objection = error
-    document = EnsembleDocument(report, verdict)
+    document = shown.EnsembleDocument(report, verdict)
     if how.output is not None:
-        put(json_of(document.data()), how.output)
+        put(as_json(document.data()), how.output)
     show(document, "json" if how.as_json else "table")
     if how.html is not None:
-        from shaberi_dagster.viewer.html import about_ensemble, write_file  # noqa: PLC0415  (Jinja for pages only)
-
-        tell(write_file(how.html, warehouse, lambda source: about_ensemble(source, document)))
+        tell(html.write_file(how.html, warehouse, lambda source: html.about_ensemble(source, document)))
     if objection:
         raise objection
     return verdict
 
 
-app.command(cls=OptionsCommand, epilog=with_plugins(_EPILOG))(takes_models(quick_eval))
+app = application(quick_eval, with_plugins(_EPILOG))
 
 
 def main() -> None:

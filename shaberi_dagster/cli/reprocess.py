@@ -1,7 +1,7 @@
 """`shaberi reprocess`: make stored runs anew, without any call."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -9,6 +9,13 @@ from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import CommandOptions
 from shaberi_dagster.reports.requests import Models, Sources, Tags
 from shaberi_dagster.runs.option import Option
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.defs import operations
+else:
+    operations = lazy("shaberi_dagster.defs.operations")
 
 EPILOG = """Examples:
 
@@ -41,9 +48,6 @@ class Reprocess(CommandOptions):
 
 def reprocess(how: Reprocess) -> int:
     """Make stored runs anew without any call: parse, apply passes, derive scores."""
-    from shaberi_dagster.defs.operations import reprocess_runs  # noqa: PLC0415  (Dagster only when it is needed)
-    from shaberi_dagster.settings import Settings  # noqa: PLC0415
-
     chosen = {"models": how.models, "tags": how.tags, "sources": how.sources}
-    reprocess_runs(Settings.from_environment(), how.passes, how.pass_options, **chosen)
+    operations.reprocess_runs(Settings.from_environment(), how.passes, how.pass_options, **chosen)
     return FINE

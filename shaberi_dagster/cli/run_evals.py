@@ -2,19 +2,25 @@
 
 import gc
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, end_at_once, run_command, with_plugins
-from shaberi_dagster.cli.options import AsJson, CommandOptions, OptionsCommand, Submit, takes_models
+from shaberi_dagster.cli.options import AsJson, CommandOptions, Submit, application
+from shaberi_dagster.cli.output import put
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.request_file import as_yaml, read_values
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
+from shaberi_dagster.util.lazy import lazy
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.cli import evaluation
+    from shaberi_dagster.defs import running
+else:
+    evaluation = lazy("shaberi_dagster.cli.evaluation")
+    running = lazy("shaberi_dagster.defs.running")
 
 _EPILOG = """\b
 Examples:
@@ -61,48 +67,33 @@ class RunEvals(CommandOptions):
 def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
     """Evaluate a model. What is there already is never paid for again."""
     if how.print_config:
-        from shaberi_dagster.cli.output import put  # noqa: PLC0415
-
         put(as_yaml(request, calls))
         return FINE
     if how.rejudge and how.reprocess:
         raise ConfigurationError("--rejudge asks judges and --reprocess asks nobody: leave one out")
     if how.reprocess:
         calls = calls.model_copy(update={"max_tokens_total": 0})
-    # Only now, so that --help and usage errors are quick. Imports leave no garbage, so none is looked for among them.
-    gc.disable()
-    from shaberi_dagster.cli.evaluation import (  # noqa: PLC0415
-        say_what_failed,
-        say_where_to_look,
-        show_plan,
-        show_scores,
-    )
-    from shaberi_dagster.defs.running import Evaluation  # noqa: PLC0415
-
+    gc.disable()  # imports leave no garbage, so none is looked for among them
+    make_evaluation = running.Evaluation
     gc.freeze()
     gc.enable()
-
-    evaluation = Evaluation(
-        request.independent(how.runs),
-        calls,
-        rejudge=how.rejudge,
-        reprocess=how.reprocess,
-        submit=how.submit,
+    made = make_evaluation(
+        request.independent(how.runs), calls, rejudge=how.rejudge, reprocess=how.reprocess, submit=how.submit
     )
     if how.dry_run:
-        show_plan(evaluation, as_json=how.as_json)
+        evaluation.show_plan(made, as_json=how.as_json)
         return FINE
-    status = evaluation.run()
-    show_scores(evaluation, as_json=how.as_json)
-    about = ("/run", "run", evaluation.spec.run_id) if how.runs == 1 else ("/model", "model", evaluation.spec.model)
-    say_where_to_look(evaluation, *about)
+    status = made.run()
+    evaluation.show_scores(made, as_json=how.as_json)
+    about = ("/run", "run", made.spec.run_id) if how.runs == 1 else ("/model", "model", made.spec.model)
+    evaluation.say_where_to_look(made, *about)
     if status == "complete":
         return FINE
-    say_what_failed(evaluation)
+    evaluation.say_what_failed(made)
     return FAILED_PARTS
 
 
-app.command(cls=OptionsCommand, epilog=with_plugins(_EPILOG))(takes_models(run_evals, files=read_values))
+app = application(run_evals, with_plugins(_EPILOG), files=read_values)
 
 
 def main() -> None:

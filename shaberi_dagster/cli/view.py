@@ -1,11 +1,19 @@
 """`shaberi view`: the lake as web pages on this machine."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shaberi_dagster.cli.command import FINE, Debug
+from shaberi_dagster.cli.command import FINE
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.viewer.web.ask import DEFAULT_PORT
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.viewer.web import costs, server
+else:
+    costs = lazy("shaberi_dagster.viewer.web.costs")
+    server = lazy("shaberi_dagster.viewer.web.server")
 
 EPILOG = """Examples:
 
@@ -27,14 +35,8 @@ def view(
         str, typer.Option(help="Address to listen on; one that other machines reach needs a token, which is printed.")
     ] = "127.0.0.1",
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
-    debug: Debug = False,
 ) -> int:
     """Look at scores, questions and answers in a browser (Ctrl-C stops)."""
-    del debug
-    from shaberi_dagster.settings import Settings  # noqa: PLC0415
-    from shaberi_dagster.viewer.web.costs import cost_of_calls  # noqa: PLC0415
-    from shaberi_dagster.viewer.web.server import serve  # noqa: PLC0415  (starlette, uvicorn and jinja2)
-
     settings = Settings.from_environment()
-    serve(settings.warehouse, host, port, page, open_browser=open_browser, cost_of=cost_of_calls(settings))
+    server.serve(settings.warehouse, host, port, page, open_browser=open_browser, cost_of=costs.cost_of_calls(settings))
     return FINE

@@ -1,26 +1,51 @@
 """The content of the code location: every asset, job, schedule and sensor."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.assets import ASSETS
-from shaberi_dagster.defs.decisions import DECISION_JOBS, DECISIONS
+from shaberi_dagster.defs.decisions import decision_calibrations, decisions
 from shaberi_dagster.defs.execution import execute
-from shaberi_dagster.defs.export import EXPORTS
-from shaberi_dagster.defs.imports import IMPORTS, import_ensemble_job, import_legacy
+from shaberi_dagster.defs.export import results, shaberi_v1
+from shaberi_dagster.defs.imports import ensemble_import, legacy_import
 from shaberi_dagster.defs.jobs import JOBS, nightly_compaction
 from shaberi_dagster.defs.reprocess import reprocess
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.sensors import run_spec_folder
 
+_OPERATIONS = {
+    "decide": (decisions, "Decide between models: name them in the launchpad."),
+    "calibrate_decisions": (
+        decision_calibrations,
+        "Replay past decisions of each judge, with families of models held out.",
+    ),
+    "import_legacy": (
+        legacy_import,
+        "Import trees of the old Shaberi suite: a partition for each, whose folder is named in the launchpad.",
+    ),
+    "import_ensemble": (
+        ensemble_import,
+        "Import caches of the ensemble evaluation: name their files or folders in the launchpad.",
+    ),
+}
+"""Jobs that make one asset, by name: the asset, and what the UI says of the job."""
+
 for _problem in ALL_BENCHMARKS.problems():
     dg.get_dagster_logger().warning(str(_problem))  # it stops no other
 
 defs = dg.Definitions(
-    assets=[*ASSETS, *EXPORTS, *IMPORTS, *DECISIONS],
-    jobs=[*JOBS, *DECISION_JOBS, import_legacy, import_ensemble_job, reprocess],
+    assets=[*ASSETS, results, shaberi_v1, legacy_import, ensemble_import, decisions, decision_calibrations],
+    jobs=[
+        *JOBS,
+        *(
+            dg.define_asset_job(name, selection=dg.AssetSelection.assets(asset), description=text)
+            for name, (asset, text) in _OPERATIONS.items()
+        ),
+        reprocess,
+    ],
     schedules=[nightly_compaction],
     sensors=[run_spec_folder],
     resources={"workspace": WorkspaceResource()},
@@ -29,12 +54,17 @@ defs = dg.Definitions(
 )
 
 
-def run_job(name: str, instance: dg.DagsterInstance, **options: Any) -> dg.ExecuteInProcessResult:
-    """Run a job of the definitions in this process.
+def run_operation(
+    name: str, instance: dg.DagsterInstance, config: Mapping[str, Any], **options: Any
+) -> dg.ExecuteInProcessResult:
+    """Run a job that has one op in this process.
 
     Args:
-        name: Its name.
+        name: Of the job.
         instance: Where Dagster records it.
+        config: Of its op.
         options: As for `execute`.
     """
-    return execute(defs.resolve_job_def(name), instance, **options)
+    job = defs.resolve_job_def(name)
+    (node,) = job.nodes
+    return execute(job, instance, ops={node.name: {"config": dict(config)}}, **options)

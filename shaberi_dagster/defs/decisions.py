@@ -11,29 +11,21 @@ from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.deciding.decision import Decision, Look, decide, prepare
 from shaberi_dagster.deciding.history import calibrated, judged_pool, past_scores
 from shaberi_dagster.deciding.request import DecisionRequest
-from shaberi_dagster.defs.assets import OWNERS
-from shaberi_dagster.defs.interrupts import canceled_when_interrupted
-from shaberi_dagster.defs.metadata import column_schema, markdown_table
-from shaberi_dagster.defs.options import DECISION, DECISION_JOB, config_class, part_of
+from shaberi_dagster.defs.metadata import markdown_table
+from shaberi_dagster.defs.operation import operation
+from shaberi_dagster.defs.options import config_class, part_of
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.statistics.calibration import FEWEST_MODELS, Calibration
 
-CALIBRATION = "decision_calibrations"
+DECISION, CALIBRATION = "decisions", "decision_calibrations"
 _KEEPS = "keeps_its_promise"
 
 DecisionConfig = config_class("DecisionConfig", "What to decide, and how to make calls.", DecisionRequest, CallOptions)
 
 
-@dg.asset(
-    key=DECISION,
-    deps=[CALIBRATION],
-    group_name="decisions",
-    kinds={"openai", "deltalake"},
-    owners=OWNERS,
-    metadata={"dagster/table_name": "decisions", "dagster/column_schema": column_schema("decisions")},
-)
+@operation(DECISION, table="decisions", deps=[CALIBRATION], group_name="decisions", kinds={"openai", "deltalake"})
 def decisions(
     context: dg.AssetExecutionContext,
     workspace: WorkspaceResource,
@@ -43,15 +35,14 @@ def decisions(
     options = CallOptions(**part_of(config, CallOptions))
     place = workspace.workspace(context.log, options, spender=context.run.run_id)
     curve: list[dict[str, Any]] = []
-    with canceled_when_interrupted(context):
-        decision = prepare(DecisionRequest(**part_of(config, DecisionRequest)), place)
+    decision = prepare(DecisionRequest(**part_of(config, DecisionRequest)), place)
 
-        def told(found: Sequence[Look]) -> None:
-            curve.extend(_row(decision, one) for one in found)
-            for one in found:
-                context.log_event(dg.AssetObservation(DECISION, metadata=_numbers(_row(decision, one))))
+    def told(looks: Sequence[Look]) -> None:
+        curve.extend(_row(decision, look) for look in looks)
+        for look in looks:
+            context.log_event(dg.AssetObservation(DECISION, metadata=_numbers(_row(decision, look))))
 
-        decide(decision, place, told)
+    decide(decision, place, told)
     (row,) = place.lake.read("decisions", {"decision_id": decision.decision_id}).rows(named=True)
     metadata = {
         "decision_id": decision.decision_id,
@@ -91,18 +82,13 @@ class CalibrationConfig(dg.Config):
     error: float = Field(default=0.01, description="Wrong decisions that are allowed, as a share.")
 
 
-@dg.asset(
-    key=CALIBRATION,
+@operation(
+    CALIBRATION,
+    table=CALIBRATION,
+    checks={_KEEPS: "Wrong decisions of the replay stay within what is promised."},
     deps=[dg.AssetKey(["scores", name]) for name in BENCHMARKS],
     group_name="decisions",
     kinds={"numpy", "deltalake"},
-    owners=OWNERS,
-    check_specs=[
-        dg.AssetCheckSpec(
-            _KEEPS, asset=CALIBRATION, description="Wrong decisions of the replay stay within what is promised."
-        )
-    ],
-    metadata={"dagster/table_name": CALIBRATION, "dagster/column_schema": column_schema(CALIBRATION)},
 )
 def decision_calibrations(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: CalibrationConfig
@@ -159,17 +145,3 @@ def _table(found: dict[str, Calibration | None]) -> pl.DataFrame:
         ],
         infer_schema_length=None,
     )
-
-
-decide_job = dg.define_asset_job(
-    DECISION_JOB,
-    selection=dg.AssetSelection.assets(DECISION),
-    description="Decide between models: name them in the launchpad.",
-)
-calibrate_job = dg.define_asset_job(
-    "calibrate_decisions",
-    selection=dg.AssetSelection.assets(CALIBRATION),
-    description="Replay past decisions of each judge, with families of models held out.",
-)
-DECISIONS = [decisions, decision_calibrations]
-DECISION_JOBS: list[Any] = [decide_job, calibrate_job]

@@ -8,9 +8,8 @@ import polars as pl
 from pydantic import Field
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
-from shaberi_dagster.defs.assets import OWNERS
-from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.metadata import markdown_table
+from shaberi_dagster.defs.operation import operation
 from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.exchange.results.results_tree import export_runs
@@ -29,12 +28,11 @@ class ExportConfig(dg.Config):
     sources: list[str] = Field(default=[], description="Only these imported trees; none means all, and other runs.")
 
 
-@dg.asset(
-    key=["jsonl_export", "shaberi_v1"],
+@operation(
+    ["jsonl_export", "shaberi_v1"],
     deps=[[stage, name] for stage in ("answers", "judgements") for name in BENCHMARKS],
     group_name="export",
     kinds={"json"},
-    owners=OWNERS,
 )
 def shaberi_v1(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: ExportConfig
@@ -43,8 +41,7 @@ def shaberi_v1(
     place = workspace.workspace(context.log)
     output = Path(config.output).absolute() if config.output else place.settings.warehouse / _FOLDER
     selection = ExportSelection(config.models, config.tags, config.sources)
-    with canceled_when_interrupted(context):
-        done = export(place.lake, output, selection, changed=place.reporter.changed)
+    done = export(place.lake, output, selection, changed=place.reporter.changed)
     return dg.MaterializeResult(
         metadata={
             "dagster/row_count": sum(done.rows.values()),
@@ -65,14 +62,13 @@ class ResultsConfig(dg.Config):
     compact: bool = Field(default=False, description="No whole texts in normalized/, but a pointer to them.")
 
 
-@dg.asset(
-    key=["jsonl_export", "results"],
+@operation(
+    ["jsonl_export", "results"],
     deps=[["metrics", name] for name in BENCHMARKS],
     partitions_def=runs,
     backfill_policy=dg.BackfillPolicy.single_run(),
     group_name="export",
     kinds={"json"},
-    owners=OWNERS,
 )
 def results(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: ResultsConfig
@@ -80,23 +76,22 @@ def results(
     """Manifest, answers, judgements, passes and metrics of a run as JSON and JSON Lines; only what has changed."""
     place = workspace.workspace(context.log)
     folder = Path(config.output).absolute() if config.output else place.settings.results
-    with canceled_when_interrupted(context):
-        done = export_runs(
-            place.lake,
-            folder,
-            run_ids=context.partition_keys,
-            compact=config.compact,
-            environment=place.environment,
-            changed=place.reporter.changed,
-        )
-    rows = [{"run": one.run_id, "status": one.status, "files": one.files, "written": one.written} for one in done.runs]
+    done = export_runs(
+        place.lake,
+        folder,
+        run_ids=context.partition_keys,
+        compact=config.compact,
+        environment=place.environment,
+        changed=place.reporter.changed,
+    )
+    rows = [{"run": run.run_id, "status": run.status, "files": run.files, "written": run.written} for run in done.runs]
     metadata: dict[str, Any] = {
         "folder": dg.MetadataValue.path(done.runs[0].folder if len(done.runs) == 1 else done.folder),
-        "status": ", ".join(sorted({one.status for one in done.runs})),
-        "files": sum(one.files for one in done.runs),
-        "written": sum(one.written for one in done.runs),
-        "removed": sum(one.removed for one in done.runs),
-        "bytes": sum(one.size for one in done.runs),
+        "status": ", ".join(sorted({run.status for run in done.runs})),
+        "files": sum(run.files for run in done.runs),
+        "written": sum(run.written for run in done.runs),
+        "removed": sum(run.removed for run in done.runs),
+        "bytes": sum(run.size for run in done.runs),
         "summaries": len(done.summaries),
         "not exported": len(done.failed),
     }
@@ -105,6 +100,3 @@ def results(
     for run_id, reason in done.failed.items():
         context.log.warning("run %s was not exported: %s", run_id, reason)
     return dg.MaterializeResult(metadata=metadata)
-
-
-EXPORTS = [results, shaberi_v1]

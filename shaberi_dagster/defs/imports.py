@@ -12,11 +12,9 @@ import polars as pl
 from pydantic import Field
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
-from shaberi_dagster.defs.assets import OWNERS
 from shaberi_dagster.defs.events import report_materializations
-from shaberi_dagster.defs.interrupts import canceled_when_interrupted
-from shaberi_dagster.defs.metadata import column_schema, markdown_table
-from shaberi_dagster.defs.options import ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB, ENSEMBLE_REPORT, IMPORT, IMPORT_JOB
+from shaberi_dagster.defs.metadata import markdown_table
+from shaberi_dagster.defs.operation import import_checks, operation
 from shaberi_dagster.defs.partitions import add_partitions
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.exchange.caches import import_ensemble
@@ -33,23 +31,18 @@ from shaberi_dagster.exchange.trees.sums import Reconciliation
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 
+IMPORT = "legacy_import"
+REPORT = "report"
+"""Metadata of `ensemble_import` with the counts of every file, which the command shows."""
 _CHECKS = {
-    IMPORT: {
-        "reconciled": "What the files had is what the lake has: lines, rows, repeats and quarantined lines add up.",
-        "nothing_quarantined": "Every file could be read, and every line of it could become a row.",
-    },
-    ENSEMBLE_IMPORT: {
-        "reconciled": "What the files had is what the lake has: entries, responses and verdicts add up.",
-        "nothing_quarantined": "Every part of every file could become rows.",
-    },
+    "reconciled": "What the files had is what the lake has: lines, rows, repeats and quarantined lines add up.",
+    "nothing_quarantined": "Every file could be read, and every line of it could become a row.",
+}
+_ENSEMBLE_CHECKS = {
+    "reconciled": "What the files had is what the lake has: entries, responses and verdicts add up.",
+    "nothing_quarantined": "Every part of every file could become rows.",
 }
 _MOST_SHOWN = 10
-
-
-def _check_specs(asset: str) -> list[dg.AssetCheckSpec]:
-    return [dg.AssetCheckSpec(name, asset=asset, description=text) for name, text in _CHECKS[asset].items()]
-
-
 TREES_NAME = "legacy_trees"
 trees = dg.DynamicPartitionsDefinition(name=TREES_NAME)
 """A key is the name of a tree."""
@@ -67,15 +60,14 @@ class LegacyImportConfig(dg.Config):
     log_runs: bool = Field(default=True, description="Show the runs as materialized partitions of their assets.")
 
 
-@dg.asset(
-    key=IMPORT,
+@operation(
+    IMPORT,
+    table="legacy_files",
+    checks=_CHECKS,
     partitions_def=trees,
     backfill_policy=dg.BackfillPolicy.single_run(),  # what trees share is read once
     group_name="legacy",
     kinds={"json", "deltalake"},
-    owners=OWNERS,
-    check_specs=_check_specs(IMPORT),
-    metadata={"dagster/table_name": "legacy_files", "dagster/column_schema": column_schema("legacy_files")},
 )
 def legacy_import(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: LegacyImportConfig
@@ -88,14 +80,12 @@ def legacy_import(
     of_partitions = context.has_partition_key or context.has_partition_key_range
     names = list(context.partition_keys) if of_partitions else list(given)
     folders = tree_folders(names, given, place.lake, config.tag)
-    with canceled_when_interrupted(context):
-        result = import_trees(ImportRequest(folders, config.tag, config.models), place)
-        logged = log_runs(config.tag, result.runs["run_id"], place, context) if config.log_runs else 0
+    result = import_trees(ImportRequest(folders, config.tag, config.models), place)
+    logged = log_runs(config.tag, result.runs["run_id"], place, context) if config.log_runs else 0
     facts = _metadata(result) | {"partitions logged": logged}
     counted = result.reconciliation
-    n_lines, n_files = counted.quarantine.height, counted.left_out.height
-    left_out = f"{n_lines:,} lines quarantined, {n_files:,} files not read"
-    checks = _checks(counted.discrepancies(), left_out, is_whole=not n_lines + n_files)
+    left_out = {"lines quarantined": counted.quarantine.height, "files not read": counted.left_out.height}
+    checks = import_checks(counted.discrepancies(), left_out)
     sums = {name: {"folder": str(folder), **_reconciled(counted.of(name))} for name, folder in folders.items()}
     if of_partitions:
         for name, own in sums.items():
@@ -108,55 +98,31 @@ def legacy_import(
     return dg.MaterializeResult(metadata=facts | _reconciled(counted), check_results=checks)
 
 
-import_legacy = dg.define_asset_job(
-    IMPORT_JOB,
-    selection=dg.AssetSelection.assets(IMPORT),
-    description="Import trees of the old Shaberi suite: a partition for each, whose folder is named in the launchpad.",
-)
-
-
 class EnsembleImportConfig(dg.Config):
     """What to import."""
 
     paths: list[str] = Field(description="Cache files, or folders with cache files.")
 
 
-@dg.asset(
-    key=ENSEMBLE_IMPORT,
-    group_name="legacy",
-    kinds={"json", "deltalake"},
-    owners=OWNERS,
-    check_specs=_check_specs(ENSEMBLE_IMPORT),
-    metadata={"dagster/table_name": "legacy_files"},
+@operation(
+    "ensemble_import", table="legacy_files", checks=_ENSEMBLE_CHECKS, group_name="legacy", kinds={"json", "deltalake"}
 )
 def ensemble_import(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: EnsembleImportConfig
 ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with checks, Dagster wants the bare class
     """Responses and verdicts of the ensemble evaluation's caches as runs of this lake; what is there already stays."""
-    with canceled_when_interrupted(context):
-        done = import_ensemble(map(Path, config.paths), workspace.workspace(context.log))
+    done = import_ensemble(map(Path, config.paths), workspace.workspace(context.log))
     shown = done.quarantine.select("source", "path", "reason").head(_MOST_SHOWN)
     facts: dict[str, Any] = {
         "dagster/row_count": sum(file.answers + file.judgements for file in done.files),
         "runs": ", ".join(done.runs),
         "quarantined": done.quarantine.height,
         "changed": done.changed,
-        ENSEMBLE_REPORT: dg.MetadataValue.json(done.document()),
+        REPORT: dg.MetadataValue.json(done.document()),
         **({"quarantine": dg.MetadataValue.md(markdown_table(shown))} if shown.height else {}),
     }
-    left_out = f"{done.quarantine.height:,} parts quarantined, {done.n_unreadable:,} files unreadable"
-    is_whole = not done.quarantine.height and not done.n_unreadable
-    return dg.MaterializeResult(
-        metadata=facts, check_results=_checks(done.discrepancies(), left_out, is_whole=is_whole)
-    )
-
-
-import_ensemble_job = dg.define_asset_job(
-    ENSEMBLE_IMPORT_JOB,
-    selection=dg.AssetSelection.assets(ENSEMBLE_IMPORT),
-    description="Import caches of the ensemble evaluation: name their files or folders in the launchpad.",
-)
-IMPORTS = [legacy_import, ensemble_import]
+    left_out = {"parts quarantined": done.quarantine.height, "files unreadable": done.n_unreadable}
+    return dg.MaterializeResult(metadata=facts, check_results=import_checks(done.discrepancies(), left_out))
 
 
 def log_runs(tag: str, anew: Sequence[str] | pl.Series, workspace: Workspace, context: dg.AssetExecutionContext) -> int:
@@ -237,18 +203,3 @@ def _reconciled(counted: Reconciliation) -> dict[str, Any]:
             if rows.height
         },
     }
-
-
-def _checks(wrong: Sequence[str], left_out: str, *, is_whole: bool) -> list[dg.AssetCheckResult]:
-    """Return the outcome of the checks: sums that do not agree, and what could not be imported."""
-    return [
-        dg.AssetCheckResult(
-            check_name="reconciled", passed=not wrong, description="; ".join(wrong) or "all sums agree"
-        ),
-        dg.AssetCheckResult(
-            check_name="nothing_quarantined",
-            passed=is_whole,
-            severity=dg.AssetCheckSeverity.WARN,
-            description=left_out,
-        ),
-    ]

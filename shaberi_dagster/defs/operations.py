@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shaberi_dagster.deciding.candidates import CandidateScores
 from shaberi_dagster.deciding.decision import prepare
@@ -30,9 +30,18 @@ from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.runs.workspace import reporting_to
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.live import reporter_for
+from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.progress import Reporter
 
-# Dagster is loaded where it is needed: what is wrong is said before.
+if TYPE_CHECKING:  # Dagster is loaded when something is run: what is wrong is said before
+    import dagster as dg
+
+    from shaberi_dagster.defs import code_location, execution, imports
+else:
+    code_location = lazy("shaberi_dagster.defs.code_location")
+    execution = lazy("shaberi_dagster.defs.execution")
+    imports = lazy("shaberi_dagster.defs.imports")
+
 _MANY_FILES = 100  # over a thousand small ones a leaderboard takes ten times as long
 
 
@@ -51,15 +60,10 @@ def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str
     """
     named = named_trees(trees)
     with _reporting() as reporter:
-        from shaberi_dagster.defs.code_location import run_job  # noqa: PLC0415
-        from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
-        from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB  # noqa: PLC0415
-
         # The UI shows folders; a relative one would mean another folder there.
         asked = [f"{name}={folder}" for name, folder in named.items()]
         config = {"trees": asked, "tag": tag, "models": models, "log_runs": log_runs}
-        with ready_instance(settings.dagster_home) as instance:
-            run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, tags={"shaberi/command": "import-legacy"})
+        _run("import_legacy", config, settings)
         if (surplus := surplus_files(Lake(settings.warehouse))) >= _MANY_FILES:
             reporter.note(f"the lake has {surplus:,} files more than it needs: `shaberi compact` puts them together")
 
@@ -78,17 +82,10 @@ def import_caches(settings: Settings, paths: Sequence[Path]) -> Mapping[str, Any
         ConfigurationError: A path does not exist, or there is no cache in it.
     """
     with _reporting():
-        from shaberi_dagster.defs.code_location import run_job  # noqa: PLC0415
-        from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
-        from shaberi_dagster.defs.options import ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB, ENSEMBLE_REPORT  # noqa: PLC0415
-
         # The UI shows the paths; a relative one would mean another place there.
         config = {"paths": [str(path.absolute()) for path in paths]}
-        ops = {ENSEMBLE_IMPORT: {"config": config}}
-        with ready_instance(settings.dagster_home) as instance:
-            done = run_job(ENSEMBLE_IMPORT_JOB, instance, ops=ops, tags={"shaberi/command": "import-ensemble"})
-        (event,) = done.get_asset_materialization_events()
-        report: Any = event.materialization.metadata[ENSEMBLE_REPORT].value
+        (event,) = _run("import_ensemble", config, settings).get_asset_materialization_events()
+        report: Any = event.materialization.metadata[imports.REPORT].value
     return dict(report)
 
 
@@ -135,16 +132,9 @@ def reprocess_runs(
     make_pipeline(passes, options)  # a wrong name is said before anything is started
     check_there(settings.warehouse)
     with _reporting() as reporter:
-        from shaberi_dagster.defs.code_location import run_job  # noqa: PLC0415
-        from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
-        from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB  # noqa: PLC0415
-
         chosen = {"models": list(models), "tags": list(tags), "sources": list(sources)}
         config = {"passes": list(passes), "pass_options": list(options), **chosen}
-        ops = {REPROCESS: {"config": config}}
-        with ready_instance(settings.dagster_home) as instance:
-            done = run_job(REPROCESS_JOB, instance, ops=ops, tags={"shaberi/command": "reprocess"})
-        counts = done.output_for_node(REPROCESS)
+        counts = _run("reprocess", config, settings).output_for_node("reprocess_runs")
         reporter.note(f"{counts['runs']} runs made anew, {counts['imported']} of them imported; no call was made")
 
 
@@ -168,22 +158,23 @@ def decide(request: DecisionRequest, options: CallOptions) -> tuple[DecisionRepo
     with _reporting(), keys_named(keys):
         decision = prepare(request, workspace)
         with published_at_the_end(workspace):
-            from shaberi_dagster.defs.code_location import run_job  # noqa: PLC0415
-            from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
-            from shaberi_dagster.defs.options import DECISION, DECISION_JOB  # noqa: PLC0415
-
             asked = (
                 request.model_dump(exclude_none=True),
                 options.model_dump(exclude_none=True, exclude_defaults=True),
             )
             config = {name: value for part in asked for name, value in part.items()}
-            ops = {DECISION: {"config": config}}
-            with ready_instance(workspace.settings.dagster_home) as instance:
-                run_job(DECISION_JOB, instance, ops=ops, tags={"shaberi/command": "decide"})
+            _run("decide", config, workspace.settings)
     with open_catalog(workspace.settings.warehouse) as catalog:
         report = read_decision(catalog, decision.decision_id)
     lacking = CandidateScores(decision.candidates, decision.pool, workspace).unevaluated()
     return report, full_evaluations(lacking, decision.pool.names, request)
+
+
+def _run(job: str, config: Mapping[str, Any], settings: Settings) -> "dg.ExecuteInProcessResult":
+    """Run the job of an operation, which stands under the command of the same name."""
+    with execution.ready_instance(settings.dagster_home) as instance:
+        tags = {"shaberi/command": job.replace("_", "-")}
+        return code_location.run_operation(job, instance, config, tags=tags)
 
 
 @contextmanager

@@ -18,14 +18,6 @@ from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.ordered import CALLING_NAMES
 from shaberi_dagster.stages.pass_outputs import PassOutputs
 
-IMPORT, IMPORT_JOB = "legacy_import", "import_legacy"
-ENSEMBLE_IMPORT, ENSEMBLE_IMPORT_JOB = "ensemble_import", "import_ensemble"
-REPROCESS, REPROCESS_JOB = "reprocess_runs", "reprocess"
-DECISION, DECISION_JOB = "decisions", "decide"
-ENSEMBLE_REPORT = "report"
-"""Metadata of `ensemble_import` with the counts of every file, which the command shows."""
-
-
 _CHOICES: Mapping[Known, Callable[[], Sequence[str]]] = {
     "benchmarks": lambda: ["all", *ALL_BENCHMARKS],
     "strategies": lambda: [SINGLE, *STRATEGIES],

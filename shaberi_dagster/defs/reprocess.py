@@ -6,7 +6,6 @@ from pydantic import Field
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.jobs import Materialization, run_in_process
-from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME, add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.run_records import STARTED_BY_TAG
@@ -34,7 +33,7 @@ class ReprocessConfig(dg.Config):
     sources: list[str] = Field(default=[], description="Only runs imported from these trees; none means all.")
 
 
-@dg.op(name=REPROCESS)
+@dg.op
 def reprocess_runs(
     context: dg.OpExecutionContext, config: ReprocessConfig, workspace: WorkspaceResource
 ) -> dict[str, int]:
@@ -58,7 +57,7 @@ def reprocess_runs(
                         context.instance.report_runless_asset_event(
                             dg.AssetMaterialization(key, partition=one.run_id, description="reprocessed")
                         )
-        for run_id in (one for one in chosen if one not in imported):
+        for run_id in (run_id for run_id in chosen if run_id not in imported):
             spec = stored_spec(run_id, place)
             add_partition(spec, context.instance)
             if config.passes:
@@ -77,7 +76,6 @@ def reprocess_runs(
 
 
 @dg.job(
-    name=REPROCESS_JOB,
     description="Parse stored judge outputs again, apply passes, and derive scores and metrics anew; no call is made.",
 )
 def reprocess() -> None:

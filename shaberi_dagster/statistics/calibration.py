@@ -23,6 +23,9 @@ from shaberi_dagster.statistics.sequential import (
     looks,
     mean_differences,
 )
+from shaberi_dagster.util.lazy import lazy
+
+special = lazy("scipy.special")  # a quarter of a second
 
 PairClass = Literal["p<0.001", "p0.001-0.05", "p>0.05"]
 CLASSES: tuple[PairClass, ...] = get_args(PairClass)
@@ -132,8 +135,6 @@ def paired_p_values(differences: Floats, benchmarks: Sequence[str]) -> Floats:
         differences: Shape (pairs, questions); NaN is none.
         benchmarks: Of the questions.
     """
-    from scipy import special  # noqa: PLC0415  (a quarter of a second that commands without it need not pay)
-
     names = np.asarray(benchmarks)
     kinds = sorted(set(benchmarks))
     total, variance, degrees = 0.0, 0.0, 0.0

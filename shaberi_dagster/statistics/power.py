@@ -6,6 +6,11 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from shaberi_dagster.util.lazy import lazy
+
+special = lazy("scipy.special")  # a quarter of a second
+stats = lazy("scipy.stats")  # half a second
+
 ALPHA, POWER = 0.05, 0.8
 
 _Integers = npt.NDArray[np.int64]
@@ -25,8 +30,6 @@ def detectable_mean_difference(standard_error: float, degrees_of_freedom: float,
         degrees_of_freedom: n - 1 for one benchmark.
         alpha: Level of the test.
     """
-    from scipy import special  # noqa: PLC0415  (a quarter of a second that commands without it need not pay)
-
     critical = special.stdtrit(degrees_of_freedom, 1 - alpha / 2)
     return float(special.nctdtrinc(degrees_of_freedom, 1 - POWER, critical)) * standard_error
 
@@ -70,15 +73,13 @@ def mcnemar_power(drop: float, n: int, churn: float, alpha: float = ALPHA) -> fl
         churn: Share of questions that two equal systems answer differently; drop + churn is at most 1.
         alpha: Level of the test.
     """
-    from scipy.stats import binom  # noqa: PLC0415  (half a second that tests of scores need not pay)
-
     discordant = churn + drop
     if not discordant:
         return 0.0
     counts = np.arange(n + 1)
-    critical = binom.isf(alpha, counts, 0.5)
-    seen = binom.sf(critical, counts, (churn / 2 + drop) / discordant)
-    return float(np.sum(binom.pmf(counts, n, discordant) * seen))
+    critical = stats.binom.isf(alpha, counts, 0.5)
+    seen = stats.binom.sf(critical, counts, (churn / 2 + drop) / discordant)
+    return float(np.sum(stats.binom.pmf(counts, n, discordant) * seen))
 
 
 def detectable_paired_drop(n: int, churn: float, alpha: float = ALPHA) -> float | None:
@@ -100,13 +101,11 @@ def fisher_power(baseline: float, drop: float, n_baseline: int, n_current: int, 
         n_current: Questions of the current system.
         alpha: Level of the test.
     """
-    from scipy.stats import binom  # noqa: PLC0415  (half a second that tests of scores need not pay)
-
     reach = _FURTHEST * math.sqrt(n_baseline * baseline * (1 - baseline)) + 1
     middle = n_baseline * baseline
     first = np.arange(max(math.floor(middle - reach), 0), min(math.ceil(middle + reach), n_baseline) + 1)
-    seen = binom.cdf(_critical_counts(first, n_baseline, n_current, alpha), n_current, baseline - drop)
-    return float(np.sum(binom.pmf(first, n_baseline, baseline) * seen))
+    seen = stats.binom.cdf(_critical_counts(first, n_baseline, n_current, alpha), n_current, baseline - drop)
+    return float(np.sum(stats.binom.pmf(first, n_baseline, baseline) * seen))
 
 
 def detectable_fisher_drop(baseline: float, n_baseline: int, n_current: int, alpha: float = ALPHA) -> float | None:
@@ -116,12 +115,10 @@ def detectable_fisher_drop(baseline: float, n_baseline: int, n_current: int, alp
 
 def _critical_counts(baseline_correct: _Integers, n_baseline: int, n_current: int, alpha: float) -> _Integers:
     """For each count of the baseline the largest current count with p <= alpha; -1 if there is none."""
-    from scipy.stats import hypergeom  # noqa: PLC0415  (half a second that tests of scores need not pay)
-
     low, high = np.full_like(baseline_correct, -1), np.full_like(baseline_correct, n_current + 1)
     while (high - low).max() > 1:
         middle = (low + high) // 2
-        p = hypergeom.cdf(middle, n_baseline + n_current, baseline_correct + middle, n_current)
+        p = stats.hypergeom.cdf(middle, n_baseline + n_current, baseline_correct + middle, n_current)
         significant = p <= alpha
         inside = high - low > 1
         low, high = np.where(inside & significant, middle, low), np.where(inside & ~significant, middle, high)

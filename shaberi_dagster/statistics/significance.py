@@ -9,6 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from shaberi_dagster.statistics.intervals import Interval
+from shaberi_dagster.util.lazy import lazy
+
+special = lazy("scipy.special")  # a quarter of a second
+stats = lazy("scipy.stats")  # half a second
 
 Alternative = Literal["two-sided", "less"]
 """Hypothesis that a small p speaks for: any difference, or the first is lower."""
@@ -53,8 +57,6 @@ def mcnemar_exact(only_first: int, only_second: int, alternative: Alternative = 
     Returns:
         p; 1 without discordant questions.
     """
-    from scipy import special  # noqa: PLC0415  (a quarter of a second that commands without it need not pay)
-
     n = only_first + only_second
     less = float(special.bdtr(only_first, n, 0.5))
     return less if alternative == "less" else _two_sided(less, float(special.bdtr(only_second, n, 0.5)))
@@ -81,11 +83,9 @@ def fisher_lower_tail(baseline_correct: int, baseline_wrong: int, current_correc
     Returns:
         The hypergeometric probability of at most as many correct ones in the current row; 1 for an empty table.
     """
-    from scipy.stats import hypergeom  # noqa: PLC0415  (half a second that paired tests need not pay)
-
     correct, current = baseline_correct + current_correct, current_correct + current_wrong
     total = correct + baseline_wrong + current_wrong
-    return float(hypergeom.cdf(current_correct, total, correct, current)) if total else 1.0
+    return float(stats.hypergeom.cdf(current_correct, total, correct, current)) if total else 1.0
 
 
 def holm(p_values: Sequence[float], weights: Sequence[float] | None = None) -> list[float]:

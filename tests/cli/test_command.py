@@ -21,6 +21,7 @@ from shaberi_dagster.errors import (
     ShaberiError,
 )
 from shaberi_dagster.lake.connections import connected
+from tests.commands import run_anew
 
 pytestmark = pytest.mark.unit
 
@@ -254,3 +255,12 @@ def test_kill_ends_a_command_like_an_interrupt(ended):
 )
 def test_of_several_exit_codes_the_first_of_130_2_1_3_4_counts(codes, counts):
     assert exit_code(*codes) == exit_code(*reversed(codes)) == counts
+
+
+@pytest.mark.e2e
+def test_completing_a_word_says_nothing_beside_the_words() -> None:
+    words = {"_SHABERI_COMPLETE": "complete_bash", "COMP_WORDS": "shaberi co", "COMP_CWORD": "1"}
+
+    done = run_anew("shaberi", environment=words)
+
+    assert (done.code, done.out.split(), done.err) == (0, ["compare", "cost", "copy-lake", "compact"], "")

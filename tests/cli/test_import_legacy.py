@@ -9,8 +9,8 @@ import pytest
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.import_legacy import show_report
 from shaberi_dagster.defs import execution
+from shaberi_dagster.defs.imports import IMPORT
 from shaberi_dagster.defs.operations import import_trees as import_from
-from shaberi_dagster.defs.options import IMPORT
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.formats import FORMAT, FORMAT_NAME

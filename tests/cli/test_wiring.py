@@ -1,17 +1,30 @@
 """Commands are wiring: what they find out, do and say stands below them."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 from shaberi_dagster import cli
+from shaberi_dagster.cli import shaberi
+from shaberi_dagster.reports.declared import REPORTS
 
 pytestmark = pytest.mark.unit
 
 _FOLDER = Path(cli.__file__).parent
-_HOW_COMMANDS_START = {"start.py", "command.py", "options.py", "completion.py", "declared.py", "output.py"}
+_HOW_COMMANDS_START = {
+    "start.py",
+    "interrupts.py",
+    "command.py",
+    "options.py",
+    "completion.py",
+    "declared.py",
+    "output.py",
+}
 _COMMANDS = sorted(path for path in _FOLDER.glob("*.py") if path.name not in _HOW_COMMANDS_START)
 _WORK = {"polars", "duckdb", "numpy", "pyarrow", "orjson", "subprocess", "socket", "shutil"}
 _PRINTING = {"print", "echo", "secho", "write", "write_text", "write_bytes"}
@@ -51,6 +64,32 @@ def test_a_command_neither_computes_nor_formats_nor_prints_by_itself(path: Path)
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             assert name not in _PRINTING, f"{where} prints"
+
+
+def test_a_command_is_announced_by_the_first_line_of_its_help() -> None:
+    app = typer.main.get_command(shaberi.app)
+    assert isinstance(app, shaberi.Commands)
+
+    loaded = app.all_loaded()
+    assert {name: command.help for name, command in app.commands.items()} == {
+        name: command.help for name, command in loaded.items() if name not in REPORTS
+    }
+    assert list(loaded) == [command.name for command in loaded.values()]
+
+
+def test_a_command_loads_the_module_of_no_other_command() -> None:
+    code = """
+import sys
+from shaberi_dagster.cli.shaberi import app
+for arguments in (["--help"], ["cost", "--help"]):
+    app(arguments, standalone_mode=False)
+names = {name.removeprefix("shaberi_dagster.cli.") for name in sys.modules if name.startswith("shaberi_dagster.cli.")}
+print(*sorted(names), file=sys.stderr)
+sys.exit(bool({"dagster", "httpx2", "polars"} & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+
+    assert done.stderr.split() == ["command", "completion", "declared", "interrupts", "options", "shaberi"]
 
 
 def test_an_option_stands_in_one_place_only() -> None:

@@ -7,10 +7,9 @@ import dagster as dg
 import pytest
 
 from shaberi_dagster.definitions import defs
-from shaberi_dagster.defs.code_location import run_job
-from shaberi_dagster.defs.imports import TREES_NAME
+from shaberi_dagster.defs.code_location import run_operation
+from shaberi_dagster.defs.imports import IMPORT, TREES_NAME
 from shaberi_dagster.defs.jobs import EVALUATE, asset_keys
-from shaberi_dagster.defs.options import IMPORT, IMPORT_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.workspace import Workspace
@@ -38,7 +37,7 @@ def run_import(tree: LegacyTree, instance: dg.DagsterInstance) -> Import:
     def run(**config: object) -> dg.ExecuteInProcessResult:
         values = {"trees": [f"tree={tree.root}"]} | config
         instance.add_dynamic_partitions(TREES_NAME, ["tree"])
-        return run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": values}}, partition_key="tree")
+        return run_operation("import_legacy", instance, values, partition_key="tree")
 
     return run
 
@@ -131,14 +130,14 @@ def test_several_trees_are_one_backfill_with_the_sums_of_each(
     instance.add_dynamic_partitions(TREES_NAME, ["other", "tree"])
     config = {"trees": [f"tree={tree.root}", f"other={other.root}"]}
     ends = {f"dagster/asset_partition_range_{end}": name for end, name in (("start", "other"), ("end", "tree"))}
-    run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": config}}, tags=ends)
+    run_operation("import_legacy", instance, config, tags=ends)
     events = instance.fetch_materializations(dg.AssetKey(IMPORT), limit=10).records
     lines = {one.partition_key: one.asset_materialization.metadata["lines"].value for one in events}
     assert lines == {"tree": 5, "other": 1}
 
 
 def test_without_a_partition_all_named_trees_are_imported(instance: dg.DagsterInstance, tree: LegacyTree) -> None:
-    run_job(IMPORT_JOB, instance, ops={IMPORT: {"config": {"trees": [f"tree={tree.root}"]}}})
+    run_operation("import_legacy", instance, {"trees": [f"tree={tree.root}"]})
     assert instance.get_materialized_partitions(dg.AssetKey(IMPORT)) == {"tree"}
     assert list(instance.get_dynamic_partitions(TREES_NAME)) == ["tree"]
 

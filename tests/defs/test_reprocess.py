@@ -9,9 +9,8 @@ import dagster as dg
 import pytest
 
 from shaberi_dagster.definitions import defs
-from shaberi_dagster.defs.code_location import run_job
+from shaberi_dagster.defs.code_location import run_operation
 from shaberi_dagster.defs.jobs import EVALUATE, asset_keys
-from shaberi_dagster.defs.options import REPROCESS, REPROCESS_JOB
 from shaberi_dagster.defs.partitions import RUNS_NAME, add_missing_partitions
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
@@ -69,9 +68,7 @@ def own(
 
 
 def _reprocess(instance: dg.DagsterInstance, **config: Any) -> dict[str, int]:
-    done: dict[str, int] = run_job(REPROCESS_JOB, instance, ops={REPROCESS: {"config": config}}).output_for_node(
-        REPROCESS
-    )
+    done: dict[str, int] = run_operation("reprocess", instance, config).output_for_node("reprocess_runs")
     return done
 
 
@@ -216,4 +213,4 @@ def test_what_cannot_be_done_is_refused_with_the_reason(
 
 def test_the_definitions_can_be_loaded_with_the_job_among_them() -> None:
     jobs = {job.name for job in defs.get_repository_def().get_all_jobs()}
-    assert {REPROCESS_JOB, EVALUATE} <= jobs
+    assert {"reprocess", EVALUATE} <= jobs

@@ -19,8 +19,8 @@ from playwright.sync_api import BrowserContext, Locator, Page, ViewportSize, exp
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS
 from shaberi_dagster.defs.execution import open_instance
+from shaberi_dagster.defs.imports import IMPORT
 from shaberi_dagster.defs.jobs import register
-from shaberi_dagster.defs.options import IMPORT
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.journal.files import JOURNAL_FOLDER
 from shaberi_dagster.lake.store import Lake

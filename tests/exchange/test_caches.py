@@ -336,7 +336,7 @@ def test_judges_strategies_and_passes_of_an_imported_cache_outlive_an_import_of_
 @pytest.mark.parametrize(
     ("tag", "values", "complaint"),
     [
-        ("legacy-2x-t0.7", {"strategies": ["elo"]}, "its model cannot be asked for the strategy elo"),
+        ("legacy-2x-t0.7", {"strategies": ["majority"]}, "its model cannot be asked for the strategy majority"),
         ("legacy-baseline", {"strategies": ["plurality"]}, "takes 2 or more samples, and one was imported"),
         ("legacy-2x-t0.7", {"temperature": 1.0}, "so temperature cannot be chosen"),
     ],

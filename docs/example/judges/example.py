@@ -3,7 +3,7 @@
 A benchmark names it in its YAML file: `grader: rule:example`, with the scale 0 to 1 and `required: [reference]`.
 """
 
-from shaberi_dagster.judges.rules.base import GradedQuestion, Grader
+from shaberi_dagster import GradedQuestion, Grader
 
 
 class Example(Grader):

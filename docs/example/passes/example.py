@@ -6,7 +6,7 @@ are given as `--pass-option example.severity=0.5`.
 
 from pydantic import Field
 
-from shaberi_dagster.passes.base import Answer, Finding, Pass, PassConfig
+from shaberi_dagster import Answer, Finding, Pass, PassConfig
 
 
 class ExampleConfig(PassConfig):

@@ -5,9 +5,7 @@ Use it with `run-evals … --samples 3 --strategy example`, or `strategies: [exa
 
 from collections.abc import Sequence
 
-from shaberi_dagster.consensus.base import Ask, Candidate, Consensus, Strategy, anonymous_names
-from shaberi_dagster.consensus.prompts import Response
-from shaberi_dagster.llm.types import CallRange
+from shaberi_dagster import Ask, CallRange, Candidate, Consensus, Response, Strategy, anonymous_names
 
 
 class Example(Strategy):

