@@ -26,7 +26,7 @@ Exit codes: 0 fine, 1 a gate found a regression (only with --ci), 2 usage error,
 or a run has failed parts, 4 a gate is inconclusive (only with --ci); where several apply, the first of 2, 1, 3, 4."""
 
 
-class ReportOptions(CommandOptions):
+class CombinedReport(CommandOptions):
     """What `shaberi report` can be told beside what an HTML file is to have."""
 
     files: Annotated[
@@ -50,7 +50,7 @@ class ReportOptions(CommandOptions):
     ] = None
 
 
-def report(request: FileRequest, how: ReportOptions) -> int:
+def report(request: FileRequest, how: CombinedReport) -> int:
     """Combine the results of several quick-eval jobs in one Markdown document, or show the lake in one HTML file."""
     # DuckDB, Polars and Jinja, which help needs not.
     from shaberi_dagster.cli.output import put, tell  # noqa: PLC0415

@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 from shaberi_dagster.cli.command import Version, run_command
 from shaberi_dagster.cli.declared import report_app
 from shaberi_dagster.cli.options import application
-from shaberi_dagster.reports.declared import REPORTS
+from shaberi_dagster.reports.declared import REPORTS, title_in
 
 _COMMANDS = {
     "sql": ("shaberi_dagster.cli.query:sql", "Ask the lake; nothing can be changed from here."),
@@ -101,11 +101,18 @@ class _Announced(TyperCommand):
         return command
 
 
-class Commands(TyperGroup):
-    """All commands, of which only the one that is called is loaded, with one for each declared report.
+class _Report(TyperCommand):
+    """The line of a declared report in the list of commands; the file of a plugin is run when it is called."""
 
-    A report's file is run for its command and for the list only.
-    """
+    def loaded(self) -> Any:
+        """Make the command itself."""
+        command = typer.main.get_command(report_app(REPORTS.use(str(self.name))))
+        command.name = self.name
+        return command
+
+
+class Commands(TyperGroup):
+    """All commands, of which only the one that is called is loaded, with one for each declared report."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -124,21 +131,20 @@ class Commands(TyperGroup):
         command = super().get_command(ctx, cmd_name)
         if command is not None or cmd_name not in list(REPORTS):
             return command
-        report = REPORTS[cmd_name] if REPORTS.file(cmd_name) is None else REPORTS.use(cmd_name)
-        command = typer.main.get_command(report_app(report))
-        command.name = cmd_name
-        return command
+        file = REPORTS.file(cmd_name)
+        return _Report(cmd_name, help=title_in(file) if file else REPORTS[cmd_name].title)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the command that the arguments begin with, and load it."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command.loaded() if isinstance(command, _Announced) else command, rest
+        return name, command.loaded() if isinstance(command, _Announced | _Report) else command, rest
 
     def all_loaded(self) -> Mapping[str, Any]:
         """Load every command, for those that document or check all of them."""
         commands = {name: self.get_command(None, name) for name in self.list_commands(None)}
         return {
-            name: command.loaded() if isinstance(command, _Announced) else command for name, command in commands.items()
+            name: command.loaded() if isinstance(command, _Announced | _Report) else command
+            for name, command in commands.items()
         }
 
 

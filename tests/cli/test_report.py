@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from shaberi_dagster.cli.report import ReportOptions, report
+from shaberi_dagster.cli.report import CombinedReport, report
 from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.show.ci import LIMIT, MARKER
 from shaberi_dagster.show.gate import gate_result
@@ -152,7 +152,7 @@ class Reported:
 
     def report(self, *, ci: bool = True, **options: Any) -> tuple[int, str]:
         output = self.folder / "out" / "report.md"
-        code = report(FileRequest(), ReportOptions(files=self.files, ci=ci, output=output, **options))
+        code = report(FileRequest(), CombinedReport(files=self.files, ci=ci, output=output, **options))
         return code, output.read_text(encoding="utf-8")
 
 
@@ -381,5 +381,5 @@ def test_without_ci_there_is_no_marker_and_it_goes_to_stdout(
 ) -> None:
     jobs.add("elo", document("elo"))
 
-    assert report(FileRequest(), ReportOptions(files=jobs.files, title="A [title]")) == 0
+    assert report(FileRequest(), CombinedReport(files=jobs.files, title="A [title]")) == 0
     assert capsys.readouterr().out.startswith("## A \\[title\\]\n\n- Not compared with a baseline.\n")

@@ -120,6 +120,14 @@ def test_its_help_has_its_sentence_its_options_and_its_examples(said: Callable[.
     assert re.search(r"^ +lengths +Show how long", said("--help"), re.MULTILINE)
 
 
+def test_the_list_of_commands_runs_no_file_of_a_plugin(said: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "plugins" / "reports" / "hostile.py").write_text('raise SystemExit("it ran")', encoding="utf-8")
+    (tmp_path / "plugins" / "reports" / "broken.py").write_text("def", encoding="utf-8")
+    shown = said("--help")
+    assert re.search(r"^ +lengths +Show how long", shown, re.MULTILINE)
+    assert re.search(r"^ +broken$", shown.replace(" \n", "\n"), re.MULTILINE)
+
+
 def test_its_selection_is_that_of_all_reports(said: Callable[..., str]) -> None:
     with pytest.raises(ConfigurationError, match="no model 'c'"):
         said("lengths", "--model", "c")
