@@ -10,6 +10,8 @@ package index and is left out.
 """
 
 import argparse
+import json
+import re
 import sys
 import time
 from collections import Counter
@@ -21,7 +23,9 @@ from rich.console import Console
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.grading import corpus  # noqa: E402  (found through the line above)
+from shaberi_dagster.grading.base import GradedQuestion  # noqa: E402  (found through the line above)
+from shaberi_dagster.grading.registry import GRADERS  # noqa: E402
+from tests.grading import corpus, test_corpus  # noqa: E402
 
 SAY = Console(markup=False, highlight=False, soft_wrap=True, width=200).print
 Read = Callable[[corpus.Case], corpus.Outcome]
@@ -48,6 +52,39 @@ def table(name: str, cases: Iterable[corpus.Case], read: Read = corpus.outcome) 
         )
 
 
+def library(name: str) -> Read:
+    """What lm-eval's filters or math-verify make of a case; what they find nothing in is an abstention."""
+    found = {"lm-eval": _by_lm_eval, "math-verify": _by_math_verify}[name]
+
+    def read(case: corpus.Case) -> corpus.Outcome:
+        says = found(case)
+        if not case.says:
+            return corpus.Outcome.SILENT if says is None else corpus.Outcome.INVENTED
+        return {None: corpus.Outcome.ABSTAINED, True: corpus.Outcome.RIGHT, False: corpus.Outcome.WRONG}[says]
+
+    return read
+
+
+def _by_math_verify(case: corpus.Case) -> bool | None:
+    from math_verify import parse, verify  # noqa: PLC0415
+
+    said = parse(case.reply)
+    return bool(verify(parse(f"${case.question.reference or 0}$"), said)) if said else None
+
+
+def _by_lm_eval(case: corpus.Case) -> bool | None:
+    """The flexible extraction of its GSM8K for numbers and MATH, and the one of its MMLU-Pro for letters."""
+    from lm_eval.filters.extraction import RegexFilter  # noqa: PLC0415
+
+    letters = case.grader == "mcq"
+    pattern = r"answer is \(?([ABCDEFGHIJ])\)?" if letters else r"(-?[$0-9.,]{2,})|(-?[0-9]+)"
+    extract = RegexFilter(pattern, group_select=0 if letters else -1)
+    said = extract.apply([[case.reply]], [{}])[0][0]
+    if said == "[invalid]":
+        return None
+    return re.sub(r"[,$]|\.$", "", said) == re.sub(r"[,$]", "", case.question.reference)
+
+
 def _share(count: int, total: int) -> str:
     if not total:
         return "-"
@@ -62,10 +99,36 @@ def main() -> None:
     options.add_argument("--real", type=Path, help="the folder with real replies")
     options.add_argument("--other", action="store_true", help="lm-eval and math-verify as well")
     chosen = options.parse_args()
-    for half in (chosen.half,) if chosen.half else ("tuning", "measuring"):
-        table(half, corpus.cases(corpus.FOLDER / f"{half}.jsonl"))
+    halves = (chosen.half,) if chosen.half else ("tuning", "measuring")
+    files = {half: corpus.FOLDER / f"{half}.jsonl" for half in halves}
     if chosen.real:
-        table("adversarial", corpus.cases(chosen.real / "graders" / "replies.jsonl"))
+        files["adversarial"] = chosen.real / "graders" / "replies.jsonl"
+    for name, path in files.items():
+        table(name, corpus.cases(path))
+        for other in ("lm-eval", "math-verify") if chosen.other else ():
+            known = ("numeric", "math") if other == "math-verify" else ("numeric", "math", "mcq")
+            table(f"{name}, {other}", [case for case in corpus.cases(path) if case.grader in known], library(other))
+    if chosen.real:
+        _real(chosen.real)
+
+
+def _real(folder: Path) -> None:
+    """Print how real replies and published answers are graded."""
+    for dataset, rule in test_corpus.RULES.items():
+        reviewed = [case for case in test_corpus.cases(folder) if case["dataset"] == dataset]
+        found: Counter[str] = Counter()
+        for case in reviewed:
+            if case["reviewed_correct"] is not None:
+                correct = GRADERS[rule].grade(case["response_text"], test_corpus.asked(case)).correct
+                found["abstained" if correct is None else str(correct is case["reviewed_correct"])] += 1
+        SAY(
+            f"{dataset}, reviewed replies: agree {found['True']}, abstain {found['abstained']}, differ {found['False']}"
+        )
+    rows = [json.loads(line) for line in (folder / "ensemble" / "public" / "math500_jianzhnie.jsonl").open()]
+    for form in ("<>", "$<>$", "\\boxed{<>}", "Answer: <>"):
+        items = [GradedQuestion(re.sub(r"\nPlease reason step.*", "", row["prompt"]), row["answer"]) for row in rows]
+        right = [GRADERS["rule:math"].grade(form.replace("<>", item.reference), item).correct for item in items]
+        SAY(f"MATH-500 references as {form}: {dict(Counter(right))}")
 
 
 if __name__ == "__main__":

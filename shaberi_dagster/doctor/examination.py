@@ -15,6 +15,7 @@ from shaberi_dagster.defs.execution import close_dead_runs, open_instance
 from shaberi_dagster.defs.partitions import add_missing_partitions
 from shaberi_dagster.doctor.shared import examine_database, examine_store, examine_workers
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.grading.forms import FORMS
 from shaberi_dagster.grading.registry import GRADERS
 from shaberi_dagster.journals import journals_of
 from shaberi_dagster.lake.catalog import VIEWS, logged_versions, open_catalog
@@ -32,7 +33,7 @@ from shaberi_dagster.reports.named_queries import QUERIES
 from shaberi_dagster.settings import Settings
 
 _ENOUGH_DISK = 1 << 30
-_KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, PASSES, GRADERS, STRATEGIES, ENDPOINTS, VIEWS, QUERIES)
+_KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, PASSES, GRADERS, FORMS, STRATEGIES, ENDPOINTS, VIEWS, QUERIES)
 
 
 def examine(settings: Settings, *, run_plugins: bool = False) -> list[CheckResult]:

@@ -15,11 +15,15 @@ class Verdict:
         correct: Whether the answer is right; None if the grader abstains, and then somebody else has to decide.
         extracted: What the answer was found to say; None if nothing was found.
         reason: Why, in one line, without text of the answer.
+        form: The name of the form that licensed the reading; None if nothing was read, or the rule has no forms.
+        span: Where in the answer that form stands: from the first character to that after the last.
     """
 
     correct: bool | None
     extracted: str | None
     reason: str
+    form: str | None = None
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.grading.base import GradedQuestion, Grader, Verdict
+from shaberi_dagster.grading.commitments import AnswerKind
+from shaberi_dagster.grading.forms import added_forms_sha256
 from shaberi_dagster.grading.registry import GRADERS
 from shaberi_dagster.identity import sha256_json
 from shaberi_dagster.judges.base import AskJudge, Case, Judge
@@ -24,7 +26,7 @@ from shaberi_dagster.prompting import PromptLibrary, boundary_of
 from shaberi_dagster.runs.spec import JudgeSpec
 
 _MAX_TOKENS = 1024
-_JSON = json.JSONDecoder(strict=False)  # finds the end of an object; orjson does not
+_JSON = json.JSONDecoder(strict=False, object_pairs_hook=list)  # finds the end of an object; orjson does not
 _LONE_BACKSLASH = re.compile(r'(?<!\\)\\(?!["\\/bfnrtu])')
 _MOST_STARTS = 64  # braces that are tried, so that hostile output costs no more than so many readings
 _OF_VERDICT = (
@@ -160,8 +162,10 @@ def former_config_hashes_of(rule: Grader, model: JudgeSpec, prompt_hash: str, ve
 
 
 def _hash_of_rule(rule: Grader, version: int) -> str:
-    own = {"rule": rule.name, "version": version}
-    return sha256_json(own | ({"file": rule.file_sha256} if rule.file_sha256 else {}))
+    own: dict[str, Any] = {"rule": rule.name, "version": version}
+    own |= {"file": rule.file_sha256} if rule.file_sha256 else {}
+    added = added_forms_sha256() if isinstance(rule, AnswerKind) and version == rule.version else []
+    return sha256_json(own | ({"forms": added} if added else {}))
 
 
 @lru_cache(maxsize=1)  # the rule alone and the rule with a model look at the same answer, one after the other
@@ -181,18 +185,33 @@ def graded_question(question: Question) -> GradedQuestion:
 
 
 def read_verdict(output: str) -> GraderReply | None:
-    """The last JSON object with a verdict in a model's output; None when there is none.
+    """The last JSON object with a verdict in a model's output; None when there is none, or they contradict each other.
 
     What it extracted may have braces, and LaTeX whose backslashes the model did not escape.
     """
+    replies = _verdicts_in(output)
+    return replies[-1] if len({reply.verdict for reply in replies}) == 1 else None
+
+
+def _verdicts_in(output: str) -> list[GraderReply]:
+    """Every verdict of an output in its order; an object that has the key twice gives two."""
     for text in (output, _LONE_BACKSLASH.sub(r"\\\\", output)):
-        starts = [match.start() for match in re.finditer("{", text)][-_MOST_STARTS:]
-        for start in reversed(starts):
+        found: list[GraderReply] = []
+        end = 0
+        for start in [match.start() for match in re.finditer("{", text)][-_MOST_STARTS:]:
+            if start < end:
+                continue  # within an object that was read
             try:
-                return GraderReply.model_validate(_JSON.raw_decode(text, start)[0])
+                pairs, after = _JSON.raw_decode(text, start)
+                verdicts = [value for key, value in pairs if key == "verdict"]
+                read = [GraderReply.model_validate(dict(pairs) | {"verdict": verdict}) for verdict in verdicts]
             except (json.JSONDecodeError, RecursionError, ValidationError):
                 continue
-    return None
+            found += read
+            end = after if read else end
+        if found:
+            return found
+    return []
 
 
 def _by_model(call: Call) -> dict[str, Any]:
@@ -205,7 +224,10 @@ def _by_model(call: Call) -> dict[str, Any]:
     }
     if call.status == "error":
         return row | {"status": "error", "error_class": call.error_class, "error_message": call.error_message}
-    reply = read_verdict(split_thinking(call.content or "").answer)
+    answer = split_thinking(call.content or "").answer
+    reply = read_verdict(answer)
+    if reply is None and _verdicts_in(answer):
+        return row | _abstained("the grading model contradicts itself")
     if reply is None:
         return row | {"status": "error", "error_class": "no_score", "error_message": "no verdict in the output"}
     row |= {"extracted": reply.extracted or None}

@@ -13,6 +13,19 @@ from shaberi_dagster.grading.base import GradedQuestion
 from shaberi_dagster.grading.registry import GRADERS
 
 FOLDER = Path(__file__).parent
+LEVELS = [
+    ("tuning", "numeric", 88, 0, 0),
+    ("tuning", "math", 50, 0, 0),
+    ("tuning", "mcq", 79, 0, 0),
+    ("tuning", "match", 14, 0, 0),
+    ("tuning", "yes_no", 28, 0, 0),
+    ("measuring", "numeric", 69, 1, 0),
+    ("measuring", "math", 50, 1, 4),
+    ("measuring", "mcq", 66, 0, 0),
+    ("measuring", "match", 10, 0, 0),
+    ("measuring", "yes_no", 21, 0, 0),
+]
+"""Half, rule, replies that are read rightly at least, and wrongly or out of nothing at most."""
 _BOXED = re.compile(r"\\boxed|\\fbox|^#### ", re.MULTILINE)
 _ANNOUNCED = re.compile(
     r"\banswers?\b|\bans\b|\bfinal\b|答|正解|解答|回答|答案|정답|답[은:]|ответ|antwort|respuesta|réponse|resposta|risposta"
