@@ -22,7 +22,7 @@ from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.imported import STAGES, add_to_imported, all_imported, reprocess_imported
+from shaberi_dagster.stages.imported import REMADE, add_to_imported, all_imported, reprocess_imported
 
 
 def multiplied(trees: list[Path], copies: int, folder: Path) -> dict[str, Path]:
@@ -64,7 +64,7 @@ def main() -> None:
         del texts
         whole = time.perf_counter()
         add_to_imported(run_ids, passes, (), workspace)
-        for stage in STAGES:
+        for stage in REMADE:
             started = time.perf_counter()
             reprocess_imported(stage, run_ids, list(BENCHMARKS), workspace)
             lines.append(f"{stage}: {time.perf_counter() - started:.1f} s")

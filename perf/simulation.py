@@ -18,7 +18,6 @@ from shaberi_dagster.statistics.intervals import (
     clustered_mean_interval,
     mean_interval,
     mean_of_estimates,
-    paired_mean_interval,
     paired_proportions_interval,
     wilson_interval,
 )
@@ -169,7 +168,7 @@ def coverage_of_differences(generator: np.random.Generator, repeats: int) -> Non
             found = []
             for shift in (0.0, 0.4):
                 a, b = _pairs(generator, population, (repeats, n), shift)
-                estimates = map(paired_mean_interval, a.tolist(), b.tolist())
+                estimates = map(mean_interval, (a - b).tolist())
                 found.append(_covered((e and e.interval for e in estimates), true_difference(population, shift)))
             cells.append(" / ".join(found))
         return cells
@@ -183,7 +182,7 @@ def coverage_of_differences(generator: np.random.Generator, repeats: int) -> Non
     parts = [_pairs(generator, POPULATIONS[name], (repeats, n), 0.4) for name, n in sizes.items()]
     intervals = []
     for i in range(repeats):
-        estimates = [paired_mean_interval(a[i].tolist(), b[i].tolist()) for a, b in parts]
+        estimates = [mean_interval((a[i] - b[i]).tolist()) for a, b in parts]
         intervals.append(mean_of_estimates([one for one in estimates if one]).interval)
     _say(
         f"\nMean difference over four benchmarks (100, 120, 60, 40 questions): {_covered(intervals, truth)} % covered."

@@ -1,6 +1,8 @@
 """What import-linter cannot say: packages from outside, wherever they are imported."""
 
 import ast
+from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 
@@ -27,3 +29,19 @@ def _imported(node: ast.AST) -> list[str]:
             return [module]
         case _:
             return []
+
+
+@pytest.mark.integration
+def test_scripts_import_what_is_there() -> None:
+    """Nothing checks the types of scripts beside the package, and some are run once a year."""
+    scripts = [path for folder in ("perf", "notebooks", "docs") for path in (house.ROOT.parent / folder).glob("*.py")]
+    missing = [
+        f"{path.name}: {node.module}.{alias.name}"
+        for path in scripts
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in {house.NAME, "tests", "perf"}
+        for alias in node.names
+        if not hasattr(import_module(str(node.module)), alias.name) and find_spec(f"{node.module}.{alias.name}") is None
+    ]
+    assert len(scripts) > 20
+    assert missing == []
