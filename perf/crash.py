@@ -46,7 +46,7 @@ import sys
 from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.exchange.installation import Installation
 run_id, stage, benchmark, options = sys.argv[1:]
 options = CallOptions.model_validate_json(options)
 materialize(stage, run_id, [benchmark], Installation(Settings.from_environment(), environment={}, options=options))

@@ -32,7 +32,7 @@ _KILLS = size(4, 20)
 _SECONDS = 60
 _UPGRADE = """
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.exchange.installation import Installation
 Installation(Settings.from_environment(), environment={}).lake.widen("runs")
 """
 

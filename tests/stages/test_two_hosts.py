@@ -28,7 +28,7 @@ _QUESTIONS = 40
 _WORK = """
 import sys
 from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.settings import Settings
 materialize("answers", sys.argv[1], ["rakuda"], Installation(Settings.from_environment(), environment={}))
 """
