@@ -115,10 +115,6 @@ class Ranking:
             for place, state in enumerate(states, start=1)
         ]
 
-    def judges_of(self, asked: str) -> tuple[str, ...]:
-        """Who judged one benchmark."""
-        return tuple(sorted({row.judge for row in self.standings[0].rows if row.asked == asked}))
-
 
 def remarks_on(standings: Sequence[Standing]) -> list[str]:
     """Say on which lines there is no verdict, and where a difference from the best is not that of the two means."""
