@@ -361,11 +361,8 @@ class CandidateScores:
     def _check(self, spec: RunSpec) -> None:
         judged = [name for name in self._pool.names if not get_benchmark(name).has_rule]
         judges = [judge for name in judged for judge in self._pool.judges[name]]
-        further = ["consensus"] if spec.has_consensus else []
         graders = [judge.name for judge in spec.judges if judge.name not in judges]
-        check_endpoints(
-            spec, self._workspace, answers=self._pool.names, judges=judges, graders=graders, further=further
-        )
+        check_endpoints(spec, self._workspace, answers=self._pool.names, judges=judges, graders=graders)
 
     def _of_evaluations(self) -> Floats:
         """From the scores of whole runs."""

@@ -40,7 +40,7 @@ def pools_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[str]
         spec: The run.
         judges: For `judgements`: only these; none named means all of the run's.
     """
-    endpoints = stage_named(stage).endpoints(spec, judges)
+    endpoints = [model.endpoint for model in stage_named(stage).models(spec, judges)]
     return sorted({pool_name(one.base_url) for one in endpoints if one.base_url != EMBEDDED_URL})
 
 

@@ -39,13 +39,11 @@ from shaberi_dagster.settings import Settings, check_cluster
 from shaberi_dagster.show.live import reporter_for
 from shaberi_dagster.show.text import printable
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.evaluation import check_endpoints, is_up_to_date
 from shaberi_dagster.stages.forecast import forecast
 from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGES, stage_named
-from shaberi_dagster.stages.pass_outputs import PassOutputs
 from shaberi_dagster.util.identity import run_id_of
 from shaberi_dagster.util.progress import Reporter, failures_in_words
 
@@ -172,9 +170,8 @@ class Evaluation:
             stages = self._stages()
             answers = self._benchmarks if Answers.name in stages and self._n_missing else []
             graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
-            further = [stage for stage in stages if stage in {ConsensusAnswers.name, PassOutputs.name}]
             judges = self._llm_judges() if Judgements.name in stages else []
-            check_endpoints(self.spec, workspace, answers=answers, judges=judges, graders=graders, further=further)
+            check_endpoints(self.spec, workspace, answers=answers, judges=judges, graders=graders, stages=stages)
         self._announce(reporter.note)
         wanted = {
             spec.run_id: Materialization(
