@@ -16,8 +16,9 @@ from shaberi_dagster.judges.spec import judge_names
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.runs.plan import RunPlan
-from shaberi_dagster.runs.planning import find_run, load_run, plan_run, store_run
+from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stored import find_run, load_run, store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.consensus import ConsensusAnswers

@@ -6,15 +6,15 @@ from itertools import dropwhile
 
 import orjson
 
-from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError, is_interrupt
+from shaberi_dagster.errors import PartitionBusyError, ShaberiError, is_interrupt
 from shaberi_dagster.lake.damage import damage_behind
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, check_bound
 from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.runs.plan import RunPlan
-from shaberi_dagster.runs.planning import load_run
 from shaberi_dagster.runs.prompts_used import record_prompts
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stored import stored_spec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.imported import reprocess_imported
@@ -23,18 +23,6 @@ from shaberi_dagster.stages.ordered import CALLING_NAMES, calling_stage, stage_n
 from shaberi_dagster.stages.pass_outputs import PassOutputs
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.util.memory import give_back
-
-
-def stored_spec(run_id: str, workspace: Workspace) -> RunSpec:
-    """The spec of a registered run.
-
-    Raises:
-        ConfigurationError: There is no such run.
-    """
-    spec = load_run(workspace.lake, run_id)
-    if spec is None:
-        raise ConfigurationError(f"run {run_id} has no RunSpec: start it with run-evals or the job new_run")
-    return spec
 
 
 def materialize(
