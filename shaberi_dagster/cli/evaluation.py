@@ -1,4 +1,4 @@
-"""What commands that evaluate print: the plan, the scores, and what has failed."""
+"""Output of commands that evaluate: the plan, the scores, and failures."""
 
 from shaberi_dagster.cli import view_scores
 from shaberi_dagster.cli.output import say, tell

@@ -1,4 +1,4 @@
-"""How outcomes and tables look in the Dagster UI."""
+"""Metadata of results and tables for the Dagster UI."""
 
 import re
 import shlex
@@ -39,7 +39,7 @@ def column_schema(table: str) -> dg.TableSchema:
 
 
 def question_set_metadata(name: str, sha256: str, questions: int, source: str) -> dict[str, Any]:
-    """What there is to know about a question set."""
+    """Return the metadata of a question set."""
     return {"dagster/row_count": questions, "question_set": name, "sha256": sha256, "source": source}
 
 
@@ -109,7 +109,7 @@ def _rounded(value: Any) -> Any:
     """A number, or numbers by name, as people read them."""
     if isinstance(value, float):
         return round(value, _DECIMALS)
-    return {name: _rounded(one) for name, one in value.items()} if isinstance(value, Mapping) else value
+    return {name: _rounded(part) for name, part in value.items()} if isinstance(value, Mapping) else value
 
 
 def _inspecting(model: str, run_tag: str, benchmark: str) -> str:

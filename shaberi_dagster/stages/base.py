@@ -1,4 +1,4 @@
-"""What every stage does: see what stands, make what is missing, commit it, and say what came of it.
+"""Base of the stages: survey what is stored, make what is missing, commit it, and describe the result.
 
 A stage says what its rows are (`planned`), how one is made (`items`, `make`) and what there is to say of them
 (`result`). A stored row stands while it agrees with a planned one in the stage's key and identity, of which former
@@ -70,7 +70,7 @@ class Asker:
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One row to make.
+    """A row to make.
 
     Attributes:
         columns: Its key and identity, and whose row it is.
@@ -115,17 +115,17 @@ class Rows:
         self._lake = lake
 
     def read(self, table: str, keys: Keys, columns: Sequence[str]) -> pl.DataFrame:
-        """All of them at once: for columns that are not texts."""
+        """Read rows all at once: for columns that are not texts."""
         return self._lake.read(table, keys, list(columns))
 
     def blocks(self, table: str, keys: Keys, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Some hundred at a time."""
+        """Read rows, some hundred at a time."""
         return self._lake.blocks(table, keys, columns)
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What there is of a stage, and what is missing.
+    """Stored and missing rows of a stage.
 
     Attributes:
         planned: One row an item: key and identity.
@@ -143,12 +143,12 @@ class Survey:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing to make and nothing to put away."""
+        """True if there is nothing to make and nothing to put away."""
         return self.pending.is_empty() and self.outdated.is_empty()
 
 
 class Stage(ABC):
-    """One stage of a run; `stages.ordered` lists them.
+    """A stage of a run; `stages.ordered` lists them.
 
     Args:
         plan: The run, the benchmarks that are worked on, and the judges that are asked.
@@ -247,24 +247,24 @@ class RowStage(Stage, Generic[ItemT]):
 
     @property
     def keys(self) -> Keys:
-        """The keys of all its rows."""
+        """Keys of all its rows."""
         return {"run_id": self.run_ids, "benchmark": self.benchmarks}
 
     @abstractmethod
     def planned(self) -> pl.DataFrame:
-        """Key and identity of every row that there should be."""
+        """Return key and identity of every row that there should be."""
 
     @abstractmethod
     def items(self, pending: pl.DataFrame) -> Iterator[ItemT]:
-        """The items of pending rows, one after the other, so that their texts need not all be in memory."""
+        """Yield the items of pending rows one by one, so that their texts need not all be in memory."""
 
     @abstractmethod
     async def make(self, item: ItemT, ask: CallMaker) -> dict[str, Any]:
-        """The row of an item."""
+        """Make the row of an item."""
 
     @abstractmethod
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
-        """What there is to say of a benchmark.
+        """Describe the rows of a benchmark.
 
         Args:
             benchmark: Which one.
@@ -273,45 +273,45 @@ class RowStage(Stage, Generic[ItemT]):
 
     @abstractmethod
     def asker(self, columns: Mapping[str, Any]) -> Asker | None:
-        """Who makes the calls of a planned row; None when it takes none, whatever comes."""
+        """Return the caller of a planned row; None when it takes no call, whatever comes."""
 
     def estimate_prompt(self, item: ItemT) -> tuple[str, int]:  # noqa: ARG002
-        """What a prompt that cannot be rendered yet is made of: text that is known, and how many answers beside it."""
+        """Return the known text of a prompt that cannot be rendered yet, and the number of answers in it."""
         return "", 0
 
     @property
     def asks(self) -> bool:
-        """Whether it makes calls at all."""
+        """True if it makes calls at all."""
         return True
 
     def identity_aliases(self) -> Mapping[str, Mapping[str, str]]:
-        """Values that stored rows may have in the place of planned ones: by identity column, former to planned."""
+        """Return former values that stored rows may have: by identity column, former to planned."""
         return {}
 
     def with_current_identity(self, stored: pl.DataFrame) -> pl.DataFrame:
-        """Stored rows with the planned identities in the place of former ones that mean the same."""
+        """Return stored rows with the planned identities in the place of former ones that mean the same."""
         return stored.with_columns(
             pl.col(column).replace(planned_by_former) for column, planned_by_former in self.identity_aliases().items()
         )
 
     def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:  # noqa: ARG002
-        """Who may be asked by items of these rows, beside those that their first requests name."""
+        """Return the endpoints that these rows may call, beside those of their first requests."""
         return frozenset()
 
     def known_calls(self) -> Mapping[str, Call] | None:
-        """Those in the lake by request hash, if requests are not known beforehand; None looks them up."""
+        """Return paid calls in the lake by request hash, if requests are not known beforehand; None looks them up."""
         return None
 
     def is_usable(self, call: Call) -> bool:  # noqa: ARG002
-        """Whether a paid call may answer a request of this stage."""
+        """Return whether a paid call may answer a request of this stage."""
         return True
 
     def unusable_calls(self, stored: pl.DataFrame) -> AbstractSet[str]:  # noqa: ARG002
-        """Request hashes of calls that brought no result: they are made again."""
+        """Return request hashes of calls that brought no result: they are made again."""
         return frozenset()
 
     def paid_calls(self, stored: pl.DataFrame) -> PaidCalls:
-        """The calls that it need not make.
+        """Return the calls that it need not make.
 
         Args:
             stored: Its stored rows, superseded ones included.
@@ -327,7 +327,7 @@ class RowStage(Stage, Generic[ItemT]):
         )
 
     def superseded_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """What stays of rows that are replaced."""
+        """Return the rows that are kept, as superseded, of those that are replaced."""
         return rows.clear()
 
     def survey(self) -> Survey:
@@ -381,17 +381,17 @@ class RowStage(Stage, Generic[ItemT]):
         return self.results()
 
     def results(self) -> list[StageResult]:
-        """What there is to say of each benchmark as it is stored now."""
+        """Describe each benchmark as it is stored now."""
         rows = self.workspace.lake.read(self.name, self.keys, list(self.result_columns))
         return [self.result(name, rows.filter(benchmark=name)) for name in self.benchmarks]
 
     def preview(self, benchmark: str, *columns: str) -> pl.DataFrame:
-        """A few of its rows."""
+        """Return a few of its rows."""
         keys = {"run_id": self.run_ids, "benchmark": benchmark}
         return self.workspace.lake.scan(self.name, keys, columns).head(5).collect()
 
     def facts_of_calls(self, benchmark: str) -> dict[str, Any]:
-        """Calls, and what they cost so far in US dollars; None where a price is unknown."""
+        """Count calls, and their cost so far in US dollars; None where a price is unknown."""
         own = [line for (name, _), line in self.lines.items() if name == benchmark]
         facts = {"calls_made": sum(line.calls for line in own), "already_there": sum(line.reused for line in own)}
         if not self.asks:
@@ -402,7 +402,7 @@ class RowStage(Stage, Generic[ItemT]):
         return facts | {"cost_usd": None if unknown else float(costs.sum())}
 
     def line_of(self, item: Item) -> StageProgress:
-        """The progress line of an item."""
+        """Return the progress line of an item."""
         return self.lines[self._line_key(item.columns)]
 
     def _line_key(self, columns: Mapping[str, Any]) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What each strategy makes of a run's samples: one row for each question and strategy."""
+"""The consensus answers of a run: one row for each question and strategy."""
 
 import time
 import unicodedata
@@ -39,7 +39,7 @@ Sample = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ConsensusItem(Item):
-    """One question for one strategy; `strategy` is None for the single answer."""
+    """A question for a strategy; `strategy` is None for the single answer."""
 
     question: Question
     samples: Sequence[Sample]
@@ -86,7 +86,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
-        """Those of the strategies."""
+        """Yield the prompts of the strategies."""
         names = dict.fromkeys(name for entry in plan.names for name in plan.spec.benchmarks[entry].strategies)
         return strategy_prompts(plan.workspace.prompts, [name for name in names if name != SINGLE])
 
@@ -96,7 +96,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         return spec.n_questions(benchmark) * len(spec.benchmarks[benchmark].strategies)
 
     def planned(self) -> pl.DataFrame:
-        """One row for each strategy and question, the single answer first."""
+        """Return a row for each strategy and question, the single answer first."""
         hashes = self.rows.read(Answers.name, self.keys, _SAMPLE).sort("question_id", "sample_index")
         own = hashes.group_by("benchmark", "question_id").agg("sample_index", "answer_hash")
         found = {
@@ -104,10 +104,10 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             for name, question_id, indices, answers in own.iter_rows()
         }
         rows = [
-            self._identity(one, question, strategy, found.get((one.name, question.question_id), {}))
-            for one in self.plan.benchmarks.values()
-            for strategy in self._strategies(one)
-            for question in one.asked
+            self._identity(plan, question, strategy, found.get((plan.name, question.question_id), {}))
+            for plan in self.plan.benchmarks.values()
+            for strategy in self._strategies(plan)
+            for question in plan.asked
         ]
         texts = dict.fromkeys((*self.key, *self.identity), pl.String())
         return pl.DataFrame(rows, schema=texts | {"strategy_version": pl.Int64()})
@@ -126,7 +126,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             yield from (self._item(one, one.questions[question_id], (), row) for row in rows)
 
     async def make(self, item: ConsensusItem, ask: CallMaker) -> dict[str, Any]:
-        """What the strategy makes of the samples."""
+        """Make the strategy's answer of the samples."""
         row = {**item.columns, "n_candidates": item.n_candidates, "created_at": datetime.now(UTC)}
         if item.strategy is None:
             return row | _single(item.samples)
@@ -150,7 +150,8 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             return Reply(_said(call))
 
         candidates = candidates_of(
-            (one["sample_index"], one["answer_model"] or item.columns["model"], one["answer"]) for one in item.samples
+            (sample["sample_index"], sample["answer_model"] or item.columns["model"], sample["answer"])
+            for sample in item.samples
         )
         (outcome,) = (await decide_all(item.question.question, candidates, [item.strategy], asked)).values()
         return row | {
@@ -201,11 +202,11 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
     def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:
         """The model that makes the strategies' calls, if one of them may make any."""
         texts = self.rows.read(Answers.name, self.keys, (*_SAMPLE, "answer_state")).filter(answer_state="text")
-        for one in self.plan.benchmarks.values():
-            shared = texts.filter(pl.col("sample_index").is_in(list(one.settings.shared)), benchmark=one.name)
+        for plan in self.plan.benchmarks.values():
+            shared = texts.filter(pl.col("sample_index").is_in(list(plan.settings.shared)), benchmark=plan.name)
             candidates = shared.group_by("question_id").agg(candidates=pl.len())
-            kinds = pending.filter(benchmark=one.name).join(candidates, on="question_id")
-            strategies = {each.name: each for each in self._strategies(one) if each}
+            kinds = pending.filter(benchmark=plan.name).join(candidates, on="question_id")
+            strategies = {strategy.name: strategy for strategy in self._strategies(plan) if strategy}
             for name, count in kinds.select("strategy", "candidates").unique().iter_rows():
                 if name in strategies and strategies[name].n_calls(count).high:
                     return {(self._consensus.endpoint.to_endpoint(), self._consensus.model)}
@@ -231,14 +232,14 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         return {call.request_hash: call for call in calls if self.is_usable(call)}
 
     def is_usable(self, call: Call) -> bool:
-        """Whether it brought a text."""
+        """Return whether the call brought a text."""
         return bool(_said(call).strip())
 
-    def _strategies(self, one: BenchmarkPlan, vote: Vote = lambda _: (0, {})) -> list[Strategy | None]:
+    def _strategies(self, plan: BenchmarkPlan, vote: Vote = lambda _: (0, {})) -> list[Strategy | None]:
         """The strategies of a benchmark; None is the single answer."""
-        names = [name for name in one.settings.strategies if name != SINGLE]
-        made = {each.name: each for each in make_strategies(names, self.workspace.prompts, vote)}
-        return [made.get(name) for name in one.settings.strategies]
+        names = [name for name in plan.settings.strategies if name != SINGLE]
+        made = {strategy.name: strategy for strategy in make_strategies(names, self.workspace.prompts, vote)}
+        return [made.get(name) for name in plan.settings.strategies]
 
     @property
     def _consensus(self) -> ModelSpec:
@@ -249,10 +250,10 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
     def _calling(self) -> set[tuple[str, str]]:
         """The benchmarks and strategies that may take a call."""
         return {
-            (one.name, each.name)
-            for one in self.plan.benchmarks.values()
-            for each in self._strategies(one)
-            if each and each.n_calls(len(one.settings.shared)).high
+            (plan.name, strategy.name)
+            for plan in self.plan.benchmarks.values()
+            for strategy in self._strategies(plan)
+            if strategy and strategy.n_calls(len(plan.settings.shared)).high
         }
 
     def _identity(
@@ -277,8 +278,8 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         }
 
     def with_current_identity(self, stored: pl.DataFrame) -> pl.DataFrame:
-        """What plurality elected with an earlier version of the rule stands."""
-        versions = {one.name: _version_of_vote(one) for one in self.plan.benchmarks.values()}
+        """Return former hashes of plurality: what an earlier version of the rule elected stands."""
+        versions = {plan.name: _version_of_vote(plan) for plan in self.plan.benchmarks.values()}
         present = pl.col("benchmark").replace_strict(versions, default=None, return_dtype=pl.Int64())
         older = (pl.col("strategy") == Plurality.name) & (pl.col("strategy_version") < present)
         return stored.with_columns(strategy_version=pl.when(older).then(present).otherwise("strategy_version"))
@@ -299,7 +300,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         self, one: BenchmarkPlan, question: Question, samples: Sequence[Sample], row: dict[str, Any]
     ) -> ConsensusItem:
         spec = self.plan.spec
-        strategies = {each.name: each for each in self._strategies(one, _vote(one, question)) if each}
+        strategies = {strategy.name: strategy for strategy in self._strategies(one, _vote(one, question)) if strategy}
         strategy = strategies.get(row["strategy"])
         own = [sample for sample in samples if sample["sample_index"] in _candidates(one, strategy)]
         n_candidates = sum(sample["status"] == UNMADE or sample["answer_state"] == "text" for sample in own)
@@ -316,42 +317,42 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         )
 
 
-def _candidates(one: BenchmarkPlan, strategy: Strategy | None) -> range:
+def _candidates(plan: BenchmarkPlan, strategy: Strategy | None) -> range:
     """Sample indices that a strategy is given; the single answer is sample 0."""
-    return one.settings.shared if strategy else range(1)
+    return plan.settings.shared if strategy else range(1)
 
 
-def _max_tokens(one: BenchmarkPlan) -> int:
-    """Of a strategy's reply: as of an answer."""
-    most = one.settings.max_tokens
-    return one.benchmark.generation.sampling.max_tokens if most is None else most
+def _max_tokens(plan: BenchmarkPlan) -> int:
+    """Return the most tokens of a strategy's reply: those of an answer."""
+    most = plan.settings.max_tokens
+    return plan.benchmark.generation.sampling.max_tokens if most is None else most
 
 
-def _version(one: BenchmarkPlan, strategy: Strategy | None) -> int:
+def _version(plan: BenchmarkPlan, strategy: Strategy | None) -> int:
     if strategy is None:
         return 1
-    return _version_of_vote(one) if isinstance(strategy, Plurality) else strategy.version
+    return _version_of_vote(plan) if isinstance(strategy, Plurality) else strategy.version
 
 
-def _file_hash(one: BenchmarkPlan, strategy: Strategy | None) -> str | None:
-    """Of a plugin's strategy, or of a plugin's rule that reads for plurality."""
-    used = (_grader(one) if isinstance(strategy, Plurality) else None) or strategy
+def _file_hash(plan: BenchmarkPlan, strategy: Strategy | None) -> str | None:
+    """Return the hash of a plugin's strategy, or of a plugin's rule that reads for plurality."""
+    used = (_grader(plan) if isinstance(strategy, Plurality) else None) or strategy
     return used.file_sha256 if used else None
 
 
-def _grader(one: BenchmarkPlan) -> Grader | None:
-    return GRADERS.use(one.benchmark.grader) if one.benchmark.has_rule else None
+def _grader(plan: BenchmarkPlan) -> Grader | None:
+    return GRADERS.use(plan.benchmark.grader) if plan.benchmark.has_rule else None
 
 
-def _version_of_vote(one: BenchmarkPlan) -> int:
+def _version_of_vote(plan: BenchmarkPlan) -> int:
     """Plurality counts what the benchmark's rule reads, so another version of the rule may elect another answer."""
-    grader = _grader(one)
+    grader = _grader(plan)
     return max(Plurality.version, grader.version) if grader else Plurality.version
 
 
-def _vote(one: BenchmarkPlan, question: Question) -> Vote:
+def _vote(plan: BenchmarkPlan, question: Question) -> Vote:
     """Plurality among what the benchmark's rule reads in the candidates' answers; without a rule, among the texts."""
-    grader, graded = _grader(one), graded_question(question)
+    grader, graded = _grader(plan), graded_question(question)
 
     def read(text: str) -> str | None:
         if grader is None:
@@ -370,7 +371,7 @@ def _vote(one: BenchmarkPlan, question: Question) -> Vote:
 
 
 def _said(call: Call) -> str:
-    """What the model says when it has thought."""
+    """Return the reply without its thinking."""
     return split_thinking(call.content or "").answer
 
 

@@ -78,7 +78,7 @@ def materialize(
 
 
 def is_up_to_date(spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str], workspace: Workspace) -> bool:
-    """Whether `materialize` would change nothing: no call, no row, no state of the run, no file of its results.
+    """Return whether `materialize` would change nothing: no call, row, state of the run, or file of its results.
 
     Args:
         spec: The run as it is planned.

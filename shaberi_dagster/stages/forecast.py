@@ -1,4 +1,4 @@
-"""What an evaluation would still take: calls, tokens and money, before any call is made.
+"""Forecasts of the calls, tokens and cost of an evaluation, before any call is made.
 
 A forecast is the plan of the stages themselves. Items whose calls are all paid for are made, though not stored, so that
 the stage after them is planned over the very rows that it will find; where a call would be needed, it is counted, and
@@ -52,7 +52,7 @@ def forecast(
     now: datetime,
     judges: Sequence[str] = (),
 ) -> list[Forecast]:
-    """What the stages of some runs would still take; nothing is changed and nobody is asked.
+    """Forecast the calls of some stages of runs; nothing is changed and no call is made.
 
     Calls are exact for what follows from what is there: what rows stand, calls in the lake and calls in the journal
     of an interrupted attempt are found as the stages find them. Answers that nobody has paid for yet are taken to
@@ -94,7 +94,7 @@ def forecast(
 
 @dataclass
 class _Group:
-    """What one asker has yet to do for one benchmark.
+    """Missing rows and calls of one caller for one benchmark.
 
     Attributes:
         planned: Rows that there will be.
@@ -165,7 +165,9 @@ class _Replay:
     def prefetch(self, requests: Iterable[ChatRequest]) -> None:
         """Look many requests up at once."""
         known = self._journal.keys() | self._found.keys()
-        self._found |= self._paid.find([name for one in requests for name in one.request_hashes if name not in known])
+        self._found |= self._paid.find(
+            [name for request in requests for name in request.request_hashes if name not in known]
+        )
 
     async def __call__(self, request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:  # noqa: ARG002
         if lookup:
@@ -179,7 +181,7 @@ class _Replay:
         return call, True
 
     def lacks(self, request: ChatRequest) -> bool:
-        """Whether a request that was looked up is not paid for; then it is needed."""
+        """Return whether a request that was looked up is not paid for; then it is needed."""
         if self._paid_call(request):
             return False
         self.needed.append(request)
@@ -247,7 +249,7 @@ async def _made(stage: RowStage[Any], item: Item, replay: _Replay) -> dict[str, 
 
 
 class _Pricing:
-    """What calls are expected to be like.
+    """Expected tokens and cost of calls.
 
     Args:
         plan: The run.
@@ -259,7 +261,7 @@ class _Pricing:
         self._plan, self._history, self._now = plan, history, now
 
     def estimate(self, stage: str, benchmark: str, asker: Asker, group: _Group) -> Forecast:
-        """What there is to say of a group."""
+        """Return the forecast of a group."""
         question_ids = {question_id for question_id, *_ in group.prompts}
         past = self._history.find(stage, benchmark, asker.model, question_ids) if group.high else None
         falls_back = asker.falls_back and group.low > 0
@@ -289,9 +291,9 @@ class _Pricing:
             calls=group.low,
             calls_most=group.high,
             fallback_calls=n_fallback,
-            prompt_tokens=round(sum(n * each.prompt for n, each in parts)),
-            completion_tokens=round(sum(n * min(each.completion, asker.max_tokens) for n, each in parts)),
-            cost_usd=_sum_of([self._cost(asker, n, each) for n, each in parts]),
+            prompt_tokens=round(sum(n * average.prompt for n, average in parts)),
+            completion_tokens=round(sum(n * min(average.completion, asker.max_tokens) for n, average in parts)),
+            cost_usd=_sum_of([self._cost(asker, n, average) for n, average in parts]),
             basis=basis,
             upper_bound=bool(group.high) and past is None,
         )
