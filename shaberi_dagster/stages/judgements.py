@@ -21,7 +21,7 @@ from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, judge_prompts
 from shaberi_dagster.runs.spec import ModelSpec, RunSpec
-from shaberi_dagster.stages import answer_texts
+from shaberi_dagster.stages import judged_texts
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, JournaledCalls, Rows, RowStage
 from shaberi_dagster.stages.consensus import ConsensusAnswers
@@ -31,7 +31,7 @@ from shaberi_dagster.util.names import did_you_mean
 from shaberi_dagster.util.progress import StageProgress
 
 _NO_CALL = CallRange(0, 0)
-_SLIM = (*answer_texts.KEY, "answer_hash", "status", "answer_state")
+_SLIM = (*judged_texts.KEY, "answer_hash", "status", "answer_state")
 _FOUND = ("status", "error_class", "score", "score_source")
 """What an output says, as far as the parser understands it."""
 
@@ -164,7 +164,7 @@ class Judgements(RowStage[JudgementItem]):
         failed = standing.filter(pl.col("status").is_in(["error", "skipped"])).height
         outside = int(standing["out_of_scale"].sum())
         answers = self._slim([benchmark])
-        unlike = standing.join(answers, on=[*answer_texts.KEY, "answer_hash"], how="anti", nulls_equal=True).height
+        unlike = standing.join(answers, on=[*judged_texts.KEY, "answer_hash"], how="anti", nulls_equal=True).height
         planned = self.n_rows(self.plan.spec, benchmark)
         return StageResult(
             run_id=self.run_ids[0],
@@ -304,11 +304,11 @@ class Judgements(RowStage[JudgementItem]):
         Returns:
             How many were replaced.
         """
-        answers = {tuple(row[name] for name in answer_texts.KEY): row for row in self._answers()}
+        answers = {tuple(row[name] for name in judged_texts.KEY): row for row in self._answers()}
         again = []
         with JournaledCalls(self) as journal, RowWriter(self.workspace.lake, self.name) as writer:
             for row in stored.iter_rows(named=True):
-                answer = answers.get(tuple(row[name] for name in answer_texts.KEY))
+                answer = answers.get(tuple(row[name] for name in judged_texts.KEY))
                 if answer is None or answer["answer_hash"] != row["answer_hash"]:
                     continue
                 if changed := found(row, answer):
@@ -359,7 +359,7 @@ class Judgements(RowStage[JudgementItem]):
         """Read the answers of some benchmarks without their texts; only those to questions of the run's sets."""
         known = [question for part in self.plan.benchmarks.values() for question in part.questions]
         keys = {**self.keys, "benchmark": benchmarks}
-        return answer_texts.read(self.rows, keys, _SLIM).filter(pl.col("question_id").is_in(known))
+        return judged_texts.read(self.rows, keys, _SLIM).filter(pl.col("question_id").is_in(known))
 
     def _imported(self) -> pl.DataFrame:
         """Key, answer and round of the scores that were imported: they stand for the first round of their judge."""
@@ -371,7 +371,7 @@ class Judgements(RowStage[JudgementItem]):
         return stored.filter(counts).select(*columns[:-1], judge_round=pl.lit(0, dtype=pl.Int64))
 
     def _answers(self) -> Iterator[dict[str, Any]]:
-        for block in answer_texts.blocks(self.rows, self.keys, (*_SLIM, "question_set", "answer")):
+        for block in judged_texts.blocks(self.rows, self.keys, (*_SLIM, "question_set", "answer")):
             for row in block.iter_rows(named=True):
                 if row["question_id"] in self.plan.benchmarks[row["benchmark"]].questions:
                     yield row
@@ -384,7 +384,7 @@ class Judgements(RowStage[JudgementItem]):
         return JudgementItem(
             columns={
                 **{name: getattr(spec, name) for name in RUN_COLUMNS},
-                **{name: answer[name] for name in (*answer_texts.KEY, "question_set", "answer_hash")},
+                **{name: answer[name] for name in (*judged_texts.KEY, "question_set", "answer_hash")},
                 "judge": judge.name,
                 "judge_model": judge.model,
                 "judge_config_hash": judge.config_hash,

@@ -22,7 +22,7 @@ from shaberi_dagster.prompts.library import boundary_of
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, pass_prompt
 from shaberi_dagster.runs.spec import ModelSpec, PassSpec, RunSpec
-from shaberi_dagster.stages import answer_texts
+from shaberi_dagster.stages import judged_texts
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, RowStage
 from shaberi_dagster.stages.consensus import ConsensusAnswers
@@ -30,7 +30,7 @@ from shaberi_dagster.stages.result import StageResult, by_class, complete_check,
 
 _SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
 _NO_CALL, _ONE_CALL, _PERHAPS = CallRange(0, 0), CallRange(1, 1), CallRange(0, 1)
-_ANSWER = ("run_id", *answer_texts.KEY)
+_ANSWER = ("run_id", *judged_texts.KEY)
 _QUESTION = ("question_id", "question", "category", "reference", "criteria")
 _RUNS_AT_ONCE = 25
 
@@ -138,7 +138,7 @@ class PassOutputs(RowStage[PassItem]):
         passes = pl.DataFrame(
             hashes, schema=dict.fromkeys(("pass_config_hash", "pass_prompt_hash"), pl.String()), orient="row"
         )
-        answers = answer_texts.read(self.rows, self.keys, (*_ANSWER, "answer_hash", "status"))
+        answers = judged_texts.read(self.rows, self.keys, (*_ANSWER, "answer_hash", "status"))
         # Imported error messages and empty answers have been judged too, so they need a finding.
         examined = answers.filter(pl.col("answer_hash").is_not_null() | (pl.col("status") == UNMADE))
         every = examined.join(passes, how="cross").select(*self.key, *self.identity)
@@ -170,8 +170,8 @@ class PassOutputs(RowStage[PassItem]):
         wanted: dict[tuple[Any, ...], list[str]] = {}
         for *answer, config_hash in pending.select(*_ANSWER, "pass_config_hash").iter_rows():
             wanted.setdefault(tuple(answer), []).append(config_hash)
-        columns = (*RUN_COLUMNS, *answer_texts.KEY, "question_set", "answer", "answer_hash", "truncated", "status")
-        for block in answer_texts.blocks(self.rows, self.keys, columns):
+        columns = (*RUN_COLUMNS, *judged_texts.KEY, "question_set", "answer", "answer_hash", "truncated", "status")
+        for block in judged_texts.blocks(self.rows, self.keys, columns):
             for row in block.iter_rows(named=True):
                 for config_hash in wanted.get(tuple(row[name] for name in _ANSWER), ()):
                     yield self._item(row, self._passes[config_hash])
@@ -243,7 +243,7 @@ class PassOutputs(RowStage[PassItem]):
             always = inputs_missing and examiner.asks is not None and examiner.ask(answer, finding) is not None
         return PassItem(
             columns={
-                **{name: row[name] for name in (*RUN_COLUMNS, *answer_texts.KEY, "question_set", "answer_hash")},
+                **{name: row[name] for name in (*RUN_COLUMNS, *judged_texts.KEY, "question_set", "answer_hash")},
                 "pass": examiner.name,
                 "pass_version": examiner.version,
                 "pass_config": examiner.config.model_dump_json(),
