@@ -27,7 +27,7 @@ from shaberi_dagster.runs.forecast import Forecast
 from shaberi_dagster.runs.planning import (
     benchmarks_of,
     find_run,
-    judged_anew,
+    judged_again,
     load_run,
     named_judges,
     plan_run,
@@ -103,7 +103,7 @@ class Evaluation:
         )
         self._judges_asked = named_judges(requests[0], self._workspace)
         self._benchmarks = self._asked_benchmarks(requests[0])
-        self._specs = [self._judged_anew(one) if rejudge else self._planned(one) for one in requests]
+        self._specs = [self._judged_again(one) if rejudge else self._planned(one) for one in requests]
 
     @property
     def workspace(self) -> Workspace:
@@ -249,7 +249,7 @@ class Evaluation:
     def _planned(self, request: RunRequest) -> RunSpec:
         return plan_run(request, self._workspace, is_judged=self._only is None or Judgements.name in self._only)
 
-    def _judged_anew(self, request: RunRequest) -> RunSpec:
+    def _judged_again(self, request: RunRequest) -> RunSpec:
         """Judges that judged the run before get a new round; a judge that is new to it needs none."""
         before = find_run(self._workspace.lake, request.model, request.tag)
         if before is None:
@@ -261,7 +261,7 @@ class Evaluation:
         old = {judge.name for judge in before.judges}
         old |= {name for one in before.benchmarks.values() for name in one.imported_judges}
         asked = self._judges_asked or [judge.name for judge in spec.judges]
-        return judged_anew(spec, [name for name in asked if name in old], self._benchmarks)
+        return judged_again(spec, [name for name in asked if name in old], self._benchmarks)
 
     def _stages(self) -> list[str]:
         spec = self.spec

@@ -181,12 +181,12 @@ class News:
     Attributes:
         place: Where to go on the next time.
         records: What was written since the last time, `created_at` as text.
-        anew: Whether it is another journal than the last time.
+        restarted: Whether it is another journal than the last time.
     """
 
     place: tuple[Any, ...]
     records: Iterable[Record]
-    anew: bool
+    restarted: bool
 
 
 class Journals(ABC):
@@ -237,14 +237,14 @@ class Journals(ABC):
         identity = self._identity(run_id, stage)
         if identity is None:
             return None
-        anew = since is None or since[0] != identity
-        end = 0 if since is None or anew else since[1]
+        restarted = since is None or since[0] != identity
+        end = 0 if since is None or restarted else since[1]
         records = []
         for place, line in self._lines_after(run_id, stage, identity, end):
             end = place
             with suppress(ValueError):  # whoever opens it sets such lines aside
                 records.append(decoded(line))
-        return News((identity, end), records, anew)
+        return News((identity, end), records, restarted)
 
     @abstractmethod
     def _identity(self, run_id: str, stage: str) -> str | None:

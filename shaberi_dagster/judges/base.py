@@ -1,4 +1,4 @@
-"""What a judge is: an answer to a question in, the columns of a judgement out, and all calls through `ask`."""
+"""What a judge is: an answer to a question in, the columns of a judgement out, and all calls through `make_call`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -9,8 +9,8 @@ from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.journal.records import Call
 from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint
 
-AskJudge = Callable[..., Awaitable[tuple[Call, bool]]]
-"""As `stages.base.Ask`."""
+CallMaker = Callable[..., Awaitable[tuple[Call, bool]]]
+"""As `stages.base.CallMaker`."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Judge(ABC):
             anew.
         round: How often it was asked to judge this benchmark anew.
         model: The model that it asks, where it has another name; else None.
-        asks: Where it asks which model; None when it asks nobody.
+        model_endpoint: Where it asks which model; None when it asks nobody.
         max_tokens: Most completion tokens of a call.
         of_unmade: Calls that an answer with a text takes which is not there yet.
     """
@@ -56,7 +56,7 @@ class Judge(ABC):
     older_config_hashes: Sequence[str] = ()
     round: int = 0
     model: str | None = None
-    asks: tuple[Endpoint, str] | None = None
+    model_endpoint: tuple[Endpoint, str] | None = None
     max_tokens: int = 0
     of_unmade: CallRange
 
@@ -69,7 +69,7 @@ class Judge(ABC):
         """The case of an answer that has a text."""
 
     @abstractmethod
-    async def judge(self, case: Case, ask: AskJudge) -> dict[str, Any]:
+    async def judge(self, case: Case, make_call: CallMaker) -> dict[str, Any]:
         """The columns of the judgement: status, score and how it came about."""
 
 

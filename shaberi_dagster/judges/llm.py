@@ -6,7 +6,7 @@ from typing import Any
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.journal.records import Call
-from shaberi_dagster.judges.base import AskJudge, Case, Judge
+from shaberi_dagster.judges.base import CallMaker, Case, Judge
 from shaberi_dagster.judges.parse import ParsedScore, is_out_of_scale, parse_score
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.llm.thinking import split_thinking
@@ -42,7 +42,7 @@ class LLMJudge(Judge):
         self.config_hash = spec.config_hash(*prompt_hashes)
         self.former_config_hashes = spec.former_config_hashes(*prompt_hashes)
         self.round = spec.rounds.get(benchmark.name, 0)
-        self.asks, self.max_tokens = (spec.endpoint.to_endpoint(), spec.model), spec.max_tokens
+        self.model_endpoint, self.max_tokens = (spec.endpoint.to_endpoint(), spec.model), spec.max_tokens
 
     def request_for(self, question: Question, text: str) -> ChatRequest:
         """The question, the text and the criteria as the judge is told them."""
@@ -52,15 +52,15 @@ class LLMJudge(Judge):
         """Every text is judged."""
         return Case(question, answer, self.request_for(question, answer["answer"]), self.of_unmade)
 
-    async def judge(self, case: Case, ask: AskJudge) -> dict[str, Any]:
+    async def judge(self, case: Case, make_call: CallMaker) -> dict[str, Any]:
         """The score, as the judge or the fallback says it."""
-        first, reused = await ask(case.request, "judge")
+        first, reused = await make_call(case.request, "judge")
         if first.status == "error":
             return self.judged(case, first, None)
         if self._parsed(case, first) is not None or not _said(first).strip():
             return self.judged(case, first, None)
         request = self._chat(fallback_messages(self._prompts, self._benchmark, _said(first)))
-        second, _ = await ask(request, "fallback", lookup=reused)
+        second, _ = await make_call(request, "fallback", lookup=reused)
         return self.judged(case, first, second)
 
     def judged(self, case: Case, first: Call, second: Call | None) -> dict[str, Any]:

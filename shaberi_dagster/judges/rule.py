@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.journal.records import Call, Usage
-from shaberi_dagster.judges.base import AskJudge, Case, Judge
+from shaberi_dagster.judges.base import CallMaker, Case, Judge
 from shaberi_dagster.judges.rules.base import GradedQuestion, Grader, Verdict
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.spec import JudgeSpec
@@ -87,8 +87,8 @@ class RuleJudge(Judge):
                     *former_config_hashes_of(rule, model, self.prompt_hash, version),
                 )
             ]
-            self.asks, self.of_unmade = (model.endpoint.to_endpoint(), model.model), CallRange(0, 1)
-            self.max_tokens = rule_sampling(self.asks[0]).max_tokens
+            self.model_endpoint, self.of_unmade = (model.endpoint.to_endpoint(), model.model), CallRange(0, 1)
+            self.max_tokens = rule_sampling(self.model_endpoint[0]).max_tokens
 
     def case(self, question: Question, answer: Mapping[str, Any]) -> Case:
         """What the rule says, and what the model is asked if the rule says nothing."""
@@ -97,11 +97,11 @@ class RuleJudge(Judge):
             return Case(question, answer, None, CallRange(0, 0), verdict)
         return Case(question, answer, self.request_for(question, answer["answer"]), CallRange(1, 1), verdict)
 
-    async def judge(self, case: Case, ask: AskJudge) -> dict[str, Any]:
+    async def judge(self, case: Case, make_call: CallMaker) -> dict[str, Any]:
         """Right or wrong, or that nobody can tell."""
         if case.request is None:
             return self._by_rule(case.finding)
-        call, _ = await ask(case.request, "grade")
+        call, _ = await make_call(case.request, "grade")
         return _by_model(call)
 
     def again(self, case: Case, stored: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -126,7 +126,7 @@ class RuleJudge(Judge):
 
     def request_for(self, question: Question, text: str) -> ChatRequest | None:
         """What the model is asked about a text that the rule cannot tell."""
-        if self.asks is None:
+        if self.model_endpoint is None:
             return None
         prompt = self._prompts.render(
             self._benchmark.judging.primary_template,
@@ -136,9 +136,9 @@ class RuleJudge(Judge):
             answer=text,
             boundary=boundary_of(text),
         )
-        sampling = replace(rule_sampling(self.asks[0]), json_schema=orjson.dumps(_SCHEMA).decode())
+        sampling = replace(rule_sampling(self.model_endpoint[0]), json_schema=orjson.dumps(_SCHEMA).decode())
         replicate = f"round{self.round}" if self.round else ""
-        return ChatRequest(*self.asks, (Message("user", prompt),), sampling, replicate=replicate)
+        return ChatRequest(*self.model_endpoint, (Message("user", prompt),), sampling, replicate=replicate)
 
 
 def rule_sampling(endpoint: Endpoint) -> Sampling:

@@ -92,7 +92,7 @@ class Mirror:
                 folders, files = there.result()
                 fresh = sorted(folders - entries.keys())
                 entries |= zip(fresh, threads.map(self._new_entries, fresh), strict=True)
-                list(threads.map(lambda name: self._copy(name, anew=True), files))
+                list(threads.map(lambda name: self._copy(name, again=True), files))
             for table, names in entries.items():
                 if names:
                     self._take(table, names, threads)
@@ -121,7 +121,7 @@ class Mirror:
             ShaberiError: The store cannot be reached, or lacks the file.
         """
         with _reaching(self.uri):
-            self._copy(name, anew=True)
+            self._copy(name, again=True)
 
     def fetch_log(self, table: str) -> None:
         """Copy the log of a table from the store once more, with the files that it names.
@@ -221,8 +221,8 @@ class Mirror:
                 swap_in(Path(scratch) / LOG / name, content)
             return [unquote(path) for path in DeltaTable(scratch).get_add_actions()["path"].to_pylist()]
 
-    def _copy(self, name: str, *, anew: bool = False) -> None:
-        if anew or not (self.folder / name).is_file():
+    def _copy(self, name: str, *, again: bool = False) -> None:
+        if again or not (self.folder / name).is_file():
             content = self._read(name)
             swap_in(self.folder / name, content)
 

@@ -309,7 +309,7 @@ def named_judges(request: RunRequest, workspace: Workspace) -> list[str]:
     )
 
 
-def judged_anew(spec: RunSpec, judges: list[str], benchmarks: list[str]) -> RunSpec:
+def judged_again(spec: RunSpec, judges: list[str], benchmarks: list[str]) -> RunSpec:
     """The spec with one more judging round for these judges and benchmarks."""
 
     def raised(judge: JudgeSpec) -> JudgeSpec:

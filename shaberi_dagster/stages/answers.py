@@ -18,7 +18,7 @@ from shaberi_dagster.prompts.library import generation_messages, generation_prom
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, generation_prompt
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.stages.base import RUN_COLUMNS, Asker, CallMaker, Item, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, Caller, CallMaker, Item, RowStage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.identity import sha256_text
 
@@ -110,15 +110,15 @@ class Answers(RowStage[AnswerItem]):
                         own = {"question_id": question.question_id, "sample_index": request.sample_index}
                         yield AnswerItem(columns=settings | own, request=request, calls=_ONE_CALL)
 
-    def asker(self, columns: Mapping[str, Any]) -> Asker:
+    def caller(self, columns: Mapping[str, Any]) -> Caller:
         """The model whose sample it is."""
         spec, settings = self.plan.spec, self.plan.spec.benchmarks[columns["benchmark"]]
         asked = spec.sampled(columns["benchmark"], columns["sample_index"])
-        return Asker(asked.model, asked.model, asked.endpoint.to_endpoint(), settings.sampling.max_tokens)
+        return Caller(asked.model, asked.model, asked.endpoint.to_endpoint(), settings.sampling.max_tokens)
 
-    async def make(self, item: AnswerItem, ask: CallMaker) -> dict[str, Any]:
+    async def make(self, item: AnswerItem, make_call: CallMaker) -> dict[str, Any]:
         """What the model says, its thinking split off."""
-        call, _ = await ask(item.request, "answer")
+        call, _ = await make_call(item.request, "answer")
         row = {
             **item.columns,
             "status": call.status,

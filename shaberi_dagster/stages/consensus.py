@@ -28,7 +28,7 @@ from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, strategy_prompts
 from shaberi_dagster.runs.spec import SINGLE, ModelSpec, RunSpec
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asked, Asker, CallMaker, Item, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, CallMaker, Item, ModelEndpoint, RowStage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.identity import sha256_json, sha256_text
 
@@ -125,7 +125,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             one = self.plan.benchmarks[benchmark]
             yield from (self._item(one, one.questions[question_id], (), row) for row in rows)
 
-    async def make(self, item: ConsensusItem, ask: CallMaker) -> dict[str, Any]:
+    async def make(self, item: ConsensusItem, make_call: CallMaker) -> dict[str, Any]:
         """What the strategy makes of the samples."""
         row = {**item.columns, "n_candidates": item.n_candidates, "created_at": datetime.now(UTC)}
         if item.strategy is None:
@@ -133,7 +133,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         calls: list[Call] = []
         fresh, started = False, time.monotonic()
 
-        async def asked(purpose: str, messages: tuple[Message, ...]) -> Reply:
+        async def call_model(purpose: str, messages: tuple[Message, ...]) -> Reply:
             nonlocal fresh
             request = ChatRequest(
                 self._consensus.endpoint.to_endpoint(),
@@ -142,7 +142,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
                 Sampling(None, item.max_tokens),
                 replicate=purpose,  # critics are asked with equal messages, and each has a reply of its own
             )
-            call, reused = await ask(request, purpose, lookup=True)
+            call, reused = await make_call(request, purpose, lookup=True)
             fresh |= not reused
             calls.append(call)
             if call.status == "error":
@@ -152,7 +152,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         candidates = candidates_of(
             (one["sample_index"], one["answer_model"] or item.columns["model"], one["answer"]) for one in item.samples
         )
-        (outcome,) = (await decide_all(item.question.question, candidates, [item.strategy], asked)).values()
+        (outcome,) = (await decide_all(item.question.question, candidates, [item.strategy], call_model)).values()
         return row | {
             "status": outcome.status,
             "error_class": outcome.error_class,
@@ -187,18 +187,18 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             checks=(complete_check(rows.height, planned), failures_check(failed, planned)),
         )
 
-    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
+    def caller(self, columns: Mapping[str, Any]) -> Caller | None:
         """The strategy, if it makes calls."""
         if (columns["benchmark"], columns["strategy"]) not in self._calling:
             return None
         most = _max_tokens(self.plan.benchmarks[columns["benchmark"]])
-        return Asker(columns["strategy"], self._consensus.model, self._consensus.endpoint.to_endpoint(), most)
+        return Caller(columns["strategy"], self._consensus.model, self._consensus.endpoint.to_endpoint(), most)
 
     def estimate_prompt(self, item: ConsensusItem) -> tuple[str, int]:
         """The question and the candidates."""
         return item.question.question, len(self.plan.spec.benchmarks[item.columns["benchmark"]].shared)
 
-    def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:
+    def possible_endpoints(self, pending: pl.DataFrame) -> AbstractSet[ModelEndpoint]:
         """The model that makes the strategies' calls, if one of them may make any."""
         texts = self.rows.read(Answers.name, self.keys, (*_SAMPLE, "answer_state")).filter(answer_state="text")
         for one in self.plan.benchmarks.values():

@@ -23,15 +23,15 @@ from shaberi_dagster.prompts.library import boundary_of
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, pass_prompt
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.stages import texts
+from shaberi_dagster.stages import judged_texts
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, CallMaker, Item, Rows, RowStage
 from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 
 _SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
 _NO_CALL, _ONE_CALL, _PERHAPS = CallRange(0, 0), CallRange(1, 1), CallRange(0, 1)
-_ANSWER = ("run_id", *texts.KEY)
+_ANSWER = ("run_id", *judged_texts.KEY)
 _QUESTION = ("question_id", "question", "category", "reference", "criteria")
 _RUNS_AT_ONCE = 25
 
@@ -124,7 +124,7 @@ class PassOutputs(RowStage[PassItem]):
         }
 
     @property
-    def asks(self) -> bool:
+    def has_callers(self) -> bool:
         """Whether one of the passes asks a model."""
         return any(one.asks for one in self._passes.values())
 
@@ -135,7 +135,7 @@ class PassOutputs(RowStage[PassItem]):
         passes = pl.DataFrame(
             hashes, schema=dict.fromkeys(("pass_config_hash", "pass_prompt_hash"), pl.String()), orient="row"
         )
-        answers = texts.read(self.rows, self.keys, (*_ANSWER, "answer_hash", "status"))
+        answers = judged_texts.read(self.rows, self.keys, (*_ANSWER, "answer_hash", "status"))
         # Imported error messages and empty answers have been judged too, so they need a finding.
         examined = answers.filter(pl.col("answer_hash").is_not_null() | (pl.col("status") == UNMADE))
         every = examined.join(passes, how="cross").select(*self.key, *self.identity)
@@ -167,29 +167,29 @@ class PassOutputs(RowStage[PassItem]):
         wanted: dict[tuple[Any, ...], list[str]] = {}
         for *answer, config_hash in pending.select(*_ANSWER, "pass_config_hash").iter_rows():
             wanted.setdefault(tuple(answer), []).append(config_hash)
-        columns = (*RUN_COLUMNS, *texts.KEY, "question_set", "answer", "answer_hash", "truncated", "status")
-        for block in texts.blocks(self.rows, self.keys, columns):
+        columns = (*RUN_COLUMNS, *judged_texts.KEY, "question_set", "answer", "answer_hash", "truncated", "status")
+        for block in judged_texts.blocks(self.rows, self.keys, columns):
             for row in block.iter_rows(named=True):
                 for config_hash in wanted.get(tuple(row[name] for name in _ANSWER), ()):
                     yield self._item(row, self._passes[config_hash])
 
-    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
+    def caller(self, columns: Mapping[str, Any]) -> Caller | None:
         """The pass, if it asks a model."""
         one = self._passes[self._older.get(columns["pass_config_hash"], columns["pass_config_hash"])]
         if one.asks is None:
             return None
-        return Asker(one.name, one.asks, self._endpoints[one.config_hash], _SAMPLING.max_tokens)
+        return Caller(one.name, one.asks, self._endpoints[one.config_hash], _SAMPLING.max_tokens)
 
     def estimate_prompt(self, item: PassItem) -> tuple[str, int]:
         """The question and the answer."""
         return item.answer.question, 1
 
-    async def make(self, item: PassItem, ask: CallMaker) -> dict[str, Any]:
+    async def make(self, item: PassItem, make_call: CallMaker) -> dict[str, Any]:
         """What the pass finds, by itself or with a model's help."""
         row = {**item.columns, "created_at": datetime.now(UTC)}
         if item.request is None:
             return row | _found(item.finding)
-        call, _ = await ask(item.request, item.one.name)
+        call, _ = await make_call(item.request, item.one.name)
         return row | _decided(item, call)
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
@@ -240,7 +240,7 @@ class PassOutputs(RowStage[PassItem]):
             always = inputs_missing and one.asks is not None and one.ask(answer, finding) is not None
         return PassItem(
             columns={
-                **{name: row[name] for name in (*RUN_COLUMNS, *texts.KEY, "question_set", "answer_hash")},
+                **{name: row[name] for name in (*RUN_COLUMNS, *judged_texts.KEY, "question_set", "answer_hash")},
                 "pass": one.name,
                 "pass_version": one.version,
                 "pass_config": one.config.model_dump_json(),

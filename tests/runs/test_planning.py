@@ -14,7 +14,7 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.runs.planning import (
     add_pipeline,
-    judged_anew,
+    judged_again,
     load_questions,
     load_run,
     named_judges,
@@ -306,7 +306,7 @@ def test_a_question_file_with_a_bad_line_is_refused_with_its_place(workspace: Wo
 
 def test_a_rejudge_raises_the_round_of_these_judges_and_benchmarks_only(workspace: Workspace) -> None:
     spec = plan_run(_ask(benchmarks=["rakuda", "tengu"], judge_models=["j", "k"]), workspace)
-    again = judged_anew(judged_anew(spec, ["j"], ["tengu"]), ["j"], ["tengu", "rakuda"])
+    again = judged_again(judged_again(spec, ["j"], ["tengu"]), ["j"], ["tengu", "rakuda"])
     assert [judge.rounds for judge in again.judges] == [{"tengu": 2, "rakuda": 1}, {}]
     assert again.spec_hash != spec.spec_hash
     store_run(again, workspace)
@@ -394,10 +394,10 @@ def test_a_judge_with_a_prompt_variant_stands_beside_the_one_without(with_varian
 
 
 def test_rounds_are_those_of_the_judge_not_of_its_model(with_variants: Workspace) -> None:
-    store_run(judged_anew(_stored(with_variants), ["j"], ["rakuda"]), with_variants)
+    store_run(judged_again(_stored(with_variants), ["j"], ["rakuda"]), with_variants)
     spec = plan_run(_ask(judge_prompt="strict"), with_variants)
     assert {judge.name: judge.rounds for judge in spec.judges} == {"j": {"rakuda": 1}, "j+strict": {}}
-    again = judged_anew(spec, ["j+strict"], ["rakuda"])
+    again = judged_again(spec, ["j+strict"], ["rakuda"])
     assert {judge.name: judge.rounds for judge in again.judges} == {"j": {"rakuda": 1}, "j+strict": {"rakuda": 1}}
 
 

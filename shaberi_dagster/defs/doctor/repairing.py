@@ -16,7 +16,7 @@ from shaberi_dagster.lake.repair import Repair, repair
 from shaberi_dagster.lake.schemas import LEGACY_FILES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.findings import CheckResult
-from shaberi_dagster.runs.former import record_former_configs
+from shaberi_dagster.runs.former_hashes import record_former_configs
 from shaberi_dagster.runs.planning import load_questions, store_question_set
 from shaberi_dagster.runs.prompts_used import record_known_prompts
 from shaberi_dagster.runs.spec import RunSpec
