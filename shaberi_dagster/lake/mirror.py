@@ -24,9 +24,14 @@ from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.log import LOG, is_log_file, parse_actions
 from shaberi_dagster.settings import MIRROR_MARK
+from shaberi_dagster.util.lazy import lazy
 
-if TYPE_CHECKING:
-    from obstore.store import ObjectStore
+if TYPE_CHECKING:  # only lakes on object storage need them
+    import deltalake
+    from obstore import exceptions, store
+else:
+    deltalake = lazy("deltalake")
+    exceptions, store = lazy("obstore.exceptions"), lazy("obstore.store")
 
 _AT_ONCE = 32
 _RETRIES: Any = {"max_retries": 10}
@@ -63,7 +68,7 @@ class Mirror:
         return {"AWS_ALLOW_HTTP": "true"} if _endpoint().startswith("http://") else {}
 
     @cached_property
-    def _store(self) -> "ObjectStore":
+    def _store(self) -> "store.ObjectStore":
         return _connected(self.uri, _endpoint())
 
     def refresh(self) -> None:
@@ -169,14 +174,12 @@ class Mirror:
             ConfigurationError: It ignores `If-None-Match`, so that commits would be lost.
             ShaberiError: It cannot be reached.
         """
-        from obstore.exceptions import AlreadyExistsError  # noqa: PLC0415  (only lakes on object storage need it)
-
         name = f"_probe/{uuid.uuid4()}"
         with _reaching(self.uri):
             self._store.put(name, b"first", mode="create")
             try:
                 self._store.put(name, b"second", mode="create")
-            except AlreadyExistsError:
+            except exceptions.AlreadyExistsError:
                 return
             finally:
                 self._store.delete(name)
@@ -214,12 +217,10 @@ class Mirror:
 
     def _files_of(self, contents: Mapping[str, bytes]) -> list[str]:
         """The files that a whole log names in the end."""
-        from deltalake import DeltaTable  # noqa: PLC0415  (costs start-up time)
-
         with tempfile.TemporaryDirectory(prefix=".log-", dir=self.folder) as scratch:
             for name, content in contents.items():
                 swap_in(Path(scratch) / LOG / name, content)
-            return [unquote(path) for path in DeltaTable(scratch).get_add_actions()["path"].to_pylist()]
+            return [unquote(path) for path in deltalake.DeltaTable(scratch).get_add_actions()["path"].to_pylist()]
 
     def _copy(self, name: str, *, again: bool = False) -> None:
         if again or not (self.folder / name).is_file():
@@ -267,9 +268,9 @@ def _endpoint() -> str:
 
 
 @cache
-def _connected(uri: str, endpoint: str) -> "ObjectStore":
+def _connected(uri: str, endpoint: str) -> "store.ObjectStore":
     try:
-        from obstore.store import from_url  # noqa: PLC0415  (only lakes on object storage need it)
+        from_url = store.from_url
     except ImportError:
         raise ConfigurationError(f"{uri} needs the extra `cluster`: pip install 'shaberi-dagster[cluster]'") from None
     return from_url(
@@ -283,11 +284,9 @@ def _connected(uri: str, endpoint: str) -> "ObjectStore":
 @contextmanager
 def _reaching(uri: str) -> Iterator[None]:
     """Let what the store's client says be one line."""
-    from obstore.exceptions import BaseError, GenericError  # noqa: PLC0415  (only lakes on object storage need it)
-
     try:
         yield
-    except BaseError as error:
+    except exceptions.BaseError as error:
         first = str(error).strip().splitlines()[0]
-        kind = lost if isinstance(error, GenericError) else ShaberiError
+        kind = lost if isinstance(error, exceptions.GenericError) else ShaberiError
         raise kind(f"{uri} cannot be reached or refuses us: {first[:300]}") from error

@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # readers start without it
     import polars as pl
+else:
+    pl = lazy("polars")
 
 _TEXT, _INT, _FLOAT, _BOOL = "varchar", "bigint", "double", "boolean"
 _TEXTS, _INTS = "varchar[]", "bigint[]"
@@ -74,8 +78,6 @@ class LakeTable:
     @cached_property
     def schema(self) -> "pl.Schema":
         """Column names and types in polars."""
-        import polars as pl  # noqa: PLC0415  (readers start without it)
-
         return pl.Schema({column.name: column.type for column in self.columns})
 
     @cached_property
@@ -86,8 +88,6 @@ class LakeTable:
 
 @cache
 def _polars_types() -> "Mapping[str, pl.DataType]":
-    import polars as pl  # noqa: PLC0415  (readers start without it)
-
     text, integer, number = pl.String(), pl.Int64(), pl.Float64()
     delta = pl.Struct({"pass": text, "version": text, "delta": number, "reason": text})
     simple = {_TEXT: text, _INT: integer, _FLOAT: number, _BOOL: pl.Boolean(), _TIME: pl.Datetime("us", "UTC")}

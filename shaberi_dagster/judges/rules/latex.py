@@ -12,6 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 from shaberi_dagster.judges.rules.numeric import RELATIVE_TOLERANCE, parse_exact
+from shaberi_dagster.util.lazy import lazy
+
+# A second of start-up that only mathematical answers need.
+parser, sympy = lazy("latex2sympy2_extended"), lazy("sympy")
 
 DIGITS = 12
 """Significant digits in which two values have to agree."""
@@ -246,12 +250,9 @@ def _values(text: str) -> list[Any] | None:
     """The values of an expression where its symbols have fixed values; None if it cannot be read."""
     if _HEAVY.search(text) or _power(text) > _MAX_POWER or _is_tower(text) or _depth(text) > _MAX_DEPTH:
         return None
-    import sympy  # noqa: PLC0415  (a second of start-up that only mathematical answers need)
-    from latex2sympy2_extended import NormalizationConfig, latex2sympy  # noqa: PLC0415
-
     try:
-        expression = latex2sympy(
-            text, is_real=False, normalization_config=NormalizationConfig(malformed_operators=True)
+        expression = parser.latex2sympy(
+            text, is_real=False, normalization_config=parser.NormalizationConfig(malformed_operators=True)
         )
         values = []
         signed = expression.has(sympy.Abs, sympy.floor, sympy.ceiling)
@@ -271,8 +272,6 @@ def _values(text: str) -> list[Any] | None:
 
 def _at(name: str, point: int) -> Any:
     """The value of a symbol at one of the fixed points; `i` and `e` are the constants."""
-    import sympy  # noqa: PLC0415
-
     if name in ("i", "e"):
         return sympy.I if name == "i" else sympy.E
     digest = hashlib.sha256(f"{name}/{point}".encode()).digest()
