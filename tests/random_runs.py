@@ -13,7 +13,7 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Keys
-from shaberi_dagster.llm.types import ChatRequest
+from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import judged_again, load_questions, plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec

@@ -32,7 +32,7 @@ UNSHUFFLED = "unshuffled"
 
 @dataclass(frozen=True)
 class Question:
-    """One question. Texts are exactly as in their source.
+    """A question. Texts are exactly as in their source.
 
     Attributes:
         question_id: sha256 of the exact UTF-8 question text, without normalisation.
@@ -69,7 +69,7 @@ class Question:
 
 @dataclass(frozen=True)
 class QuestionSet:
-    """One version of a benchmark's questions.
+    """A version of a benchmark's questions.
 
     Attributes:
         benchmark: The benchmark's name.
@@ -270,7 +270,7 @@ def _load(
 
 @dataclass(frozen=True)
 class _Row:
-    """One row of a question file on its way to a question."""
+    """A row of a question file on its way to a question."""
 
     benchmark: Benchmark
     path: Path

@@ -100,7 +100,7 @@ class JudgingDefaults:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One benchmark, as its YAML file says it.
+    """A benchmark, as its YAML file says it.
 
     Attributes:
         name: Identity in tables, commands and asset keys: the file's name.

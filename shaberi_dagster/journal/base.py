@@ -54,12 +54,12 @@ class Journal(ABC):
 
     @property
     def records(self) -> Iterator[Record]:
-        """All calls in the order of their end, errors included: flat rows with labels, `created_at` a datetime."""
+        """The calls in the order of their end, errors included: flat rows with labels, `created_at` a datetime."""
         return (_dated(record) for record in self._records() if "request_hash" in record)
 
     @property
     def limit_changes(self) -> Iterator[Record]:
-        """All changes of limits in order, `created_at` a datetime."""
+        """The changes of limits in order, `created_at` a datetime."""
         return (_dated(record) for record in self._records() if "limit_before" in record)
 
     def append_limit_change(self, base_url: str, change: LimitChange) -> None:
@@ -161,7 +161,7 @@ class Calls(Mapping[str, Call]):
 
 
 class OtherJournals(Protocol):
-    """All journals of a lake but one.
+    """The journals of a lake but for one.
 
     Attributes:
         ended: A number that changes when a journal has ended whose calls may be in the lake of another host only.
@@ -190,7 +190,7 @@ class News:
 
 
 class Journals(ABC):
-    """All journals of a lake."""
+    """The journals of a lake."""
 
     @abstractmethod
     def open(self, run_id: str, stage: str) -> Journal:

@@ -1,21 +1,18 @@
-"""What a judge is: an answer to a question in, the columns of a judgement out, and all calls through `make_call`."""
+"""The base of judges: an answer to a question in, the columns of a judgement out, all calls through `make_call`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shaberi_dagster.benchmarks.questions import Question
-from shaberi_dagster.journal.records import Call
-from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint
-
-CallMaker = Callable[..., Awaitable[tuple[Call, bool]]]
-"""As `stages.base.CallMaker`."""
+from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
+from shaberi_dagster.llm.types import CallRange
 
 
 @dataclass(frozen=True)
 class Case:
-    """One answer before one judge.
+    """An answer before a judge.
 
     Attributes:
         question: What was asked.
@@ -56,7 +53,7 @@ class Judge(ABC):
     older_config_hashes: Sequence[str] = ()
     round: int = 0
     model: str | None = None
-    model_endpoint: tuple[Endpoint, str] | None = None
+    model_endpoint: ModelEndpoint | None = None
     max_tokens: int = 0
     of_unmade: CallRange
 

@@ -43,7 +43,7 @@ _KEPT_SECONDS = 7 * 24 * 3600
 
 @dataclass(frozen=True)
 class Mirror:
-    """One store and the folder that mirrors it.
+    """A store and the folder that mirrors it.
 
     Attributes:
         folder: The mirror.

@@ -20,7 +20,7 @@ _DELTAS = 'struct(pass varchar, "version" varchar, delta double, reason varchar)
 
 @dataclass(frozen=True)
 class LakeColumn:
-    """One column.
+    """A column of a table.
 
     Attributes:
         sql_type: Its type in DuckDB; every column is nullable unless `required`.
@@ -53,7 +53,7 @@ class LakeColumn:
 
 @dataclass(frozen=True)
 class LakeTable:
-    """One Delta table.
+    """A Delta table.
 
     Attributes:
         name: Folder under the warehouse and name in SQL.

@@ -53,7 +53,7 @@ _lock = threading.Lock()
 
 
 def check_embedded_model(model: str) -> None:
-    """Nothing, if there is such a model.
+    """Refuse the name of an embedded model that does not exist.
 
     Raises:
         ConfigurationError: There is none.

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 from shaberi_dagster.journal.records import Call
-from shaberi_dagster.llm.types import ChatRequest
+from shaberi_dagster.llm.request import ChatRequest
 
 MOST_EQUAL_ERRORS = 20
 """So many equal errors of one model at one address, without a success between them, end its calls in a stage."""

@@ -29,8 +29,9 @@ from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, j
 from shaberi_dagster.lake.schemas import RUNS, STAGE_TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
-from shaberi_dagster.llm.endpoints import CUSTOM, EndpointSpec, default_max_tokens, not_sent, resolve_endpoint
-from shaberi_dagster.llm.types import Endpoint, Sampling
+from shaberi_dagster.llm.endpoints import CUSTOM, default_max_tokens, not_sent, resolve_endpoint
+from shaberi_dagster.llm.request import Endpoint
+from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.registry import PASSES, make_pass, make_pipeline
 from shaberi_dagster.plugins.discovery import Kind
@@ -89,7 +90,7 @@ def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = Tru
     settings, away = {}, list[HubAwayError]()
     for one in benchmarks:
         try:
-            settings[one.name] = _benchmark(request, stored, one, endpoint.to_endpoint(), workspace).model_copy(
+            settings[one.name] = _benchmark(request, stored, one, endpoint, workspace).model_copy(
                 update={"judges": tuple(judge_names(one.name, list(asked_judges[one.name])))}
             )
         except HubAwayError as error:
@@ -452,11 +453,11 @@ def _not_sent(spec: RunSpec) -> list[str] | None:
     try:
         for benchmark, one in spec.benchmarks.items() if spec.origin == "own" else ():
             for asked in (spec.sampled(benchmark, index) for index in range(one.samples)):
-                dropped = not_sent(asked.endpoint.to_endpoint(), asked.model, one.sampling)
+                dropped = not_sent(asked.endpoint, asked.model, one.sampling)
                 answers.setdefault(asked.model, set()).update(dropped)
         for judge in spec.judges:
             sampling = Sampling(judge.temperature, judge.max_tokens)
-            dropped = not_sent(judge.endpoint.to_endpoint(), judge.model, sampling)
+            dropped = not_sent(judge.endpoint, judge.model, sampling)
             judges[judge.name] = {f"judge_{name}" for name in dropped}
     except ConfigurationError:  # the endpoint is a plugin's that is gone or broken
         return None
@@ -563,22 +564,19 @@ def _load(benchmark: Benchmark, source: str, set_name: str | None, revision: str
     return load_question_set(benchmark, "folder", folder, set_name)
 
 
-def _endpoint(request: RunRequest, stored: RunSpec | None) -> EndpointSpec:
+def _endpoint(request: RunRequest, stored: RunSpec | None) -> Endpoint:
     return _endpoint_spec(
         request.model, request.base_url, request.api_key_variable, before=stored.endpoint if stored else None
     )
 
 
-def _endpoint_spec(
-    model: str, base_url: str | None, api_key_variable: str | None, before: EndpointSpec | None
-) -> EndpointSpec:
+def _endpoint_spec(model: str, base_url: str | None, api_key_variable: str | None, before: Endpoint | None) -> Endpoint:
     if before and base_url is None:
         base_url = before.base_url
     endpoint = resolve_endpoint(model, base_url, api_key_variable)
     if before and endpoint.base_url == before.base_url:
-        return before.model_copy(update={"api_key_variable": api_key_variable or before.api_key_variable})
-    spec = EndpointSpec(**vars(endpoint))
-    return spec.moved_from(before) if before else spec
+        return replace(before, api_key_variable=api_key_variable or before.api_key_variable)
+    return endpoint.moved_from(before) if before else endpoint
 
 
 def _benchmark(

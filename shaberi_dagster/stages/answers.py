@@ -11,14 +11,14 @@ from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.records import Call
-from shaberi_dagster.llm.endpoints import EndpointSpec
+from shaberi_dagster.llm.request import CallMaker, ChatRequest, Endpoint
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
-from shaberi_dagster.llm.types import CallRange, ChatRequest, Message
+from shaberi_dagster.llm.types import CallRange, Message
 from shaberi_dagster.prompts.library import generation_messages, generation_prompt_hash
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, generation_prompt
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.stages.base import RUN_COLUMNS, Caller, CallMaker, Item, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, Caller, Item, RowStage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.identity import sha256_text
 
@@ -53,7 +53,7 @@ class Answers(RowStage[AnswerItem]):
     )
 
     @classmethod
-    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:  # noqa: ARG003
+    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[Endpoint]:  # noqa: ARG003
         """Where the samples' models are served; that of an imported run is not known."""
         return [*([spec.endpoint] if spec.endpoint else []), *(member.endpoint for member in spec.members)]
 
@@ -114,7 +114,7 @@ class Answers(RowStage[AnswerItem]):
         """The model whose sample it is."""
         spec, settings = self.plan.spec, self.plan.spec.benchmarks[columns["benchmark"]]
         asked = spec.sampled(columns["benchmark"], columns["sample_index"])
-        return Caller(asked.model, asked.model, asked.endpoint.to_endpoint(), settings.sampling.max_tokens)
+        return Caller(asked.model, asked.model, asked.endpoint, settings.sampling.max_tokens)
 
     async def make(self, item: AnswerItem, make_call: CallMaker) -> dict[str, Any]:
         """What the model says, its thinking split off."""
@@ -186,7 +186,7 @@ class Answers(RowStage[AnswerItem]):
         replicate = "" if spec.run_number is None else f"run{spec.run_number}"
         for index in range(settings.samples):
             asked = spec.sampled(one.name, index)
-            yield ChatRequest(asked.endpoint.to_endpoint(), asked.model, messages, settings.sampling, index, replicate)
+            yield ChatRequest(asked.endpoint, asked.model, messages, settings.sampling, index, replicate)
 
 
 def _ending(call: Call, answer: str) -> str:

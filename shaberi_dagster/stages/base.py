@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mappin
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import polars as pl
 
@@ -23,11 +23,11 @@ from shaberi_dagster.journal.records import Call
 from shaberi_dagster.lake.schemas import CALLS, LIMIT_CHANGES, TABLES
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.lake.writer import RowWriter
-from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.limiter import Limiter
 from shaberi_dagster.llm.prices import PriceList
+from shaberi_dagster.llm.request import CallMaker, ChatRequest, Endpoint, ModelEndpoint
 from shaberi_dagster.llm.session import CallSession, Outcome
-from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint
+from shaberi_dagster.llm.types import CallRange
 from shaberi_dagster.llm.workers import run_all
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt
@@ -45,9 +45,6 @@ RUN_COLUMNS = ("run_id", "model", "run_tag")
 # fast one waiting.
 _FEWEST_WORKERS, _WORKERS_PER_SLOT = 256, 4
 _BLOCK_ITEMS, _BLOCK_CHARACTERS = 512, 2 << 20  # items whose paid calls are looked up together
-
-ModelEndpoint = tuple[Endpoint, str]
-"""A model and where it is served."""
 
 
 @dataclass(frozen=True)
@@ -87,22 +84,6 @@ class Item:
 
 
 ItemT = TypeVar("ItemT", bound=Item)
-
-
-class CallMaker(Protocol):
-    """Makes the calls of one item, or finds them paid for."""
-
-    def __call__(
-        self, request: ChatRequest, purpose: str, *, lookup: bool = False
-    ) -> Coroutine[Any, Any, tuple[Call, bool]]:
-        """The outcome of a call, and whether it was paid for before.
-
-        Args:
-            request: What to ask.
-            purpose: What the call is within its stage.
-            lookup: Also look among the paid calls of the lake; needed for all but an item's first request.
-        """
-        ...
 
 
 class Rows:
@@ -189,7 +170,7 @@ class Stage(ABC):
         return True
 
     @classmethod
-    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:  # noqa: ARG003
+    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[Endpoint]:  # noqa: ARG003
         """Return the endpoints that it calls for a run; of the judges only for these, none named means all."""
         return ()
 

@@ -21,14 +21,14 @@ from shaberi_dagster.judges.rule import graded_question
 from shaberi_dagster.judges.rules.base import Grader
 from shaberi_dagster.judges.rules.plurality import plurality
 from shaberi_dagster.judges.rules.registry import GRADERS
-from shaberi_dagster.llm.endpoints import EndpointSpec
+from shaberi_dagster.llm.request import CallMaker, ChatRequest, Endpoint, ModelEndpoint
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
-from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling
+from shaberi_dagster.llm.types import CallRange, Message, Sampling
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, strategy_prompts
 from shaberi_dagster.runs.spec import SINGLE, ModelSpec, RunSpec
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, CallMaker, Item, ModelEndpoint, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, RowStage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.identity import sha256_json, sha256_text
 
@@ -79,7 +79,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         return any(spec.benchmarks[name].has_consensus for name in benchmarks if name in spec.benchmarks)
 
     @classmethod
-    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:  # noqa: ARG003
+    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[Endpoint]:  # noqa: ARG003
         """Where the model is served that makes the strategies' calls."""
         endpoint = spec.consensus.endpoint if spec.consensus else spec.endpoint
         return [endpoint] if endpoint and spec.has_consensus else []
@@ -136,7 +136,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         async def call_model(purpose: str, messages: tuple[Message, ...]) -> Reply:
             nonlocal fresh
             request = ChatRequest(
-                self._consensus.endpoint.to_endpoint(),
+                self._consensus.endpoint,
                 self._consensus.model,
                 messages,
                 Sampling(None, item.max_tokens),
@@ -192,7 +192,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         if (columns["benchmark"], columns["strategy"]) not in self._calling:
             return None
         most = _max_tokens(self.plan.benchmarks[columns["benchmark"]])
-        return Caller(columns["strategy"], self._consensus.model, self._consensus.endpoint.to_endpoint(), most)
+        return Caller(columns["strategy"], self._consensus.model, self._consensus.endpoint, most)
 
     def estimate_prompt(self, item: ConsensusItem) -> tuple[str, int]:
         """The question and the candidates."""
@@ -208,7 +208,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             strategies = {each.name: each for each in self._strategies(one) if each}
             for name, count in kinds.select("strategy", "candidates").unique().iter_rows():
                 if name in strategies and strategies[name].n_calls(count).high:
-                    return {(self._consensus.endpoint.to_endpoint(), self._consensus.model)}
+                    return {(self._consensus.endpoint, self._consensus.model)}
         return frozenset()
 
     def known_calls(self) -> Mapping[str, Call]:

@@ -10,8 +10,8 @@ from shaberi_dagster.consensus.registry import STRATEGIES
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError, is_interrupt
 from shaberi_dagster.lake.damage import damage_behind
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.llm.endpoints import EMBEDDED_URL, EndpointSpec, api_key, check_bound
-from shaberi_dagster.llm.types import Endpoint
+from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, check_bound
+from shaberi_dagster.llm.request import Endpoint, ModelEndpoint
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import load_run
 from shaberi_dagster.runs.prompts_used import record_prompts
@@ -171,7 +171,7 @@ def endpoints_to_call(
 
     left = dropwhile(is_done, (stage for stage in CALLING_NAMES if stage in stages))
     found = (endpoint for stage in left for endpoint in stage_named(stage).endpoints(spec, judges))
-    return list(dict.fromkeys(endpoint.to_endpoint() for endpoint in found))
+    return list(dict.fromkeys(endpoint for endpoint in found))
 
 
 def check_keys(spec: RunSpec, workspace: Workspace) -> None:
@@ -218,17 +218,17 @@ def check_endpoints(
         if answers or not _is_done(stage, spec, list(spec.benchmarks), workspace):
             possible |= _models_of(stage, spec)
     for one in sorted({endpoint for endpoint, _ in needed | possible}, key=str):
-        api_key(one.to_endpoint(), workspace.environment)  # also refuses one that does not belong there
+        api_key(one, workspace.environment)  # also refuses one that does not belong there
     thread = workspace.engine_thread()
     for endpoint, model in sorted(needed | possible, key=lambda pair: (pair[1], str(pair[0]))):
         if (endpoint, model) in needed:
             workspace.budget.check(model, endpoint.base_url)
         elif endpoint.base_url == EMBEDDED_URL:
             continue
-        thread.run(thread.engine.check(endpoint.to_endpoint(), model))
+        thread.run(thread.engine.check(endpoint, model))
 
 
-def _models_of(stage: str, spec: RunSpec) -> set[tuple[EndpointSpec, str]]:
+def _models_of(stage: str, spec: RunSpec) -> set[ModelEndpoint]:
     """The models that strategies or passes ask, and where they are served."""
     if stage == ConsensusAnswers.name:
         calling = any(STRATEGIES.use(name).templates for name in spec.strategies if name != SINGLE)

@@ -19,7 +19,8 @@ import polars as pl
 from shaberi_dagster.journal.records import Call
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Keys
-from shaberi_dagster.llm.types import ChatRequest, Message
+from shaberi_dagster.llm.request import ChatRequest
+from shaberi_dagster.llm.types import Message
 from shaberi_dagster.runs.forecast import NO_CALL, Forecast, _sum_of
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec

@@ -16,7 +16,7 @@ from shaberi_dagster.judges.llm import OUT_OF_SCALE, LLMJudge
 from shaberi_dagster.judges.rule import RuleJudge
 from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.lake.writer import RowWriter
-from shaberi_dagster.llm.endpoints import EndpointSpec
+from shaberi_dagster.llm.request import CallMaker, Endpoint
 from shaberi_dagster.llm.types import CallRange
 from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
@@ -24,7 +24,7 @@ from shaberi_dagster.runs.prompts_used import UsedPrompt, judge_prompts
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.stages import judged_texts
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, CallMaker, Item, JournaledCalls, Rows, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, JournaledCalls, Rows, RowStage
 from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.checks import Check
@@ -81,7 +81,7 @@ class Judgements(RowStage[JudgementItem]):
         self._judges = {one.name: _judges(plan, one) for one in plan.benchmarks.values()}
 
     @classmethod
-    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:
+    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[Endpoint]:
         """Where the judges are served."""
         names = {name for benchmark in spec.benchmarks for name in spec.chosen_judges(benchmark, judges)}
         return [judge.endpoint for name in names if (judge := spec.judge(name))]

@@ -12,9 +12,9 @@ import orjson
 import polars as pl
 
 from shaberi_dagster.journal.records import Call
-from shaberi_dagster.llm.endpoints import EndpointSpec
+from shaberi_dagster.llm.request import CallMaker, ChatRequest, Endpoint
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
-from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling
+from shaberi_dagster.llm.types import CallRange, Message, Sampling
 from shaberi_dagster.passes.base import Answer, Finding, Pass
 from shaberi_dagster.passes.pipeline import Passes, distinct_passes
 from shaberi_dagster.passes.registry import make_pass
@@ -25,7 +25,7 @@ from shaberi_dagster.runs.prompts_used import UsedPrompt, pass_prompt
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.stages import judged_texts
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, CallMaker, Item, Rows, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, Rows, RowStage
 from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 
@@ -88,7 +88,7 @@ class PassOutputs(RowStage[PassItem]):
         used = distinct_passes(pipelines) if passes is None else passes
         self._passes = {one.config_hash: one for one in used}
         self._endpoints = {
-            made.config_hash: one.endpoint.to_endpoint()
+            made.config_hash: one.endpoint
             for made, one in zip(chain(*pipelines), chain(*plan.spec.passes), strict=True)
             if one.endpoint
         }
@@ -99,7 +99,7 @@ class PassOutputs(RowStage[PassItem]):
         return bool(spec.passes)
 
     @classmethod
-    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:  # noqa: ARG003
+    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[Endpoint]:  # noqa: ARG003
         """Where the models of passes are served."""
         return [one.endpoint for one in chain(*spec.passes) if one.endpoint]
 

@@ -259,7 +259,7 @@ def test_until_a_call_has_succeeded_the_settings_of_a_run_are_replaced(workspace
 
 def test_a_call_in_the_journal_freezes_a_run(workspace: Workspace) -> None:
     spec = _stored(workspace)
-    endpoint = spec.endpoint.to_endpoint()
+    endpoint = spec.endpoint
     usage, now = Usage(), datetime.now(UTC)
     call = Call("h", "m", endpoint.base_url, "ok", None, None, "text", None, "stop", usage, 1, 0.1, now)
     with workspace.journals.open(spec.run_id, "answers") as journal:

@@ -685,7 +685,7 @@ def test_a_judges_endpoint_that_refuses_us_stops_the_stage_and_keeps_the_answers
 def test_a_judge_whose_endpoint_refuses_us_does_not_keep_another_from_judging(workspace: Workspace) -> None:
     with running_mock() as mock, running_mock(key="secret") as guarded:
         spec = _answered(workspace, mock, judge_models=["judge-a", "judge-b"])
-        elsewhere = spec.judges[1].endpoint.model_copy(update={"base_url": guarded.base_url})
+        elsewhere = replace(spec.judges[1].endpoint, base_url=guarded.base_url)
         judges = (spec.judges[0], spec.judges[1].model_copy(update={"endpoint": elsewhere}))
         spec = spec.model_copy(update={"judges": judges})
         store_run(spec, workspace)
