@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 
 from shaberi_dagster.benchmarks.registry import (
     DEFAULT_SEED,
@@ -16,8 +16,8 @@ from shaberi_dagster.benchmarks.registry import (
 )
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
-from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.limiter import LimiterSettings
+from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.runs.marks import GROWS, IDENTITY, MOVES, Grows, Identity
 from shaberi_dagster.runs.option import Option
@@ -364,7 +364,7 @@ class PassSpec(Frozen):
     name: str
     config: dict[str, JsonValue]
     version: Annotated[str, Field(exclude_if=lambda version: version == "1")] = "1"
-    endpoint: EndpointSpec | None = None
+    endpoint: Endpoint | None = None
     """Of the model that it asks; None when it asks none."""
     # Left out of JSON for the project's own passes.
     config_hash: Annotated[str | None, Field(exclude_if=lambda config_hash: config_hash is None)] = None
@@ -386,7 +386,7 @@ class ModelSpec(Frozen):
     """A model and where it is served."""
 
     model: str
-    endpoint: EndpointSpec
+    endpoint: Endpoint
 
 
 class ImportedJudge(Frozen):
@@ -437,7 +437,7 @@ class RunSpec(Frozen):
     imported: Annotated[ImportedSpec | None, Field(exclude_if=lambda imported: imported is None)] = None
     model: Annotated[str, IDENTITY]
     run_tag: Annotated[str, IDENTITY]
-    endpoint: Annotated[EndpointSpec | None, MOVES]
+    endpoint: Annotated[Endpoint | None, MOVES]
     """Where the model is served; None when that is not known."""
     benchmarks: Annotated[dict[str, BenchmarkSpec], GROWS]
     judges: Annotated[tuple[JudgeSpec, ...], GROWS]
@@ -595,7 +595,7 @@ def _from_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
         spec["consensus"] = None if consensus == own else consensus
         of_benchmark = {"single": ensemble["single"], "strategies": [SINGLE, *ensemble["strategies"]]}
     if grader := ensemble.get("grader"):
-        endpoint = EndpointSpec.model_validate(grader["endpoint"])
+        endpoint = TypeAdapter(Endpoint).validate_python(grader["endpoint"])
         judges = [{"model": grader["model"], "endpoint": endpoint, **judge_defaults(endpoint)}]
     models = [judge_name(judge["model"], judge.get("prompt")) for judge in judges]
     spec["benchmarks"] = {

@@ -16,14 +16,15 @@ from shaberi_dagster.judges.llm import OUT_OF_SCALE, LLMJudge
 from shaberi_dagster.judges.rule import RuleJudge
 from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.lake.writer import RowWriter
+from shaberi_dagster.llm.request import CallMaker, ModelEndpoint
 from shaberi_dagster.llm.types import CallRange
 from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, judge_prompts
-from shaberi_dagster.runs.spec import ModelSpec, RunSpec
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.stages import judged_texts
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, JournaledCalls, Rows, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, JournaledCalls, Rows, RowStage
 from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.checks import Check
@@ -80,11 +81,10 @@ class Judgements(RowStage[JudgementItem]):
         self._judges = {part.name: _judges(plan, part) for part in plan.benchmarks.values()}
 
     @classmethod
-    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:
+    def model_endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelEndpoint]:
         """Return the models of the judges."""
         names = {name for benchmark in spec.benchmarks for name in spec.chosen_judges(benchmark, judges)}
-        asked = (judge for name in names if (judge := spec.judge(name)))
-        return [ModelSpec(model=judge.model, endpoint=judge.endpoint) for judge in asked]
+        return [(judge.endpoint, judge.model) for name in names if (judge := spec.judge(name))]
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
@@ -137,13 +137,13 @@ class Judgements(RowStage[JudgementItem]):
                 if key in wanted:
                     yield self._item(row, judge)
 
-    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
+    def caller(self, columns: Mapping[str, Any]) -> Caller | None:
         """The judge, if it asks a model."""
         judge = next(judge for judge in self._judges[columns["benchmark"]] if judge.name == columns["judge"])
-        if judge.asks is None:
+        if judge.model_endpoint is None:
             return None
-        endpoint, model = judge.asks
-        return Asker(judge.name, model, endpoint, judge.max_tokens, falls_back=isinstance(judge, LLMJudge))
+        endpoint, model = judge.model_endpoint
+        return Caller(judge.name, model, endpoint, judge.max_tokens, falls_back=isinstance(judge, LLMJudge))
 
     def estimate_prompt(self, item: JudgementItem) -> tuple[str, int]:
         """Return the prompt without the answer."""
@@ -151,9 +151,9 @@ class Judgements(RowStage[JudgementItem]):
         request = item.judge.request_for(question, "")
         return "".join(message.content for message in request.messages) if request else "", 1
 
-    async def make(self, item: JudgementItem, ask: CallMaker) -> dict[str, Any]:
+    async def make(self, item: JudgementItem, make_call: CallMaker) -> dict[str, Any]:
         """Make the judge's judgement."""
-        found = not_judged(item.answer) if item.case is None else await item.judge.judge(item.case, ask)
+        found = not_judged(item.answer) if item.case is None else await item.judge.judge(item.case, make_call)
         return {**item.columns, **found, "created_at": datetime.now(UTC), "superseded": False}
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
@@ -205,20 +205,20 @@ class Judgements(RowStage[JudgementItem]):
         Of several judgements by the same call the last one tells: a call that brought no score long ago and was made
         again since then is of use.
         """
-        of_no_use = pl.col("error_class").is_in(["no_score", "empty_output", OUT_OF_SCALE]).fill_null(value=False)
-        told = of_no_use | pl.col("status").is_in(["ok", "excluded"])
+        unusable = pl.col("error_class").is_in(["no_score", "empty_output", OUT_OF_SCALE]).fill_null(value=False)
+        told = unusable | pl.col("status").is_in(["ok", "excluded"])
         # Another failure is of the last call: where that is the fallback, the first one was of use.
         told_first = told | pl.col("fallback_request_hash").is_not_null()
         when = ("created_at", "superseded")
-        first = stored.filter(told_first).select(*when, "request_hash", of_no_use=of_no_use)
-        second = stored.filter(told).select(*when, request_hash="fallback_request_hash", of_no_use=of_no_use)
+        first = stored.filter(told_first).select(*when, "request_hash", unusable=unusable)
+        second = stored.filter(told).select(*when, request_hash="fallback_request_hash", unusable=unusable)
         last = (
             pl.concat([first, second])
             .drop_nulls("request_hash")
             .sort(when, descending=[False, True])
             .unique("request_hash", keep="last", maintain_order=True)
         )
-        return set(last.filter("of_no_use")["request_hash"])
+        return set(last.filter("unusable")["request_hash"])
 
     def superseded_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Keep rows as superseded, failures too; but not where no call was made: no answer, no budget, or stopped."""

@@ -12,8 +12,9 @@ import orjson
 import polars as pl
 
 from shaberi_dagster.journal.records import Call
+from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
-from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling
+from shaberi_dagster.llm.types import CallRange, Message, Sampling
 from shaberi_dagster.passes.base import Answer, Finding, Pass
 from shaberi_dagster.passes.pipeline import Passes, distinct_passes
 from shaberi_dagster.passes.registry import make_pass
@@ -21,10 +22,10 @@ from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.prompts.library import boundary_of
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, pass_prompt
-from shaberi_dagster.runs.spec import ModelSpec, PassSpec, RunSpec
+from shaberi_dagster.runs.spec import PassSpec, RunSpec
 from shaberi_dagster.stages import judged_texts
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, Rows, RowStage
 from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 
@@ -87,7 +88,7 @@ class PassOutputs(RowStage[PassItem]):
         used = distinct_passes(pipelines) if passes is None else passes
         self._passes = {examiner.config_hash: examiner for examiner in used}
         self._endpoints = {
-            made.config_hash: settings.endpoint.to_endpoint()
+            made.config_hash: settings.endpoint
             for made, settings in zip(chain(*pipelines), chain(*plan.spec.passes), strict=True)
             if settings.endpoint
         }
@@ -98,10 +99,10 @@ class PassOutputs(RowStage[PassItem]):
         return bool(spec.passes)
 
     @classmethod
-    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:  # noqa: ARG003
+    def model_endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelEndpoint]:  # noqa: ARG003
         """Return the models of passes that ask one."""
         made = ((stored.endpoint, _made(stored).asks) for stored in chain(*spec.passes) if stored.endpoint)
-        return [ModelSpec(model=model, endpoint=endpoint) for endpoint, model in made if model]
+        return [(endpoint, model) for endpoint, model in made if model]
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
@@ -124,7 +125,7 @@ class PassOutputs(RowStage[PassItem]):
         }
 
     @property
-    def asks(self) -> bool:
+    def has_callers(self) -> bool:
         """True if one of the passes asks a model."""
         return any(examiner.asks for examiner in self._passes.values())
 
@@ -176,23 +177,23 @@ class PassOutputs(RowStage[PassItem]):
                 for config_hash in wanted.get(tuple(row[name] for name in _ANSWER), ()):
                     yield self._item(row, self._passes[config_hash])
 
-    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
+    def caller(self, columns: Mapping[str, Any]) -> Caller | None:
         """The pass, if it asks a model."""
         one = self._passes[self._older.get(columns["pass_config_hash"], columns["pass_config_hash"])]
         if one.asks is None:
             return None
-        return Asker(one.name, one.asks, self._endpoints[one.config_hash], _SAMPLING.max_tokens)
+        return Caller(one.name, one.asks, self._endpoints[one.config_hash], _SAMPLING.max_tokens)
 
     def estimate_prompt(self, item: PassItem) -> tuple[str, int]:
         """The question and the answer."""
         return item.answer.question, 1
 
-    async def make(self, item: PassItem, ask: CallMaker) -> dict[str, Any]:
+    async def make(self, item: PassItem, make_call: CallMaker) -> dict[str, Any]:
         """Make the pass's finding, by itself or with a model's help."""
         row = {**item.columns, "created_at": datetime.now(UTC)}
         if item.request is None:
             return row | _found(item.finding)
-        call, _ = await ask(item.request, item.one.name)
+        call, _ = await make_call(item.request, item.one.name)
         return row | _decided(item, call)
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
