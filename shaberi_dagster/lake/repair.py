@@ -37,6 +37,7 @@ from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.log import LOG, Actions, Log, entry_path, read_actions
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
+from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.lake.store import Lake, arrow_schema, retry_conflicts, says_disk_trouble
 from shaberi_dagster.lake.writer import added, commit_files, new_part, new_parts, removed
 from shaberi_dagster.settings import check_writable
@@ -188,7 +189,7 @@ def _earlier_rows(folder: Path, table: LakeTable, name: str, values: dict[str, s
 
 
 def _stored(files: list[Path]) -> str:
-    paths = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
+    paths = ", ".join(quoted(str(path)) for path in files)
     return (
         "from no_rows union all by name from read_parquet("
         f"[{paths}], union_by_name=true, hive_partitioning=true, hive_types_autocast=false)"

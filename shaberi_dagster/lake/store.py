@@ -26,6 +26,7 @@ from shaberi_dagster.lake.formats import FORMAT, check_format, write_format
 from shaberi_dagster.lake.log import entry_path, has_commits
 from shaberi_dagster.lake.mirror import Mirror, lost
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
+from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.settings import check_writable
 from shaberi_dagster.util.permissions import make_folder
 
@@ -446,16 +447,7 @@ def _delta_schema(table: LakeTable) -> Schema:
     return Schema.from_arrow(arrow_schema(table))
 
 
-def _values(values: str | Iterable[str]) -> list[str]:
-    return [values] if isinstance(values, str) else list(values)
-
-
 def predicate_of(keys: Keys) -> str:
     """Write SQL that is true of the rows that match all keys."""
-    return " and ".join(
-        f"{column} in ({', '.join(_quoted(value) for value in _values(values))})" for column, values in keys.items()
-    )
-
-
-def _quoted(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    named = {column: [values] if isinstance(values, str) else values for column, values in keys.items()}
+    return " and ".join(f"{column} in ({', '.join(map(quoted, values))})" for column, values in named.items())
