@@ -38,7 +38,7 @@ from shaberi_dagster.lake.log import LOG, Actions, Log, entry_path, read_actions
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.statements import quoted
-from shaberi_dagster.lake.store import Lake, arrow_schema, retry_conflicts, says_disk_trouble
+from shaberi_dagster.lake.store import Lake, arrow_schema, create_table, retry_conflicts, says_disk_trouble
 from shaberi_dagster.lake.writer import added, commit_files, new_part, new_parts, removed
 from shaberi_dagster.settings import check_writable
 
@@ -310,17 +310,8 @@ def _from_catalog(
     except (OSError, pa.ArrowException):
         return None
     scratch.mkdir(parents=True)
-    partitions = list(table.partition_by)
-    schema = arrow_schema(table)
-    delta = DeltaTable.create(
-        scratch,
-        schema,
-        partition_by=partitions or None,
-        name=table.name,
-        description=table.meaning,
-        configuration={"delta.checkpointInterval": "10"},
-    )
-    delta.create_write_transaction(list(actions), "append", schema, partitions)
+    delta = create_table(scratch, table)
+    delta.create_write_transaction(list(actions), "append", arrow_schema(table), list(table.partition_by))
     first = delta.version() + 1
     for number, entry in enumerate(entries, first):
         shutil.copyfile(entry, scratch / LOG / f"{number:020}.json")

@@ -168,19 +168,12 @@ class Lake:
         if first.exists() and not first.stat().st_size:
             first.unlink()  # or delta-rs would take the table for made
         # "ignore": another process may create it at the same moment.
-        created = _LocalTable.create(
-            f"{self._mirror.uri}/{TABLES[table].name}" if self._mirror else path,
-            arrow_schema(TABLES[table]),
-            mode="ignore",
-            partition_by=list(TABLES[table].partition_by) or None,
-            name=table,
-            description=TABLES[table].meaning,
-            configuration=_CONFIGURATION,
-            storage_options=self._mirror.options if self._mirror else None,
-        )
         if self._mirror is None:
+            created = create_table(path, TABLES[table], mode="ignore")
             self._complete.add(table)
             return created
+        uri = f"{self._mirror.uri}/{TABLES[table].name}"
+        create_table(uri, TABLES[table], mode="ignore", storage_options=self._mirror.options)
         self._mirror.pull(TABLES[table].name)
         return _LocalTable(path)
 
@@ -439,6 +432,19 @@ def arrow_schema(table: LakeTable) -> pa.Schema:
     arrow = table.empty.collect().to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     return pa.schema(
         arrow.field(column.name).with_metadata({"comment": column.description}) for column in table.columns
+    )
+
+
+def create_table(place: Path | str, table: LakeTable, **options: Any) -> DeltaTable:
+    """Create a Delta table without rows; the options are those of delta-rs."""
+    return _LocalTable.create(
+        place,
+        arrow_schema(table),
+        partition_by=list(table.partition_by) or None,
+        name=table.name,
+        description=table.meaning,
+        configuration=_CONFIGURATION,
+        **options,
     )
 
 
