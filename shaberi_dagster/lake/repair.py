@@ -78,7 +78,7 @@ def repair(folder: Path) -> Iterator[Repair]:
         yield from _repairs(folder, Mirror.of(folder))
     except OSError as error:
         raise ShaberiError(
-            f"the lake in {folder} cannot be repaired: {error.strerror or error}; run the same command again then"
+            f"the lake in {folder} cannot be repaired: {error.strerror or error}; mend that and run the command again"
         ) from error
 
 
@@ -91,7 +91,7 @@ def _repairs(folder: Path, mirror: Mirror | None) -> Iterator[Repair]:
             if damage.is_of_log:
                 continue  # which was told
             if not damage.is_lost:
-                yield Repair(damage, "give yourself the right to read it; nothing was changed", None, is_repaired=False)
+                yield Repair(damage, "give yourself read permission; nothing was changed", None, is_repaired=False)
             elif mirror and _is_fetched(mirror, damage):
                 yield Repair(damage, f"fetched again from {mirror.uri}")
             else:
@@ -260,7 +260,7 @@ def _repair_log(folder: Path, damage: Damage, mirror: Mirror | None) -> Repair:
             swap_in(entry, json.dumps(information).encode())
         swap_in(log / f"{version:020}.checkpoint.parquet", checkpoint.read_bytes(), durable=True)
         swap_in(log / "_last_checkpoint", json.dumps(last).encode(), durable=True)
-    return Repair(damage, f"the log is written anew at version {version}; the one before is in {ASIDE}/")
+    return Repair(damage, f"the log was rewritten at version {version}; the one before is in {ASIDE}/")
 
 
 def _can_be_opened(path: Path) -> bool:

@@ -82,7 +82,7 @@ def says_disk_trouble(write: _Write[P, R]) -> _Write[P, R]:
             trouble = said[1] if said else os.strerror(number or 0)
             raise ShaberiError(
                 f"table {lake.path(table)} cannot be written: {trouble}; "
-                "free space or mend the disk and run the same command again, finished calls are kept"
+                "free space on the disk or repair it, then run the same command again: finished calls are kept"
             ) from error
 
     return wrapped
@@ -190,7 +190,7 @@ class Lake:
         if stored is not None and self._upgrade is None:
             raise ConfigurationError(
                 f"the lake in {self.folder} has format {stored}, today's is {FORMAT}: "
-                "`shaberi compact` brings it up to date, as every command does that evaluates"
+                "`shaberi compact` upgrades it, and so does every command that evaluates"
             )
         try:
             if self._mirror:

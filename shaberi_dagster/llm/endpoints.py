@@ -258,7 +258,7 @@ def api_key(endpoint: Endpoint, environment: Mapping[str, str]) -> str | None:
             raise ConfigurationError(f"set {variable} to the API key for {endpoint.base_url}")
         return None
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigurationError(f"the value of {variable} is no API key: it has spaces or unusual characters")
+        raise ConfigurationError(f"the value of {variable} is not an API key: it has spaces or unusual characters")
     return key
 
 

@@ -134,7 +134,7 @@ class PriceList:
         except OSError as error:
             raise ConfigurationError(f"price file {path} cannot be read: {error.strerror}") from error
         except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none, or no text
-            raise ConfigurationError(f"price file {path} is no YAML: {error}") from error
+            raise ConfigurationError(f"price file {path} is not valid YAML: {error}") from error
         if not isinstance(entries, list):
             raise ConfigurationError(f"price file {path} must be a list of entries (- model: …)")
         own = [_entry(path, number, entry) for number, entry in enumerate(entries, 1)]
