@@ -125,7 +125,7 @@ def test_the_graph_leaves_out_a_broken_benchmark_and_says_so(folder: Path, monke
     said: list[str] = []
     monkeypatch.setattr(logging.getLogger("dagster.builtin"), "warning", said.append)
     importlib.reload(definitions)
-    assert [f"{folder}/benchmarks/manners.yaml:2: is no YAML" in one for one in said] == [True]
+    assert [f"{folder}/benchmarks/manners.yaml:2: is not valid YAML" in one for one in said] == [True]
     assert {"capitals", "elyza"} <= {spec.key.path[-1] for spec in specs_of("answers")}
 
 

@@ -18,13 +18,14 @@ else:
     pydantic = lazy("pydantic")
 
 Field = Literal["question", "reference", "criteria", "category", "upstream_id"]
-LegacyScoreForm = Literal["tengu_points", "elyza_number", "double_brackets", "rakuda_brackets", "rakuda_mean_of_tenths"]
+LegacyForm = Literal["tengu_points", "elyza_number", "double_brackets", "rakuda_brackets", "rakuda_mean_of_tenths"]
 
 RULE = "rule:"
 """Beginning of the names of graders that are rules."""
 
 DEFAULT_SEED = 42
 """Seed of samples of question sets."""
+SampleOrder = Literal["pinned", "mulberry32"]
 
 _GENERATION_SAMPLING = Sampling(temperature=0.2, max_tokens=6000)
 _JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=4096)
@@ -95,7 +96,7 @@ class JudgingDefaults:
     primary_template: str
     example_templates: tuple[str, str] | None = None
     sampling: Sampling = _JUDGE_SAMPLING
-    legacy_score_forms: tuple[LegacyScoreForm, ...] = ()
+    legacy_score_forms: tuple[LegacyForm, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,9 @@ class Council(Strategy):
             ask,
             "pair",
             {
-                f"{a}-{b}": self.prompts.council_pair(question, branches[a].response, branches[b].response)
+                f"{a}-{b}": self.prompts.messages(
+                    "council_pair", question, [branches[a].response, branches[b].response]
+                )
                 for a, b in pairs
             },
         )
@@ -100,7 +102,9 @@ class Council(Strategy):
         shown = {index: Response(names[index], text) for index, text in texts.items()}
         others = list(permutations(shown, 2))  # who speaks, of whom
         replies = await self._stage(
-            ask, "critique", {f"{by}->{of}": self.prompts.council_critique(question, shown[of]) for by, of in others}
+            ask,
+            "critique",
+            {f"{by}->{of}": self.prompts.messages("council_critique", question, [shown[of]]) for by, of in others},
         )
         critiques: dict[int, dict[int, str]] = {index: {} for index in shown}
         for by, of in others:

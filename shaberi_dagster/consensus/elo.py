@@ -55,7 +55,7 @@ class Elo(Strategy):
         used = sorted(list(ratings)[:_USED])
         names = anonymous_names(candidates)
         best = [Response(names[index], texts[index]) for index in used]
-        reply = await ask(f"{self.name}:summary", self.prompts.elo_summary(question, best))
+        reply = await ask(f"{self.name}:summary", self.prompts.messages("elo_summary", question, best))
         details = {
             "ranking": [{"sample_index": index, "rating": rating} for index, rating in ratings.items()],
             "pairs": played,
@@ -67,7 +67,8 @@ class Elo(Strategy):
         return f"{self.name}:pair:{first}-{second}:{direction}"
 
     def _pair(self, question: str, first: str, second: str) -> Messages:
-        return self.prompts.elo_pair(question, first, second, reasoning=not self._seed)
+        shown = [Response("A", first), Response("B", second)]
+        return self.prompts.messages("elo_pair", question, shown, reasoning=not self._seed)
 
     def _verdict(self, text: str) -> Verdict | None:
         return contained_winner(text, "WINNER: A", "WINNER: B") if self._seed else parse_winner(text, "A", "B")

@@ -25,7 +25,7 @@ class Majority(Strategy):
         sample_of = {name: sample_index for sample_index, name in names.items()}
         shown = [Response(names[candidate.sample_index], candidate.text) for candidate in candidates]
         purpose = "majority:ranking"
-        replies = await ask_all(ask, "ranking", {purpose: self.prompts.majority_ranking(question, shown)})
+        replies = await ask_all(ask, "ranking", {purpose: self.prompts.messages("majority_ranking", question, shown)})
         found = parse_alignments(replies[purpose].text or "", sample_of)
         # Equal ones stay as the model listed them; those it forgot come last.
         alignments = dict.fromkeys(found or (), 0.0) | dict.fromkeys(sample_of, 0.0) | (found or {})
@@ -35,7 +35,8 @@ class Majority(Strategy):
             for response in shown
             if response.name in ranked[:_USED]
         ]
-        reply = await ask("majority:synthesis", self.prompts.majority_synthesis(question, best, ranked[0]))
+        synthesis = self.prompts.messages("majority_synthesis", question, best, anchor=ranked[0])
+        reply = await ask("majority:synthesis", synthesis)
         details = {
             "ranked_by": "input order" if found is None else "model",
             "ranking": [{"sample_index": sample_of[name], "alignment": alignments[name]} for name in ranked],

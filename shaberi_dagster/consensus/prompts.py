@@ -48,44 +48,6 @@ class ConsensusPrompts:
         """The version of the templates and of all they include."""
         return self._library.prompt_hash(*template_names(*templates))
 
-    def standard(self, question: str, responses: Sequence[Response]) -> Messages:
-        """Ask for one better answer from all responses."""
-        return self.messages("standard", question, responses)
-
-    def majority_ranking(self, question: str, responses: Sequence[Response]) -> Messages:
-        """Ask how well each response agrees with the majority, as JSON."""
-        return self.messages("majority_ranking", question, responses)
-
-    def majority_synthesis(self, question: str, responses: Sequence[Response], anchor: str) -> Messages:
-        """Ask for the majority's answer, from responses that have an alignment.
-
-        Args:
-            question: What was asked.
-            responses: The best aligned ones.
-            anchor: The name of the very best.
-        """
-        return self.messages("majority_synthesis", question, responses, anchor=anchor)
-
-    def elo_pair(self, question: str, first: str, second: str, *, reasoning: bool) -> Messages:
-        """Ask which of two texts, shown as A and B, is more correct.
-
-        Args:
-            question: What was asked.
-            first: Shown as A.
-            second: Shown as B.
-            reasoning: Ask for a reason before the verdict.
-        """
-        responses = [Response("A", first), Response("B", second)]
-        return self.messages("elo_pair", question, responses, reasoning=reasoning)
-
-    def elo_summary(self, question: str, responses: Sequence[Response]) -> Messages:
-        """Ask for the most accurate answer, from the best rated responses."""
-        return self.messages("elo_summary", question, responses)
-
-    def council_critique(self, question: str, response: Response) -> Messages:
-        """Ask what is wrong with a response."""
-        return self.messages("council_critique", question, [response])
-
     def council_rebuttal(self, question: str, own: Response, critiques: Sequence[str]) -> Messages:
         """Ask the author of a response for a reply to its critics."""
         return self.messages("council_rebuttal", question, [own], texts=critiques, critiques=critiques)
@@ -98,10 +60,6 @@ class ConsensusPrompts:
         return self.messages(
             "council_judgement", question, [position], texts=texts, critiques=critiques, rebuttal=rebuttal
         )
-
-    def council_pair(self, question: str, first: Response, second: Response) -> Messages:
-        """Ask which of two responses is better, by name."""
-        return self.messages("council_pair", question, [first, second])
 
     def council_summary(self, question: str, ranked: Sequence[Response]) -> Messages:
         """Ask for one answer from the best responses of a debate, the best first."""

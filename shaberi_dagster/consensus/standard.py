@@ -20,5 +20,5 @@ class Standard(Strategy):
     async def _decide(self, question: str, candidates: Sequence[Candidate], ask: Ask) -> Consensus:
         names = anonymous_names(candidates)
         responses = [Response(names[candidate.sample_index], candidate.text) for candidate in candidates]
-        reply = await ask("standard:summary", self.prompts.standard(question, responses))
+        reply = await ask("standard:summary", self.prompts.messages("standard", question, responses))
         return Consensus.of("summary", reply, {"used": [candidate.sample_index for candidate in candidates]})

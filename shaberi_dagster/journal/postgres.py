@@ -57,7 +57,7 @@ def connect(url: str) -> "Connection":
         raise ConfigurationError(f"database {label} cannot be reached: {_in_one_line(error)}") from None
     except psycopg2.Error:  # its words have the URL in them
         raise ConfigurationError(
-            f"SHABERI_DATABASE_URL ({label}) is no postgresql://user:password@host:port/name"
+            f"SHABERI_DATABASE_URL ({label}) must be like postgresql://user:password@host:port/name"
         ) from None
     connection.autocommit = True
     return connection

@@ -10,7 +10,7 @@ from shaberi_dagster.judges.base import Case, Judge
 from shaberi_dagster.judges.parse import ParsedScore, is_out_of_scale, parse_score
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.llm.request import CallMaker, ChatRequest
-from shaberi_dagster.llm.thinking import split_thinking
+from shaberi_dagster.llm.thinking import answer_of, split_thinking
 from shaberi_dagster.llm.types import CallRange, Message, Sampling, ScoreLine
 from shaberi_dagster.prompts.library import (
     PromptLibrary,
@@ -59,9 +59,9 @@ class LLMJudge(Judge):
         first, reused = await make_call(case.request, "judge")
         if first.status == "error":
             return self.judged(case, first, None)
-        if self._parsed(case, first) is not None or not _said(first).strip():
+        if self._parsed(case, first) is not None or not answer_of(first).strip():
             return self.judged(case, first, None)
-        request = self._chat(fallback_messages(self._prompts, self._benchmark, _said(first)))
+        request = self._chat(fallback_messages(self._prompts, self._benchmark, answer_of(first)))
         second, _ = await make_call(request, "fallback", lookup=reused)
         return self.judged(case, first, second)
 
@@ -91,12 +91,12 @@ class LLMJudge(Judge):
             }
         if last.status == "error":
             return row | {"status": "error", "error_class": last.error_class, "error_message": last.error_message}
-        if not _said(first).strip():
+        if not answer_of(first).strip():
             return row | {"status": "error", "error_class": "empty_output", "error_message": "the judge wrote nothing"}
         return row | {"status": "error", "error_class": "no_score", "error_message": "no score in the judge's output"}
 
     def has_score(self, case: Case, call: Call) -> bool:
-        """Find the score in the output of a call; None where the parser finds none."""
+        """Return whether the parser finds a score in the output of a call."""
         return self._parsed(case, call) is not None
 
     def _parsed(self, case: Case, call: Call) -> ParsedScore | None:
@@ -134,11 +134,6 @@ def parsed_score(
         finish_reason=finish_reason,
         rounding=judge.score_rounding,
     )
-
-
-def _said(call: Call) -> str:
-    """Return a judge's output without its thinking: a score in there is not yet its score."""
-    return split_thinking(call.content or "").answer
 
 
 def _usage(first: Call, second: Call | None) -> dict[str, int | None]:

@@ -26,9 +26,10 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Literal
 
+from shaberi_dagster.benchmarks.registry import LegacyForm
+from shaberi_dagster.judges.spec import Rounding
+
 ScoreSource = Literal["final_score", "score_tag", "legacy_form", "bare_number"]
-LegacyForm = Literal["tengu_points", "elyza_number", "double_brackets", "rakuda_brackets", "rakuda_mean_of_tenths"]
-Rounding = Literal["none", "legacy"]
 
 
 @dataclass(frozen=True)

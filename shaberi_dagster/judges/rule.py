@@ -19,7 +19,7 @@ from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.llm.endpoints import default_max_tokens, places_of
 from shaberi_dagster.llm.request import CallMaker, ChatRequest, Endpoint
-from shaberi_dagster.llm.thinking import split_thinking
+from shaberi_dagster.llm.thinking import answer_of
 from shaberi_dagster.llm.types import CallRange, Message, Sampling
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.prompts.library import PromptLibrary, boundary_of
@@ -207,7 +207,7 @@ def _by_model(call: Call) -> dict[str, Any]:
     }
     if call.status == "error":
         return row | {"status": "error", "error_class": call.error_class, "error_message": call.error_message}
-    reply = read_verdict(split_thinking(call.content or "").answer)
+    reply = read_verdict(answer_of(call))
     if reply is None:
         return row | {"status": "error", "error_class": "no_score", "error_message": "no verdict in the output"}
     row |= {"extracted": reply.extracted or None}

@@ -11,6 +11,8 @@ from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.util.identity import sha256_json
 from shaberi_dagster.util.models import Frozen
 
+Rounding = Literal["none", "legacy"]
+
 
 def judge_name(model: str, prompt: str | None) -> str:
     """The name of a judge: its model, and the variant of its prompt if it has one."""
@@ -27,7 +29,7 @@ class JudgeSpec(Frozen):
     endpoint: Endpoint
     temperature: float
     max_tokens: int
-    score_rounding: Literal["none", "legacy"]
+    score_rounding: Rounding
     rounds: dict[str, int] = {}  # noqa: RUF012  (pydantic copies it)
     """How often each benchmark was judged anew (`--rejudge`); missing is 0."""
 

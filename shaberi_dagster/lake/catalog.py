@@ -28,6 +28,7 @@ from shaberi_dagster.lake.formats import check_format
 from shaberi_dagster.lake.log import LOG, Log
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
+from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.lake.views import define_added_views, public_views, view_files
 from shaberi_dagster.util.lazy import lazy
 
@@ -86,8 +87,8 @@ def open_catalog(folder: Path, former: duckdb.DuckDBPyConnection | None = None) 
     connection.execute("set TimeZone = 'UTC'")
     define_added_views(connection)
     # Where large results are spilled to is readable as well; by default that is in the working directory.
-    connection.execute(f"set temp_directory = {_sql_string(str(_spill_folder(folder)))}")
-    connection.execute(f"set allowed_directories = [{_sql_string(str(folder) + os.sep)}]")
+    connection.execute(f"set temp_directory = {quoted(str(_spill_folder(folder)))}")
+    connection.execute(f"set allowed_directories = [{quoted(str(folder) + os.sep)}]")
     connection.execute("set parquet_metadata_cache = true")  # files never change, and questions are often asked again
     connection.execute("set enable_progress_bar = false")  # nobody asked for lines of it in a log
     connection.execute("set enable_external_access = false")
@@ -319,7 +320,7 @@ def define_tables(
         DamagedLakeError: A table is damaged.
     """
     connection.execute("create schema if not exists lake")
-    connection.execute(_FOLDER.format(_sql_string(f"{lake.folder.absolute()}/")))
+    connection.execute(_FOLDER.format(quoted(f"{lake.folder.absolute()}/")))
     versions = {}
     for name in tables:
         try:
@@ -333,7 +334,7 @@ def define_tables(
             _make_empty(connection, TABLES[name])
             connection.execute(
                 f"create or replace view lake.{name} as select {', '.join(TABLES[name].names)} "
-                f"from (select error({_sql_string(str(damage))}) is null as is_read) left join lake._{name} on true "
+                f"from (select error({quoted(str(damage))}) is null as is_read) left join lake._{name} on true "
                 "where is_read"
             )
         else:
@@ -349,7 +350,7 @@ def _define_table(connection: duckdb.DuckDBPyConnection, lake: "store.Lake", tab
         delta = lake.delta(name)
         files, version = lake.files(name), delta.version()
     columns = ", ".join(table.names)
-    paths = f"list_transform([{', '.join(map(_sql_string, files))}], lambda file: lake.folder() || file)"
+    paths = f"list_transform([{', '.join(map(quoted, files))}], lambda file: lake.folder() || file)"
     source = f"read_parquet({paths}, hive_partitioning=true, hive_types_autocast=false"
     lacking = bool(files) and lake.lacks_columns(name)
     if lacking or not files:
@@ -400,7 +401,7 @@ def _describe_views(connection: duckdb.DuckDBPyConnection) -> None:
     comments = {f"{view.kind} {view.name}": view.description for view in public_views()}
     comments |= {f"column {view}.{column}": documented.get((view, column), "") for view, column in columns}
     # All at once: one by one they take twice as long.
-    connection.execute("".join(f"comment on {name} is {_sql_string(text)};" for name, text in comments.items() if text))
+    connection.execute("".join(f"comment on {name} is {quoted(text)};" for name, text in comments.items() if text))
 
 
 def check_there(folder: Path) -> None:
@@ -455,7 +456,7 @@ def _is_current(connection: duckdb.DuckDBPyConnection, folder: Path) -> bool:
 def _attach(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     # To an instance in memory: DuckDB hands out an open file's instance again, with the old content and with its
     # settings locked, even when another file stands in its place.
-    connection.execute(f"attach {_sql_string(str(folder / CATALOG_NAME))} as catalog (read_only)")
+    connection.execute(f"attach {quoted(str(folder / CATALOG_NAME))} as catalog (read_only)")
     connection.execute("use catalog")
 
 
@@ -480,7 +481,3 @@ def _definitions() -> str:
     """Describe the files that define the views and their columns, as they are now."""
     modules = [Path(__file__).with_name(name) for name in ("catalog.py", "schemas.py", "views.py")]
     return repr([(path.name, path.stat().st_mtime_ns) for path in [*view_files().values(), *modules]])
-
-
-def _sql_string(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

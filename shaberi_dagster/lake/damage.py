@@ -70,9 +70,9 @@ class DamagedLakeError(ShaberiError):
     def __init__(self, damages: Sequence[Damage]) -> None:
         first, *more = damages
         if not first.is_lost:
-            cure = "give yourself the right to read it"
+            cure = "give yourself read permission"
         elif first.is_of_log:
-            cure = "`shaberi doctor --repair` writes the log anew from what is left"
+            cure = "`shaberi doctor --repair` rewrites the log from what is left"
         else:
             cure = "`shaberi doctor --repair` brings its rows back, or has the next run make them again"
         others = f" (and {len(more)} more, see `shaberi doctor`)" if more else ""

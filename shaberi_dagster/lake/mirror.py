@@ -185,7 +185,7 @@ class Mirror:
                 self._store.delete(name)
         raise ConfigurationError(
             f"{self.uri}: this store ignores If-None-Match, so that commits of two writers would overwrite each other; "
-            "take a store with conditional puts"
+            "use a store that supports conditional puts"
         )
 
     def _listed(self) -> tuple[set[str], list[str]]:

@@ -26,6 +26,11 @@ def statement(name: str) -> str:
     return _NAMED_QUERY.sub(lambda match: _named_query(match[1]), text)
 
 
+def quoted(text: str) -> str:
+    """Write a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def _named_query(name: str) -> str:
     text = (project_folder("sql") / "queries" / f"{name}.sql").read_text(encoding="utf-8")
     return text.rstrip().removesuffix(";")

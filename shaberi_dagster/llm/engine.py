@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
-from shaberi_dagster.journal.records import Call, ErrorClass, Usage
+from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings
 from shaberi_dagster.llm.embedded import SLOTS, start_embedded
@@ -180,36 +180,24 @@ class _Attempts:
             return self._failed(failure)
         finally:
             retrying.iter_state.reset()  # it has methods of its own: a cycle that would keep all of a stage
-        return self._ended(reply)
+        return self._ended("ok", error_class=None, error_message=None, **vars(reply))
 
     def _failed(self, failure: CallFailure) -> Call:
         refused = failure.error_class == "authentication"
         message = _refusal(self._request.endpoint, failure) if refused else failure.message
-        return self._ended(error_class=failure.error_class, error_message=message)
+        no_reply = {"content": None, "reasoning": None, "finish_reason": None, "usage": Usage()}
+        return self._ended("error", error_class=failure.error_class, error_message=message, **no_reply)
 
-    def _ended(
-        self,
-        reply: ReceivedReply | None = None,
-        error_class: ErrorClass | None = None,
-        error_message: str | None = None,
-    ) -> Call:
-        request = self._request
+    def _ended(self, status: Literal["ok", "error"], **outcome: Any) -> Call:
         call = Call(
-            request_hash=request.request_hash,
-            model=request.model,
-            base_url=request.endpoint.base_url,
-            status="ok" if reply else "error",
-            error_class=error_class,
-            error_message=error_message,
-            content=reply.content if reply else None,
-            reasoning=reply.reasoning if reply else None,
-            finish_reason=reply.finish_reason if reply else None,
-            usage=reply.usage if reply else Usage(),
+            request_hash=self._request.request_hash,
+            model=self._request.model,
+            base_url=self._request.endpoint.base_url,
+            status=status,
             attempts=self._made,
             latency_seconds=self._latency,
             created_at=datetime.now(UTC),
-            refusal=reply.refusal if reply else None,
-            tool_calls=reply.tool_calls if reply else None,
+            **outcome,
         )
         self._budget.count(call)
         return call

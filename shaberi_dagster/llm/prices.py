@@ -20,14 +20,13 @@ from pydantic import ValidationError
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL
-from shaberi_dagster.llm.own_prices import OwnPrice
+from shaberi_dagster.llm.own_prices import SHOWN_OF_SHA256, OwnPrice
 
 EMBEDDED = "embedded"
 GENAI_PRICES = f"genai-prices {genai_prices.__version__}"
 
 _DAY_SECONDS = 24 * 60 * 60
 _PER_MILLION = 1e6
-_SHOWN_OF_SHA256 = 12
 _Listed = Decimal | TieredPrices | None
 
 
@@ -135,11 +134,11 @@ class PriceList:
         except OSError as error:
             raise ConfigurationError(f"price file {path} cannot be read: {error.strerror}") from error
         except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none, or no text
-            raise ConfigurationError(f"price file {path} is no YAML: {error}") from error
+            raise ConfigurationError(f"price file {path} is not valid YAML: {error}") from error
         if not isinstance(entries, list):
             raise ConfigurationError(f"price file {path} must be a list of entries (- model: …)")
         own = [_entry(path, number, entry) for number, entry in enumerate(entries, 1)]
-        return cls(own, f"{path.name} {hashlib.sha256(content).hexdigest()[:_SHOWN_OF_SHA256]}", of_endpoints)
+        return cls(own, f"{path.name} {hashlib.sha256(content).hexdigest()[:SHOWN_OF_SHA256]}", of_endpoints)
 
     def cost(self, call: Mapping[str, Any]) -> Cost | None:
         """Price one call, with its tokens from a cache at their own price.

@@ -14,6 +14,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
+from shaberi_dagster.journal.records import Call
+
 TagState = Literal["none", "closed", "unclosed", "close_only"]
 AnswerState = Literal["text", "empty", "whitespace"]
 
@@ -115,6 +117,11 @@ def split_thinking(text: str) -> Split:
     thinking = (piece.text.strip() for piece in scan.pieces if piece.hidden or piece.start < cut)
     state: TagState = "unclosed" if scan.unclosed else "close_only" if cut else "closed"
     return Split(answer.strip(), "\n\n".join(part for part in thinking if part) or None, state)
+
+
+def answer_of(call: Call) -> str:
+    """Return the reply of a call without its thinking; "" of a failed call."""
+    return split_thinking(call.content or "").answer
 
 
 def _split_harmony(text: str) -> Split | None:

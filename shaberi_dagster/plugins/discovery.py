@@ -218,7 +218,7 @@ def read_yaml(
         complete: Adds to the values what follows from others.
 
     Raises:
-        PluginError: It is no YAML, or says something else.
+        PluginError: It is not valid YAML, or says something else.
     """
     text = _text(file.path)
     try:
@@ -229,10 +229,10 @@ def read_yaml(
         return checked(values)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise PluginError(file.path, line, f"is no YAML: {error.problem}") from error
+        raise PluginError(file.path, line, f"is not valid YAML: {error.problem}") from error
     except (yaml.YAMLError, ValueError) as error:
         if not hasattr(error, "errors"):  # pydantic's, whose import would cost start-up time
-            raise PluginError(file.path, None, f"is no YAML: {error}") from error
+            raise PluginError(file.path, None, f"is not valid YAML: {error}") from error
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         message = first["msg"].removeprefix("Value error, ")

@@ -118,7 +118,7 @@ class PromptLibrary:
                 for root in self._roots
             ):
                 there = ", ".join(self.variants)
-                raise PromptError(f"prompt variant {name!r} has no template in the place of another; {known} {there}")
+                raise PromptError(f"prompt variant {name!r} replaces no template; {known} {there}")
             self._variants[name] = changed
         return self._variants[name]
 

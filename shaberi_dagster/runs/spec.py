@@ -12,11 +12,12 @@ from shaberi_dagster.benchmarks.registry import (
     RULE,
     Benchmark,
     JudgingDefaults,
+    SampleOrder,
     get_benchmark,
 )
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
-from shaberi_dagster.llm.limiter import LimiterSettings
+from shaberi_dagster.judges.spec import JudgeSpec, Rounding, judge_defaults, judge_name, judge_names
+from shaberi_dagster.llm.limiter import LimitAlgorithm, LimiterSettings
 from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.runs.marks import GROWS, IDENTITY, MOVES, Grows, Identity
@@ -125,7 +126,7 @@ class RunRequest(BaseModel):
         int | None, Field(ge=1, description="Most tokens of a judgement; default: 4096"), Option("advanced")
     ] = None
     score_rounding: Annotated[
-        Literal["none", "legacy"] | None,
+        Rounding | None,
         Field(description="none keeps decimals, as without a word; legacy rounds half to even"),
         Option("as the original"),
     ] = None
@@ -162,7 +163,7 @@ class RunRequest(BaseModel):
         Option("advanced"),
     ] = None
     sample_order: Annotated[
-        Literal["pinned", "mulberry32"],
+        SampleOrder,
         Field(description="How a sample is chosen: pinned, or in the original ensemble evaluation's seeded order"),
         Option("as the original"),
     ] = "pinned"
@@ -195,7 +196,7 @@ class CallOptions(BaseModel):
         int | None, Field(ge=1, description="Calls at once to an endpoint; default: it finds out"), Option("budget")
     ] = None
     limiter: Annotated[
-        Literal["adaptive", "aimd"],
+        LimitAlgorithm,
         Field(description="adaptive finds what the server takes; aimd adds one and halves"),
         Option("advanced"),
     ] = "adaptive"
@@ -254,7 +255,7 @@ class SampleSpec(Frozen):
 
     of: str
     size: int
-    order: Literal["pinned", "mulberry32"]
+    order: SampleOrder
     # Left out of JSON as long as it is what it always was.
     seed: Annotated[int, Field(exclude_if=lambda seed: seed == DEFAULT_SEED)] = DEFAULT_SEED
 

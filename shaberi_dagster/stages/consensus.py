@@ -22,7 +22,7 @@ from shaberi_dagster.judges.rules.base import Grader
 from shaberi_dagster.judges.rules.plurality import plurality
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
-from shaberi_dagster.llm.thinking import answer_state, split_thinking
+from shaberi_dagster.llm.thinking import answer_of, answer_state
 from shaberi_dagster.llm.types import CallRange, Message, Sampling
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, strategy_prompts
@@ -148,7 +148,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             calls.append(call)
             if call.status == "error":
                 return Reply(None, call.error_class, call.error_message)
-            return Reply(_said(call))
+            return Reply(answer_of(call))
 
         candidates = candidates_of(
             (sample["sample_index"], sample["answer_model"] or item.columns["model"], sample["answer"])
@@ -234,7 +234,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
 
     def is_usable(self, call: Call) -> bool:
         """Return whether the call brought a text."""
-        return bool(_said(call).strip())
+        return bool(answer_of(call).strip())
 
     def _strategies(self, plan: BenchmarkPlan, vote: Vote = lambda _: (0, {})) -> list[Strategy | None]:
         """The strategies of a benchmark; None is the single answer."""
@@ -369,11 +369,6 @@ def _vote(plan: BenchmarkPlan, question: Question) -> Vote:
         return elected.winner, {"votes": told, "largest_share": elected.share, "decided": elected.decided}
 
     return vote
-
-
-def _said(call: Call) -> str:
-    """Return the reply without its thinking."""
-    return split_thinking(call.content or "").answer
 
 
 def _single(samples: Sequence[Sample]) -> dict[str, Any]:
