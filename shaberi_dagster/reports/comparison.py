@@ -11,8 +11,9 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, parse_benchmarks
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, fetch, reported_scales
+from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, reported_scales
 from shaberi_dagster.reports.requests import OVER, POLICIES, ComparisonRequest, check_choice
 from shaberi_dagster.reports.sameness import (
     QUESTIONS,

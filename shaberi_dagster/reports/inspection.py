@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.question import RunAnswers, ShownQuestion, find_question, read_answers
-from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.reports.requests import runs_chosen
 from shaberi_dagster.util.names import check_known
 

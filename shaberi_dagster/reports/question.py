@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.statements import fetch, fetch_frame
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import fetch, fetch_frame
 from shaberi_dagster.reports.requests import BASELINE
 from shaberi_dagster.util.names import check_known
 

@@ -7,8 +7,9 @@ import duckdb
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.comparison import Side, find_side, read_runs
-from shaberi_dagster.reports.reading import benchmarks_in, fetch, reported_scales
+from shaberi_dagster.reports.reading import benchmarks_in, reported_scales
 from shaberi_dagster.reports.requests import BASELINE, check_choice
 
 MOST_SIDES = 5

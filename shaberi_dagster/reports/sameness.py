@@ -8,7 +8,7 @@ from typing import NamedTuple
 import duckdb
 
 from shaberi_dagster.benchmarks.registry import RULE
-from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.lake.statements import fetch
 
 _HASH = re.compile("[0-9a-f]{64}")
 _UNKNOWN, _NOT_SENT, _PROMPTS = "not recorded", "not sent", "prompts of judge"

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.statements import fetch, fetch_as
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import benchmarks_in, check_passes, fetch, fetch_as, reported_scales
+from shaberi_dagster.reports.reading import benchmarks_in, check_passes, reported_scales
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.score_report import MOST_RUNS, ScoreReport

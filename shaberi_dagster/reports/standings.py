@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import duckdb
 
+from shaberi_dagster.lake.statements import fetch_as
 from shaberi_dagster.reports.figures import is_number
-from shaberi_dagster.reports.reading import Scales, fetch_as
+from shaberi_dagster.reports.reading import Scales
 from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.scores import ScoreRow, Tie, benchmark_order, grouped, is_apart
 from shaberi_dagster.reports.uncertainty import JudgeScores, SamplesByRow, ties_among, ties_between

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import duckdb
 
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.figures import is_number
-from shaberi_dagster.reports.reading import benchmarks_in, fetch, reported_scales
+from shaberi_dagster.reports.reading import benchmarks_in, reported_scales
 from shaberi_dagster.reports.scores import (
     OVERALL,
     JudgeMean,

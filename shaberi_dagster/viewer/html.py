@@ -16,10 +16,10 @@ from markupsafe import Markup
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.lake.statements import fetch_frame
 from shaberi_dagster.reports.comparison import ComparisonReport, Side, read_runs
 from shaberi_dagster.reports.figures import megabytes
 from shaberi_dagster.reports.question_grid import MOST_SIDES
-from shaberi_dagster.reports.reading import fetch_frame
 from shaberi_dagster.show.ensemble import EnsembleDocument
 from shaberi_dagster.util.permissions import user_umask
 from shaberi_dagster.viewer.requests import N_QUESTIONS, FileRequest

@@ -11,6 +11,7 @@ import duckdb
 from pydantic import TypeAdapter, ValidationError
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.comparison import ComparisonReport
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.decision import DecisionReport, read_decision
@@ -20,7 +21,7 @@ from shaberi_dagster.reports.ensemble import read_stored_report, read_strategy_s
 from shaberi_dagster.reports.leaderboard import read_leaderboard
 from shaberi_dagster.reports.question import ShownAnswer
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
-from shaberi_dagster.reports.reading import fetch, read_report
+from shaberi_dagster.reports.reading import read_report
 from shaberi_dagster.reports.report import Report, Sentences
 from shaberi_dagster.reports.requests import BASELINE, POLICIES, ComparisonRequest, ScoreSelection, check_choice
 from shaberi_dagster.reports.run_progress import CostOf, read_run
