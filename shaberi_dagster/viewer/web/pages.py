@@ -19,15 +19,18 @@ from shaberi_dagster.reports.declared import REPORTS
 from shaberi_dagster.reports.declared.cost import COST, TOKENS
 from shaberi_dagster.reports.ensemble import read_stored_report, read_strategy_scores
 from shaberi_dagster.reports.leaderboard import read_leaderboard
-from shaberi_dagster.reports.question import ShownAnswer
-from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
+from shaberi_dagster.reports.question_grid import (
+    MOST_CHARACTERS,
+    GridRequest,
+    read_question_grid,
+    read_side_by_side,
+)
 from shaberi_dagster.reports.reading import read_report
-from shaberi_dagster.reports.report import Report, Sentences
+from shaberi_dagster.reports.report import Report, Row, Sentences
 from shaberi_dagster.reports.requests import BASELINE, POLICIES, ComparisonRequest, ScoreSelection, check_choice
 from shaberi_dagster.reports.run_progress import CostOf, read_run
 from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.scores import grouped
-from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, read_side_by_side
 from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.show.comparison import ComparisonDocument
@@ -104,8 +107,8 @@ def questions(source: Source, ask: Ask) -> Shown:
     grid = read_question_grid(source.catalog, _grid_request(ask))
     page, n_pages, shown = _paged(grid.rows, ask)
 
-    def open_question(row: GridRow) -> str:
-        return ask.link("/question", set=row.question_set, position=row.position, m=ask.many("m"))
+    def open_question(row: Row) -> str:
+        return ask.link("/question", set=row["question_set"], position=row["position"], m=ask.many("m"))
 
     return Shown(
         "questions.html",
@@ -126,8 +129,8 @@ def question(source: Source, ask: Ask) -> Shown:
     report = read_side_by_side(source.catalog, ask.one("set"), ask.number("position", 1, least=1), _grid_request(ask))
     return Shown(
         "question.html",
-        f"{report.question_set} question {report.position}",
-        {"report": report, "spans": _spans, "most": MOST_CHARACTERS, "first": _first_answer(report.answers[0])},
+        f"{report['question_set']} question {report['position']}",
+        {"report": report, "spans": _spans, "most": MOST_CHARACTERS, "first": _first_answer(report["answers"][0])},
     )
 
 
@@ -399,9 +402,9 @@ def _judges(source: Source) -> list[str]:
     return [row["judge"] for row in fetch(source.catalog, "judges")]
 
 
-def _spans(answer: ShownAnswer) -> list[object]:
-    return [span for finding in answer.findings for span in finding.spans]
+def _spans(answer: Row) -> list[object]:
+    return [span for finding in answer["findings"] for span in finding["spans"]]
 
 
-def _first_answer(answers: tuple[ShownAnswer, ...]) -> str:
-    return next((answer.answer for answer in answers if answer.answer), "")
+def _first_answer(answers: Sequence[Row]) -> str:
+    return next((answer["answer"] for answer in answers if answer["answer"]), "")
