@@ -7,11 +7,12 @@ from math import ceil
 import duckdb
 
 from shaberi_dagster.reports.reading import Scales, reported_scales
+from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.scores import grouped
-from shaberi_dagster.reports.standings import NotRanked, Ranking, Standing, with_ties
+from shaberi_dagster.reports.standings import Ranking, Standing, with_ties
 
 LINES = 50
 """Of a page."""
@@ -33,7 +34,7 @@ class Leaderboard:
 
     report: ScoreReport
     shown: Sequence[_Lines]
-    not_ranked: Sequence[NotRanked]
+    not_ranked: Sequence[Row]
     page: int
     n_pages: int
 
@@ -70,7 +71,7 @@ def read_leaderboard(
     return Leaderboard(
         report,
         shown,
-        [one for one in report.not_ranked if name.casefold() in one.model.casefold()] if page == n_pages else [],
+        [row for row in report.not_ranked if name.casefold() in row["model"].casefold()] if page == n_pages else [],
         page,
         n_pages,
     )

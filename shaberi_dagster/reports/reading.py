@@ -10,12 +10,19 @@ from shaberi_dagster.lake.statements import fetch, parameters_of, rows_of, run_s
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.report import Document, Report, Table
 from shaberi_dagster.reports.requests import BASELINE
+from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.names import check_known
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # they cost start-up time
     import polars as pl
 
-    from shaberi_dagster.benchmarks.registry import Benchmark
+    from shaberi_dagster.benchmarks import registry
+    from shaberi_dagster.passes import registry as passes
+    from shaberi_dagster.runs import spec
+else:
+    registry = lazy("shaberi_dagster.benchmarks.registry")
+    passes = lazy("shaberi_dagster.passes.registry")
+    spec = lazy("shaberi_dagster.runs.spec")
 
 
 def read_report(catalog: duckdb.DuckDBPyConnection, report: Report, selection: Any) -> Document:
@@ -54,29 +61,33 @@ _NAMES = {"models": "model", "tags": "tag or base tag", "sources": "source", "ju
 """The kind of names that a selection chooses from, by its field."""
 
 
-def benchmarks_in(catalog: duckdb.DuckDBPyConnection) -> "Mapping[str, Benchmark]":
-    """The known benchmarks, and those of plugins that are gone as the last run of them kept them."""
-    from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS  # noqa: PLC0415  (costs start-up time as well)
-
+def benchmarks_in(catalog: duckdb.DuckDBPyConnection) -> "Mapping[str, registry.Benchmark]":
+    """Return the known benchmarks, and those of plugins that are gone, as the last run of them kept them."""
     rows = fetch(catalog, "entries")
     if not rows:
-        return ALL_BENCHMARKS
-    from shaberi_dagster.runs.spec import RunSpec  # noqa: PLC0415  (costs start-up time, and few have plugins)
-
-    specs = [RunSpec.read(row["spec"]) for row in rows]
-    kept = {name: spec.benchmark(name) for spec in specs for name, one in spec.benchmarks.items() if one.entry}
-    return {**ALL_BENCHMARKS, **{name: one for name, one in kept.items() if name not in ALL_BENCHMARKS}}
+        return registry.ALL_BENCHMARKS
+    specs = [spec.RunSpec.read(row["spec"]) for row in rows]
+    gone = {
+        name: run.benchmark(name)
+        for run in specs
+        for name, settings in run.benchmarks.items()
+        if settings.entry and name not in registry.ALL_BENCHMARKS
+    }
+    return {**registry.ALL_BENCHMARKS, **gone}
 
 
 Scales = Mapping[str, tuple[float, float]]
 """The ends of each benchmark's reported scale."""
 
 
-def reported_scales(benchmarks: "Mapping[str, Benchmark]") -> Scales:
-    """Those of some benchmarks."""
+def reported_scales(benchmarks: "Mapping[str, registry.Benchmark]") -> Scales:
+    """Map each benchmark to its (lowest, highest) score on the reported scale."""
     return {
-        name: (one.scale_minimum * one.reported_multiplier, one.scale_maximum * one.reported_multiplier)
-        for name, one in benchmarks.items()
+        name: (
+            benchmark.scale_minimum * benchmark.reported_multiplier,
+            benchmark.scale_maximum * benchmark.reported_multiplier,
+        )
+        for name, benchmark in benchmarks.items()
     }
 
 
@@ -86,7 +97,5 @@ def check_passes(pipeline: str) -> None:
     Raises:
         ConfigurationError: There is no such pass; with those that are most like it.
     """
-    from shaberi_dagster.passes.registry import PASSES  # noqa: PLC0415 (only who names a wrong one waits for it)
-
     for name in () if pipeline == BASELINE else pipeline.split(","):
-        PASSES.use(name)
+        passes.PASSES.use(name)

@@ -143,6 +143,31 @@ class ScoreSelection(RunSelection):
 
 
 @dataclass(frozen=True)
+class ScoreView:
+    """The part of the scores that a terminal shows.
+
+    Attributes:
+        by: One of `BY`: one line a model and base tag, with benchmarks as columns; the same with judges as columns; or
+            a line for each run, benchmark and judge.
+        notes: With what the numbers are and what does not compare, in full.
+        cost: With tokens and cost in full.
+        wide: With all columns, however wide the terminal is.
+    """
+
+    by: Annotated[
+        str,
+        Field(description="One line a model with its benchmarks (model) or judges (judge); or all of each run (run)"),
+        Option("how", metavar="|".join(BY)),
+    ] = "model"
+    notes: Annotated[bool, Field(description="What the numbers are and what does not compare"), Option("how")] = False
+    cost: Annotated[bool, Field(description="Tokens and cost by stage"), Option("how")] = False
+    wide: Annotated[bool, Field(description="All columns, however wide the terminal is"), Option("how")] = False
+
+
+DEFAULT_VIEW = ScoreView()
+
+
+@dataclass(frozen=True)
 class ComparisonRequest:
     """What to compare.
 

@@ -10,16 +10,16 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.statements import fetch, fetch_as
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import benchmarks_in, check_passes, reported_scales
+from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.score_report import MOST_RUNS, ScoreReport
-from shaberi_dagster.reports.scores import Replies, RunStatistic, ScoreRow, grouped
+from shaberi_dagster.reports.scores import ScoreRow, grouped
 from shaberi_dagster.reports.standings import read_standings, with_intervals_in
 from shaberi_dagster.reports.uncertainty import (
     SamplesByRow,
     judge_remarks,
     read_judge_means,
-    read_judge_pairs,
     read_samples,
     read_ties,
     read_unfinished,
@@ -29,10 +29,13 @@ from shaberi_dagster.reports.uncertainty import (
     with_leniency,
 )
 from shaberi_dagster.statistics.intervals import margin_of_error
+from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.names import check_known
 
-if TYPE_CHECKING:
-    from shaberi_dagster.reports.ensemble import StrategyScore
+if TYPE_CHECKING:  # polars, for the few runs that have strategies
+    from shaberi_dagster.reports import ensemble
+else:
+    ensemble = lazy("shaberi_dagster.reports.ensemble")
 
 _ALL_RUNS = 1_000_000
 
@@ -49,11 +52,10 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
     """
     ranked, samples = _ranked(catalog, selection)
     run_ids = sorted({row.run_id for row in ranked.rows})
-    replies: list[Replies] = []
+    replies: Sequence[Row] = ()
     if not (ranked.is_large or selection.of_other_questions):
         judges = list(selection.judges) or None
-        ledger = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
-        replies = [Replies(**row) for row in ledger]
+        replies = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
     rankings, remarks = ranked.rankings, list(ranked.remarks)
     if ranked.is_large:
         intervals = "intervals of ranked lines only, no" if selection.has_sums else "no intervals,"
@@ -79,15 +81,13 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
 
 def _strategies(
     catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], judges: Sequence[str]
-) -> Sequence["StrategyScore"]:
+) -> Sequence["ensemble.StrategyScore"]:
     """Read the scores of strategies, if the runs have any."""
     found = {row["run_id"] for row in fetch(catalog, "ensemble_strategies", run_ids=run_ids)}
     if not found:
         return ()
-    from shaberi_dagster.reports.ensemble import read_strategy_scores  # noqa: PLC0415  (polars, for few)
-
-    every = read_strategy_scores(catalog, sorted(found))
-    return [one for one in every if not judges or one.judge in judges]
+    scores = ensemble.read_strategy_scores(catalog, sorted(found))
+    return [score for score in scores if not judges or score.judge in judges]
 
 
 def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> ScoreReport:
@@ -174,7 +174,7 @@ def _with_judges(catalog: duckdb.DuckDBPyConnection, report: ScoreReport) -> Sco
         report,
         rows=rows,
         judge_means=means,
-        judge_pairs=[] if report.is_large else read_judge_pairs(catalog, judges),
+        judge_pairs=[] if report.is_large else fetch(catalog, "judge_pairs", judges=judges),
         remarks=[*report.remarks, *judge_remarks(rows, means, connected)],
     )
 
@@ -244,12 +244,12 @@ def _with_statistics(
         for row in fetch(catalog, "shared_replies", run_ids=own, judges=list(selection.judges) or None)
     }
     statistics = [
-        RunStatistic(
-            **{name: value for name, value in row.items() if name != "values_by_run"},
-            margin_of_error=margin_of_error(row["sd"], row["n_runs"]),
-            values=tuple(row["values_by_run"]),
-            **shared.get((row["model"], row["base_tag"], row["benchmark"]), {}),
-        )
+        {
+            "values": row.pop("values_by_run"),
+            **row,
+            "margin_of_error": margin_of_error(row["sd"], row["n_runs"]),
+            **shared.get((row["model"], row["base_tag"], row["benchmark"]), {"n_replies": 0, "n_shared": 0}),
+        }
         for row in fetch(
             catalog,
             "run_statistics",

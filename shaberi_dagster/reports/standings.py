@@ -5,16 +5,26 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, islice, repeat
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
 from shaberi_dagster.lake.statements import fetch_as
 from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.reports.reading import Scales
+from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.sameness import differences, read_settings
-from shaberi_dagster.reports.scores import ScoreRow, Tie, benchmark_order, grouped, is_apart
-from shaberi_dagster.reports.uncertainty import JudgeScores, SamplesByRow, ties_among, ties_between
+from shaberi_dagster.reports.scores import (
+    Counts,
+    ScoreRow,
+    Tie,
+    benchmark_order,
+    grouped,
+    interval_columns,
+    is_apart,
+    tie_columns,
+)
+from shaberi_dagster.reports.uncertainty import SamplesByRow, ties_among
 from shaberi_dagster.statistics.intervals import (
     ClusterSums,
     Estimate,
@@ -22,14 +32,21 @@ from shaberi_dagster.statistics.intervals import (
     interval_of_sums,
     mean_of_estimates,
 )
+from shaberi_dagster.util.lazy import lazy
 
+if TYPE_CHECKING:  # NumPy and polars, which scores of a single run need not wait for
+    from shaberi_dagster.reports import ties
+else:
+    ties = lazy("shaberi_dagster.reports.ties")
+
+_COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_out_of_scale")
 _MOST_NAMES = 3
 _Cell = tuple[str, str, str | None, str | None]
 """What was asked, who judged it, with which prompt, under which settings of passes."""
 
 
 @dataclass(frozen=True)
-class Standing:
+class Standing(Counts):
     """The runs of one model and base tag.
 
     Attributes:
@@ -64,31 +81,6 @@ class Standing:
         return fmean(self.by_benchmark.values())
 
     @property
-    def n_planned(self) -> int:
-        """Samples planned, of all runs and judges."""
-        return sum(row.n_planned for row in self.rows)
-
-    @property
-    def n_scored(self) -> int:
-        """Those with a score."""
-        return sum(row.n_scored for row in self.rows)
-
-    @property
-    def n_failed(self) -> int:
-        """Those that ended without one."""
-        return sum(row.n_failed for row in self.rows)
-
-    @property
-    def n_excluded(self) -> int:
-        """Those left out for a reason."""
-        return sum(row.n_excluded for row in self.rows)
-
-    @property
-    def n_out_of_scale(self) -> int:
-        """Scores outside of their scale, which count as they are."""
-        return sum(row.n_out_of_scale for row in self.rows)
-
-    @property
     def _judges(self) -> list[tuple[str, list[ScoreRow]]]:
         return sorted(grouped(self.rows, lambda row: row.judge))
 
@@ -114,6 +106,19 @@ class Ranking:
         return [
             1 if state in {"best", "tied"} else place if state is None else max(place, 2)
             for place, state in enumerate(states, start=1)
+        ]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The standings with their ranks, as plain data."""
+        return [
+            {"rank": rank}
+            | {name: getattr(line, name) for name in ("model", "tag", "n_runs", "mean")}
+            | interval_columns(line.over_questions)
+            | tie_columns(line.tie)
+            | {"by_benchmark": dict(line.by_benchmark), "by_judge": dict(line.by_judge)}
+            | {name: getattr(line, name) for name in _COUNTS}
+            for rank, line in zip(self.ranks, self.standings, strict=True)
         ]
 
 
@@ -143,23 +148,6 @@ def remarks_on(standings: Sequence[Standing]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class NotRanked:
-    """A run, or the runs of a base tag, with less than those that are ranked have.
-
-    Attributes:
-        model: The evaluated model.
-        tag: Its tag.
-        why: What it has, or what is missing.
-        score: The mean of what it has; None without any score.
-    """
-
-    model: str
-    tag: str
-    why: str
-    score: float | None
-
-
-@dataclass(frozen=True)
 class _Entry:
     """What is to be ranked: runs of one model that have the same, with their scores in the benchmarks' order."""
 
@@ -180,7 +168,7 @@ class _Entry:
 
 def read_standings(
     catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], samples: SamplesByRow, over: str
-) -> tuple[list[Ranking], list[NotRanked]]:
+) -> tuple[list[Ranking], list[Row]]:
     """Everything that is ranked, those with most to compare first; and what is not, because others have more.
 
     Each model and base tag stands in one place. Of models that were asked the same, those are ranked together that
@@ -255,10 +243,14 @@ def with_ties(
     done = []
     for (_, lines), standings in zip(chosen, compared, strict=True):
         own = list(islice(found, len(standings)))
-        scores = [[JudgeScores(one.benchmark, **part) for one in of.values() for part in one.by_judge] for of in own]
-        ties = ties_between(range(len(own)), [one.mean for one in standings], scores) if len(own) > 1 else {}
+        scores = [
+            [ties.JudgeScores(sums.benchmark, **part) for sums in of.values() for part in sums.by_judge] for of in own
+        ]
+        found_ties = (
+            ties.ties_between(range(len(own)), [line.mean for line in standings], scores) if len(own) > 1 else {}
+        )
         estimated = map(_with_interval, standings, own, repeat(scales))
-        done.append([replace(one, tie=ties.get(place)) for place, one in enumerate(estimated)][-len(lines) :])
+        done.append([replace(line, tie=found_ties.get(place)) for place, line in enumerate(estimated)][-len(lines) :])
     return done
 
 
@@ -344,7 +336,7 @@ def _entries(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> li
     in_order = benchmark_order()
 
     def entry(tag: str, own: Iterable[ScoreRow], n_runs: int) -> _Entry:
-        ordered = tuple(sorted(own, key=in_order))
+        ordered = tuple(sorted(own, key=lambda row: in_order(row.benchmark)))
         return _Entry(ordered[0].model, tag, n_runs, ordered, _cells(ordered))
 
     entries = []
@@ -414,9 +406,10 @@ def _without_score(entry: _Entry) -> str:
     return f"no score for {', '.join(sorted(set(entry.asked) - {cell[0] for cell in entry.cells}))}"
 
 
-def _not_ranked(entry: _Entry, why: str) -> NotRanked:
+def _not_ranked(entry: _Entry, why: str) -> Row:
     means = _means(entry.rows, lambda row: row.asked)
-    return NotRanked(entry.model, entry.tag, why, fmean(means.values()) if means else None)
+    score = fmean(means.values()) if means else None
+    return {"model": entry.model, "tag": entry.tag, "why": why, "score": score}
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------------
@@ -431,8 +424,8 @@ def _ranking(cells: frozenset[_Cell], entries: Sequence[_Entry], samples: Sample
     standings.sort(key=lambda one: (-one.mean, one.model, one.tag))
     if samples and len(standings) > 1:
         means = [one.mean for one in standings]
-        ties = ties_among(range(len(standings)), means, [one.rows for one in standings], samples)
-        standings = [replace(one, tie=ties.get(place)) for place, one in enumerate(standings)]
+        found = ties_among(range(len(standings)), means, [line.rows for line in standings], samples)
+        standings = [replace(line, tie=found.get(place)) for place, line in enumerate(standings)]
     judges = tuple(sorted({cell[1] for cell in cells}))
     return Ranking(_asked(standings[0].rows), judges, tuple(standings))
 

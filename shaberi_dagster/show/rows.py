@@ -15,9 +15,13 @@ from shaberi_dagster.reports.figures import counted
 from shaberi_dagster.reports.report import Column, Heading, Sentences, Table
 from shaberi_dagster.show.terminal import draw, table_width
 from shaberi_dagster.show.text import json_safe, printable
+from shaberi_dagster.util.lazy import lazy
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # only for Parquet files
     import pyarrow as pa
+    import pyarrow.parquet as pq
+else:
+    pq = lazy("pyarrow.parquet")
 
 _NARROWEST_TEXT = 8
 _AT_ONCE = 10_000
@@ -84,8 +88,6 @@ def write_plan(result: QueryRows, file: IO[str]) -> None:
 
 def write_parquet(rows: "pa.Table", file: IO[bytes]) -> None:
     """Write rows with their types."""
-    import pyarrow.parquet as pq  # noqa: PLC0415  (costs start-up time)
-
     pq.write_table(rows, file)
 
 

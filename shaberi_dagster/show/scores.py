@@ -1,11 +1,12 @@
 """Scores of runs, as they are shown."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 from shaberi_dagster.reports.declared.cost import TOKENS, cost_line
 from shaberi_dagster.reports.report import Block, Document, Heading, Sentences, Table
+from shaberi_dagster.reports.requests import DEFAULT_VIEW, ScoreView
 from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.show.score_data import CSV_COLUMNS, score_data, score_records
 from shaberi_dagster.show.score_notes import notes_line, score_notes
@@ -20,31 +21,13 @@ from shaberi_dagster.show.standings import standing_blocks
 
 
 @dataclass(frozen=True)
-class ScoreView:
-    """What of the scores a terminal shows.
-
-    Attributes:
-        by: One line a model and base tag, with benchmarks as columns; the same with judges as columns; or a line for
-            each run, benchmark and judge.
-        notes: What the numbers are and what does not compare, in full.
-        cost: Tokens and cost in full.
-        wide: All columns, however wide the terminal is.
-    """
-
-    by: Literal["model", "judge", "run"] = "model"
-    notes: bool = False
-    cost: bool = False
-    wide: bool = False
-
-
-@dataclass(frozen=True)
 class ScoreDocument(Document):
     """Scores with their denominators; documents without a width, such as Markdown, have all there is."""
 
     csv_columns = CSV_COLUMNS
 
     report: ScoreReport
-    view: ScoreView = field(default_factory=ScoreView)
+    view: ScoreView = DEFAULT_VIEW
 
     def blocks(self, width: int | None) -> Iterator[Block]:
         """The scores, what they are, and what they cost."""

@@ -33,7 +33,7 @@ from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.runs.option import Option
-from shaberi_dagster.show.comparison import ComparisonDocument
+from shaberi_dagster.show.comparison import comparison_result
 from shaberi_dagster.show.decision import decision_result
 from shaberi_dagster.show.ensemble import EnsembleDocument
 from shaberi_dagster.show.score_tables import strategy_blocks
@@ -145,7 +145,7 @@ def compare(source: Source, ask: Ask) -> Shown:
 
 def comparison_page(pairs: Mapping[tuple[str, str], ComparisonReport]) -> Shown:
     """Comparisons by what their two sides are asked for."""
-    shown = [(a, b, list(ComparisonDocument(report).blocks(None))) for (a, b), report in pairs.items()]
+    shown = [(a, b, list(comparison_result(report).blocks(None))) for (a, b), report in pairs.items()]
     withheld = any(not report.comparable for report in pairs.values())
     return Shown("compare.html", "Comparison", {"pairs": shown, "withheld": withheld})
 
