@@ -41,7 +41,7 @@ A baseline is never changed, and no check changes one: to move on, promote anoth
 
 
 class Promotion(CommandOptions):
-    """What is to be a baseline, and under which name."""
+    """The options of `shaberi baseline promote`."""
 
     name: Annotated[
         str, Field(description="Name of the new baseline"), Option("what", metavar="NAME", is_argument=True)
@@ -67,7 +67,7 @@ class Promotion(CommandOptions):
 
 
 class ListBaselines(CommandOptions):
-    """What `shaberi baseline list` can be told."""
+    """The options of `shaberi baseline list`."""
 
     as_json: AsJson = False
 

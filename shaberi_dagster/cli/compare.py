@@ -39,7 +39,7 @@ benchmarks. `no difference shown` does not mean that there is none; `equal withi
 
 
 class Compare(CommandOptions):
-    """What `shaberi compare` can be told beside the request."""
+    """The options of `shaberi compare` beside the request."""
 
     output_format: OutputFormat = "table"
     html: Annotated[

@@ -1,4 +1,4 @@
-"""What a command says: its result on stdout, all else on stderr."""
+"""The output of a command: its result on stdout, all else on stderr."""
 
 import sys
 from pathlib import Path

@@ -41,7 +41,7 @@ _MARGIN = 0.02  # of the highest score: 0.2 of ten, 2 points of accuracy
 
 @dataclass(frozen=True)
 class Side:
-    """What stands on one side of a comparison.
+    """A side of a comparison.
 
     Attributes:
         name: A, B, …
@@ -77,7 +77,7 @@ class Section:
 
 @dataclass(frozen=True)
 class ComparisonReport:
-    """How A and B differ.
+    """The differences between A and B.
 
     Attributes:
         request: What was asked.
@@ -141,7 +141,7 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
         raise ConfigurationError("--margin must be above 0")
     benchmarks = None
     if request.benchmarks != "all":
-        benchmarks = [one.name for one in parse_benchmarks(request.benchmarks, benchmarks_in(catalog))]
+        benchmarks = [benchmark.name for benchmark in parse_benchmarks(request.benchmarks, benchmarks_in(catalog))]
     runs = read_runs(catalog)
     if request.sources:
         check_known("source", request.sources, known_names(catalog, "source"), where="--source")
@@ -239,7 +239,7 @@ def _paired_scores(
     benchmarks: Sequence[str] | None,
     scales: Scales,
 ) -> pl.DataFrame:
-    """One row per judge (null: the mean over judges), question set and question that one of them has."""
+    """Read a row for each judge (null: the mean over judges), question set and question that one of them has."""
     rows = fetch(
         catalog,
         "paired_scores",
@@ -459,7 +459,9 @@ def _unlike(
             )
     # Only common questions count.
     found = find_differences(settings, {"A": side_a.run_ids, "B": side_b.run_ids}, ignored=QUESTIONS)
-    reasons, remarks = (folded(one for one in found if one.setting.decides is decides) for decides in (True, False))
+    reasons, remarks = (
+        folded(difference for difference in found if difference.setting.decides is decides) for decides in (True, False)
+    )
     sources = {row["source"] for row in fetch(catalog, "run_specs", run_ids=run_ids)}
     if sources != {None}:  # our own judges without a prompt are rules
         unknown = not_recorded(settings, run_ids)
@@ -503,13 +505,13 @@ def _other_questions(
         for side in (True, False)
     }
     for benchmark in sorted({name for name, _ in asked[True]} & {name for name, _ in asked[False]}):
-        first, second = ({one for name, one in asked[side] if name == benchmark} for side in (True, False))
+        first, second = ({of_it for name, of_it in asked[side] if name == benchmark} for side in (True, False))
         if not first & second and not (first | second) & everything:
             found.append(
                 f"{benchmark}: A was asked {listed(first)}, B {listed(second)}, and is not compared "
                 f"(--question-set {min(first | second)} compares the questions that both have of it)"
             )
-    versions = [(name, one, other) for name, one in asked[True] for of_b, other in asked[False] if name == of_b]
+    versions = [(name, of_a, of_b) for name, of_a in asked[True] for other, of_b in asked[False] if name == other]
     return found + changed_questions(catalog, sorted(versions))
 
 

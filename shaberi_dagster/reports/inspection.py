@@ -29,7 +29,7 @@ _BOUND = re.compile(r"score([<>])([\d.]+)")
 
 @dataclass(frozen=True)
 class Filter:
-    """Which questions to show; what is None or False leaves none out.
+    """A filter of questions; fields that are None or False leave none out.
 
     Attributes:
         benchmark: Of this benchmark.
@@ -135,9 +135,9 @@ def read_runs(
         "source": sources,
         "benchmark": [benchmark] if benchmark else (),
     }
-    for what, names in asked.items():
+    for kind, names in asked.items():
         if names:
-            check_known(what.partition(" ")[0], names, known_names(catalog, what))
+            check_known(kind.partition(" ")[0], names, known_names(catalog, kind))
     return fetch(catalog, "inspected_runs", **runs_chosen(models, tags, sources), benchmark=benchmark)
 
 

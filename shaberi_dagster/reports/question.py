@@ -1,4 +1,4 @@
-"""One question with its answers, their judgements, and the findings of passes.
+"""A question with its answers, their judgements, and the findings of passes.
 
 The library has it as frames, the terminal and the browser as samples of runs; both are of the same statements.
 """
@@ -103,8 +103,8 @@ def question_at(
     """
     found = find_question(catalog, benchmark=benchmark, question_set=question_set, position=position)
     if found is None:
-        for what, name in {"benchmark": benchmark, "question set": question_set}.items():
-            check_known(what, [] if name is None else [name], known_names(catalog, what))
+        for kind, name in {"benchmark": benchmark, "question set": question_set}.items():
+            check_known(kind, [] if name is None else [name], known_names(catalog, kind))
         raise ConfigurationError(f"the lake has no question {position} of {question_set or benchmark}")
     return found
 

@@ -26,7 +26,7 @@ _CLEAR_DISAGREEMENT = 3.0
 
 @dataclass(frozen=True)
 class GridRequest:
-    """Which questions of which models.
+    """A choice of models and of their questions.
 
     Attributes:
         models: One to five, each a model, MODEL@@TAG or a run id; TAG can be the base tag of a multi-run.

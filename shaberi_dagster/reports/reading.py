@@ -51,9 +51,9 @@ def report_frame(catalog: duckdb.DuckDBPyConnection, report: Report, selection: 
 def _selected(catalog: duckdb.DuckDBPyConnection, table: Table, selection: Any) -> duckdb.DuckDBPyConnection:
     """Run the statement of a table; fields of the selection are its parameters, others of them are null."""
     chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(selection).items()}
-    for name, what in _NAMES.items():
+    for name, kind in _NAMES.items():
         if chosen.get(name):
-            check_known(what.partition(" ")[0], chosen[name], known_names(catalog, what))
+            check_known(kind.partition(" ")[0], chosen[name], known_names(catalog, kind))
     return run_statement(catalog, table.sql, {name: chosen.get(name) or None for name in parameters_of(table.sql)})
 
 

@@ -230,7 +230,7 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True)
 class Heading:
-    """What the blocks up to the next heading are about.
+    """The subject of the blocks up to the next heading.
 
     Attributes:
         text: The subject.
@@ -273,7 +273,7 @@ class Document(ABC):
 
     @abstractmethod
     def blocks(self, width: int | None) -> Iterable[Block]:
-        """What people read.
+        """Yield the blocks that people read.
 
         Args:
             width: Columns of the terminal, for a document that has another layout where it is narrow; None for a

@@ -1,4 +1,4 @@
-"""What reports can be asked for, by commands, the library and pages; light, so that help and usage errors are quick.
+"""Selections and options of reports, for commands, the library and pages; light, so that help is quick.
 
 What several of them can be told is declared once, with its option.
 """
@@ -128,17 +128,17 @@ class ScoreSelection(RunSelection):
 
     @property
     def of_runs(self) -> dict[str, object]:
-        """Which runs are meant, as parameters of a statement."""
+        """The choice of runs, as parameters of a statement."""
         return {**runs_chosen(self.models, self.tags, self.sources), "first_runs": self.runs}
 
     @property
     def of_other_questions(self) -> bool:
-        """Whether the roll-up does not have these scores."""
+        """True if the roll-up does not have these scores."""
         return bool(self.question_sets) or self.object_scores != "none"
 
     @property
     def has_sums(self) -> bool:
-        """Whether rankings have intervals however many runs there are."""
+        """True if rankings have intervals however many runs there are."""
         return self.over == "questions" and self.object_scores == "none"
 
 
@@ -169,7 +169,7 @@ DEFAULT_VIEW = ScoreView()
 
 @dataclass(frozen=True)
 class ComparisonRequest:
-    """What to compare.
+    """A choice of two sides to compare.
 
     Attributes:
         a: A model, MODEL@@TAG or a run id; TAG can be the base tag of a multi-run.
@@ -225,7 +225,7 @@ class ComparisonRequest:
 
 
 def runs_chosen(models: Sequence[str], tags: Sequence[str], sources: Sequence[str]) -> dict[str, list[str] | None]:
-    """Which runs are meant, as parameters of a statement."""
+    """Return a choice of runs as parameters of a statement."""
     return {"models": list(models) or None, "tags": list(tags) or None, "sources": list(sources) or None}
 
 

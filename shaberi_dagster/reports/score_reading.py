@@ -1,7 +1,8 @@
 """The scores of runs, read from the lake with everything that says how far they hold."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -14,21 +15,19 @@ from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.score_report import MOST_RUNS, ScoreReport
-from shaberi_dagster.reports.scores import ScoreRow, grouped
-from shaberi_dagster.reports.standings import read_standings, with_intervals_in
+from shaberi_dagster.reports.scores import ScoreRow, grouped, interval_columns
+from shaberi_dagster.reports.standings import read_standings, with_intervals_in, with_ties
 from shaberi_dagster.reports.uncertainty import (
-    SamplesByRow,
+    SumsReader,
     judge_remarks,
     read_judge_means,
-    read_samples,
     read_ties,
     read_unfinished,
     version_remarks,
-    with_interval,
-    with_intervals_over_runs,
+    with_intervals,
     with_leniency,
 )
-from shaberi_dagster.statistics.intervals import margin_of_error
+from shaberi_dagster.statistics.intervals import Estimate, margin_of_error
 from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.names import check_known
 
@@ -50,7 +49,8 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
     Raises:
         ConfigurationError: Nothing is selected, or runs that are to be put into one aggregate are not alike.
     """
-    ranked, samples = _ranked(catalog, selection)
+    ranked = read_rankings(catalog, selection)
+    reader = sums_reader(catalog, ranked, selection)
     run_ids = sorted({row.run_id for row in ranked.rows})
     replies: Sequence[Row] = ()
     if not (ranked.is_large or selection.of_other_questions):
@@ -61,13 +61,13 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
         intervals = "intervals of ranked lines only, no" if selection.has_sums else "no intervals,"
         remarks.append(f"More than {MOST_RUNS} runs: {intervals} ties, leniency and agreement.")
     if ranked.is_large and selection.has_sums:
-        rankings = with_intervals_in(catalog, rankings, selection.question_sets, reported_scales(ranked.benchmarks))
+        rankings = with_intervals_in(reader, rankings)
     report = replace(
         ranked,
         rankings=rankings,
         remarks=remarks,
         tokens=fetch(catalog, "cost", run_ids=run_ids),
-        ties=read_ties(ranked.rows, samples),
+        ties=read_ties(reader, ranked.rows) if _has_intervals(ranked, selection) else {},
         unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
         replies=replies,
         strategies=() if ranked.is_large else _strategies(catalog, run_ids, selection.judges),
@@ -75,7 +75,7 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
     if selection.of_other_questions:
         return report
     if selection.tags or selection.runs:
-        report = _with_statistics(catalog, report, selection, samples)
+        report = _with_statistics(catalog, report, selection)
     return _with_judges(catalog, report)
 
 
@@ -102,10 +102,6 @@ def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection)
     Raises:
         ConfigurationError: Nothing is selected.
     """
-    return _ranked(catalog, selection)[0]
-
-
-def _ranked(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> tuple[ScoreReport, SamplesByRow]:
     selection.check()
     rows = _read_rows(catalog, selection)
     _check_names(catalog, selection, rows)
@@ -119,12 +115,23 @@ def _ranked(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> tu
         benchmarks=benchmarks_in(catalog),
     )
     remarks = _remarks(selection) + version_remarks(rows)
-    samples: SamplesByRow = {}
-    if not report.is_large and selection.object_scores == "none":
-        samples = read_samples(catalog, rows, selection.question_sets)
-        rows = [with_interval(row, samples, selection.over) for row in rows]
-    rankings, not_ranked = read_standings(catalog, rows, samples, selection.over)
-    return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked), samples
+    reader, has_intervals = sums_reader(catalog, report, selection), _has_intervals(report, selection)
+    if has_intervals:
+        rows = with_intervals(reader, rows)
+    rankings, not_ranked = read_standings(catalog, rows)
+    if has_intervals:
+        lines = with_ties(reader, [(ranking, ranking.standings) for ranking in rankings])
+        rankings = [replace(ranking, standings=tuple(of_it)) for ranking, of_it in zip(rankings, lines, strict=True)]
+    return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked)
+
+
+def sums_reader(catalog: duckdb.DuckDBPyConnection, report: ScoreReport, selection: ScoreSelection) -> SumsReader:
+    """Return the reader of what intervals and ties need of the single scores."""
+    return SumsReader(catalog, selection.question_sets, reported_scales(report.benchmarks), selection.over)
+
+
+def _has_intervals(report: ScoreReport, selection: ScoreSelection) -> bool:
+    return not report.is_large and selection.object_scores == "none"
 
 
 def _check_names(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, rows: Sequence[ScoreRow]) -> None:
@@ -180,7 +187,7 @@ def _with_judges(catalog: duckdb.DuckDBPyConnection, report: ScoreReport) -> Sco
 
 
 def _nothing(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> str:
-    """Why there is nothing to show.
+    """Say why there is nothing to show.
 
     Raises:
         ConfigurationError: A pass that is asked for is none.
@@ -212,7 +219,6 @@ def _with_statistics(
     catalog: duckdb.DuckDBPyConnection,
     report: ScoreReport,
     selection: ScoreSelection,
-    samples: SamplesByRow,
 ) -> ScoreReport:
     """The report with statistics over the runs of multi-runs, when the selection names base tags.
 
@@ -229,19 +235,19 @@ def _with_statistics(
     ]
     groups = dict(grouped(rows, lambda row: (row.model, row.base_tag)))
     remarks = list(report.remarks)
-    for (model, base_tag), own in list(groups.items()):
-        unlike = _unlike(catalog, own, selection.pipeline)
+    for (model, base_tag), of_tag in list(groups.items()):
+        unlike = _unlike(catalog, of_tag, selection.pipeline)
         if unlike and selection.aggregate:
             raise ConfigurationError(f"the runs of {model} {base_tag} cannot be put into one aggregate: {unlike}")
         if unlike:
             remarks.append(f"No statistics over the runs of {model} {base_tag}, which differ: {unlike}.")
             del groups[model, base_tag]
-    run_ids = {key: sorted({row.run_id for row in own}) for key, own in groups.items()}
+    run_ids = {key: sorted({row.run_id for row in of_tag}) for key, of_tag in groups.items()}
     shared = {
         (*key, row["benchmark"]): {"n_replies": row["n_replies"], "n_shared": row["n_shared"]}
-        for key, own in run_ids.items()
-        if len(own) > 1
-        for row in fetch(catalog, "shared_replies", run_ids=own, judges=list(selection.judges) or None)
+        for key, ids in run_ids.items()
+        if len(ids) > 1
+        for row in fetch(catalog, "shared_replies", run_ids=ids, judges=list(selection.judges) or None)
     }
     statistics = [
         {
@@ -261,13 +267,29 @@ def _with_statistics(
         )
         if (row["model"], row["base_tag"]) in groups
     ]
-    return replace(
-        report, statistics=with_intervals_over_runs(statistics, samples, run_ids, selection.over), remarks=remarks
-    )
+    reader = sums_reader(catalog, report, selection)
+    estimates = _over_runs(reader, groups) if _has_intervals(report, selection) else {}
+    for row in statistics:
+        of_runs = estimates.get((row["model"], row["base_tag"], row["judge"]), {})
+        row.update(interval_columns(of_runs.get(row["benchmark"])))
+    return replace(report, statistics=statistics, remarks=remarks)
+
+
+def _over_runs(
+    reader: SumsReader, groups: Mapping[tuple[str, str], Sequence[ScoreRow]]
+) -> dict[tuple[str, str, str], Mapping[str, Estimate | None]]:
+    """Estimate scores over all samples of the runs of base tags, benchmark by benchmark and overall, for each judge."""
+    lines = {
+        (*key, judge): of_judge
+        for key, rows in groups.items()
+        for judge, of_judge in grouped(rows, attrgetter("judge"))
+    }
+    found = zip(lines.items(), reader.read(list(lines.values())), strict=True)
+    return {key: reader.estimates(rows, sums) for (key, rows), sums in found}
 
 
 def _unlike(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], pipeline: str) -> str:
-    """What is not the same for all runs of an aggregate; empty when everything is."""
+    """Say which settings are not the same for all runs of an aggregate; empty when all are."""
     runs = {row.run_tag: [row.run_id] for row in rows}
     if len(runs) == 1:
         return ""

@@ -77,7 +77,7 @@ class ScoreReport:
 
     @cached_property
     def is_large(self) -> bool:
-        """Whether there are more than `MOST_RUNS` runs."""
+        """True if there are more than `MOST_RUNS` runs."""
         return len({row.run_id for row in self.rows}) > MOST_RUNS
 
     @cached_property
@@ -100,12 +100,12 @@ class ScoreReport:
 
     @property
     def means(self) -> list[RunMean]:
-        """One per run and judge, group by group."""
+        """The means of each run and judge, group by group."""
         return [mean for group in self.groups for mean in group]
 
     @property
     def ranking_frame(self) -> "pl.DataFrame":
-        """One row per model and base tag: ranking, rank, model, tag, n_runs, mean, lower, upper and counts.
+        """A row for each model and base tag: ranking, rank, model, tag, n_runs, mean, lower, upper and counts.
 
         `ranking` says over which judges and question sets the mean is: only rows with the same compare. How a line is
         beside the best: against_best, the difference with its interval over n_common questions, why_withheld.
@@ -121,7 +121,7 @@ class ScoreReport:
 
     @property
     def frame(self) -> "pl.DataFrame":
-        """One row per run, judge and benchmark: the fields of `ScoreRow`, and `lower` and `upper` of the interval."""
+        """A row for each run, judge and benchmark: the fields of `ScoreRow`, lower and upper end of the interval."""
         rows = [
             {name: value for name, value in row._asdict().items() if name != "over_questions"}
             | {"lower": ends and ends.interval.lower, "upper": ends and ends.interval.upper}

@@ -42,7 +42,7 @@ class ScoreRow(NamedTuple):
         n_out_of_scale: Scores outside of the scale, which count as they are.
         n_asked: Questions that were asked, where that is fewer than the set has; None: all of them.
         over_questions: The score with its 95 % interval over questions: how general it is. None when not known.
-        n_categories: Categories of these questions; 0 where they have none.
+        n_categories: Categories of these questions; those without one are in one of their own. 0 without single scores.
         over_categories: How many times as wide the interval is when categories are sampled, too; None below ten.
         baseline_score: The score without passes; None without a pipeline.
         leniency: What the judge gives beyond its peers; None when it shares no answers with any.
@@ -84,13 +84,13 @@ class ScoreRow(NamedTuple):
 
     @property
     def judge_prompt(self) -> str | None:
-        """What tells the judge's prompts apart: where none is recorded, each tree may have its own. Rules have none."""
+        """The name of the judge's prompts: where none is recorded, each tree may have its own. Rules have none."""
         is_unknown = self.judge_prompt_hash is None and self.source and not self.judge.startswith(RULE)
         return f"not recorded in {self.source}" if is_unknown else self.judge_prompt_hash
 
     @property
     def asked(self) -> str:
-        """What was asked: `elyza@100`, or `elyza@100, 10 asked`."""
+        """The questions that were asked: `elyza@100`, or `elyza@100, 10 asked`."""
         return self.question_set if self.n_asked is None else f"{self.question_set}, {self.n_asked} asked"
 
     @property
@@ -100,7 +100,7 @@ class ScoreRow(NamedTuple):
 
     @property
     def change(self) -> float | None:
-        """What the passes changed."""
+        """The change that passes made."""
         return less(self.score, self.baseline_score)
 
 
@@ -193,7 +193,7 @@ class RunMean(Counts):
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """What was asked, benchmark by benchmark: only means over the same compare."""
+        """The questions that were asked, benchmark by benchmark: only means over the same compare."""
         return tuple(row.asked for row in self.rows)
 
     @property
@@ -226,6 +226,11 @@ class RunMean(Counts):
     def n_benchmarks(self) -> int:
         """Number of benchmarks that it is over."""
         return len(self._scored)
+
+    @property
+    def label(self) -> str:
+        """For example `mean of 4`."""
+        return f"{MEAN_OF}{self.n_benchmarks}"
 
 
 def interval_columns(estimate: Estimate | None) -> dict[str, Any]:

@@ -31,7 +31,7 @@ _UNEQUAL_OF_FEW = 0.15
 
 
 class JudgeScores(NamedTuple):
-    """What a judge gave on a benchmark, each with its question, as a number; None where it gave no score."""
+    """The scores of a judge on a benchmark, each with its question as a number; None where it gave no score."""
 
     benchmark: str
     judge: str

@@ -1,4 +1,4 @@
-"""What is read beside scores: uncertainty, ties, what judges have in common, and what is not finished.
+"""Facts beside scores: uncertainty, ties, agreement of judges, and unfinished parts.
 
 `ties.py`, which needs NumPy and polars, is loaded when there is something to compare.
 """
@@ -7,13 +7,13 @@ import json
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
-from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.lake.statements import fetch, fetch_as
 from shaberi_dagster.reports.figures import is_number
-from shaberi_dagster.reports.reading import benchmarks_in, reported_scales
+from shaberi_dagster.reports.reading import Scales
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.scores import (
     OVERALL,
@@ -21,10 +21,9 @@ from shaberi_dagster.reports.scores import (
     Tie,
     benchmark_order,
     grouped,
-    interval_columns,
     mean_of,
 )
-from shaberi_dagster.statistics.intervals import Estimate, clustered_mean_interval, mean_of_estimates
+from shaberi_dagster.statistics.intervals import ClusterSums, Estimate, interval_of_sums, mean_of_estimates
 from shaberi_dagster.util.lazy import lazy
 
 if TYPE_CHECKING:  # NumPy and polars, which scores of a single run need not wait for
@@ -32,184 +31,148 @@ if TYPE_CHECKING:  # NumPy and polars, which scores of a single run need not wai
 else:
     ties = lazy("shaberi_dagster.reports.ties")
 
-K = TypeVar("K")
 FEWEST_CATEGORIES = 10
 """From how many categories on they are taken for a sample of categories."""
 _FEWEST_COMPARED = 2
 
 
-class ScoreSamples(NamedTuple):
-    """The scores of one run on one benchmark by one judge, on the reported scale.
+class LineSums(NamedTuple):
+    """A row of `line_sums.sql`: sums over the scores of one benchmark of a line, on the reported scale."""
+
+    line: int
+    benchmark: str
+    mean: float
+    n_values: int
+    n_clusters: int
+    squares: float
+    least: float
+    most: float
+    n_categories: int
+    by_judge: Sequence[Row] | None
+
+    def estimate(self, scales: Scales) -> Estimate | None:
+        """Return the mean with its interval."""
+        sums = ClusterSums(self.mean, self.n_values, self.n_clusters, self.squares, self.least, self.most)
+        return interval_of_sums(sums, scales.get(self.benchmark))
+
+
+class SumsReader(NamedTuple):
+    """A reader of what intervals and ties need of single scores; SQL makes the sums.
 
     Attributes:
-        questions: The question of each, as a number.
-        categories: The category of each, as a number; None where it has none.
-        scores: As the null policy counts them.
-        scale: The ends of the reported scale; None where that is not known.
-        without_score: The questions of samples that were asked and count nothing, as numbers.
-    """
-
-    questions: Sequence[int]
-    categories: Sequence[int | None]
-    scores: Sequence[float]
-    scale: tuple[float, float] | None
-    without_score: Sequence[int] = ()
-
-    @property
-    def n_categories(self) -> int:
-        """How many categories there are; they are a sample of categories only if they are many."""
-        return len({one for one in self.categories if one is not None})
-
-    def clusters(self, over: str) -> Sequence[int | None]:
-        """What is independent: the questions, or the categories where there are ten or more."""
-        return self.categories if over == "categories" and self.n_categories >= FEWEST_CATEGORIES else self.questions
-
-
-SamplesByRow = Mapping[tuple[str, str, str], ScoreSamples]
-"""By run id, judge and benchmark."""
-
-
-def read_samples(
-    catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], question_sets: Sequence[str]
-) -> SamplesByRow:
-    """The single scores that the rows' means are of.
-
-    Args:
-        catalog: Where to read.
-        rows: Of one pipeline and null policy.
+        catalog: The public views.
         question_sets: Of these sets' benchmarks only their questions.
+        scales: Scales of the benchmarks.
+        over: questions or categories: samples of one are one cluster.
     """
-    found = fetch(
-        catalog,
-        "samples",
-        run_ids=sorted({row.run_id for row in rows}),
-        judges=sorted({row.judge for row in rows}),
-        pipeline=rows[0].pipeline,
-        question_sets=list(question_sets),
-    )
-    by_row = {(one["run_id"], one["judge"], one["benchmark"]): one for one in found}
-    keys = {_key(row): row for row in rows if is_number(row.score)}
-    scales = reported_scales(benchmarks_in(catalog))
-    samples = {key: _counted(row, by_row[key], scales.get(row.benchmark)) for key, row in keys.items() if key in by_row}
-    return {key: own for key, own in samples.items() if own.scores}
+
+    catalog: duckdb.DuckDBPyConnection
+    question_sets: Sequence[str]
+    scales: Scales
+    over: str = "questions"
+
+    def read(self, lines: Sequence[Sequence[ScoreRow]], *, with_questions: bool = False) -> list[dict[str, LineSums]]:
+        """Read the sums of lines by benchmark, in the order of their rows.
+
+        Args:
+            lines: The scores of each line, all of one pipeline and null policy; their single scores are put together.
+            with_questions: With the single scores of each judge.
+        """
+        cells = [(line, row) for line, rows in enumerate(lines) for row in rows if is_number(row.score)]
+        if not cells:
+            return [{} for _ in lines]
+        columns = {"run_ids": "run_id", "judges": "judge", "benchmarks": "benchmark", "n_planned": "n_planned"}
+        found = fetch_as(
+            LineSums,
+            self.catalog,
+            "line_sums",
+            lines=[line for line, _ in cells],
+            **{name: [getattr(row, column) for _, row in cells] for name, column in columns.items()},
+            minimums=[self.scales[row.benchmark][0] if row.benchmark in self.scales else None for _, row in cells],
+            pipeline=cells[0][1].pipeline,
+            null_policy=cells[0][1].null_policy,
+            question_sets=list(self.question_sets),
+            fewest_categories=FEWEST_CATEGORIES if self.over == "categories" else None,
+            with_questions=with_questions,
+        )
+        by_cell = {(sums.line, sums.benchmark): sums for sums in found}
+        names = [dict.fromkeys(row.benchmark for row in rows) for rows in lines]
+        return [
+            {benchmark: by_cell[line, benchmark] for benchmark in benchmarks if (line, benchmark) in by_cell}
+            for line, benchmarks in enumerate(names)
+        ]
+
+    def estimates(self, rows: Sequence[ScoreRow], sums: Mapping[str, LineSums]) -> dict[str, Estimate | None]:
+        """Return the estimate of each benchmark of a line, and the overall one: None when one is not known."""
+        found = {
+            row.benchmark: sums[row.benchmark].estimate(self.scales) if row.benchmark in sums else None for row in rows
+        }
+        known = [estimate for estimate in found.values() if estimate]
+        return found | {OVERALL: mean_of_estimates(known) if known and len(known) == len(found) else None}
 
 
-def _counted(row: ScoreRow, found: Mapping[str, Any], bounds: tuple[float, float] | None) -> ScoreSamples:
-    scored = list(zip(found["questions"], found["categories"], found["scores"], strict=True))
-    if row.null_policy == "zero" and bounds:
-        # A planned sample without a row is a missing score as well; of which question it is does not matter.
-        scored += [(-number, None, None) for number in range(1, row.n_planned - found["n_rows"] + 1)]
-        scored = [(*where, bounds[0] if score is None else score) for *where, score in scored]
-    kept = [one for one in scored if one[2] is not None]
-    questions, categories, scores = zip(*kept, strict=True) if kept else ((), (), ())
-    return ScoreSamples(questions, categories, scores, bounds, [one[0] for one in scored if one[2] is None])
+def with_intervals(reader: SumsReader, rows: Sequence[ScoreRow]) -> list[ScoreRow]:
+    """Return rows with the interval of each score, and how much wider it is if categories are a sample as well."""
+    scored = [row for row in rows if is_number(row.score)]
+    by_question = _by_row(reader._replace(over="questions"), scored)
+    several = [row for row in scored if (sums := by_question.get(_key(row))) and sums.n_categories >= FEWEST_CATEGORIES]
+    by_category = _by_row(reader._replace(over="categories"), several)
+
+    def with_interval(row: ScoreRow) -> ScoreRow:
+        sums, sums_of_categories = by_question.get(_key(row)), by_category.get(_key(row))
+        if sums is None:
+            return row
+        estimate, wider = sums.estimate(reader.scales), None
+        wide = sums_of_categories and sums_of_categories.estimate(reader.scales)
+        if estimate and wide:
+            wider = (wide.interval.upper - wide.interval.lower) / (estimate.interval.upper - estimate.interval.lower)
+            estimate = wide if reader.over == "categories" else estimate
+        return row._replace(over_questions=estimate, n_categories=sums.n_categories, over_categories=wider)
+
+    return [with_interval(row) for row in rows]
+
+
+def _by_row(reader: SumsReader, rows: Sequence[ScoreRow]) -> dict[tuple[str, str, str], LineSums]:
+    found = zip(rows, reader.read([[row] for row in rows]), strict=True)
+    return {_key(row): sums for row, by_benchmark in found for sums in by_benchmark.values()}
 
 
 def _key(row: ScoreRow) -> tuple[str, str, str]:
     return row.run_id, row.judge, row.benchmark
 
 
-def with_interval(row: ScoreRow, samples: SamplesByRow, over: str) -> ScoreRow:
-    """The row with the interval of its score, and how much wider it is if categories are a sample as well.
-
-    Args:
-        row: A score.
-        samples: The single scores of all rows.
-        over: questions or categories: samples of one are one cluster.
-    """
-    own = samples.get(_key(row))
-    if own is None:
-        return row
-    narrow, wide = (
-        clustered_mean_interval(own.scores, own.clusters(one), own.scale) for one in ("questions", "categories")
-    )
-    wider = None
-    if narrow and wide and own.n_categories >= FEWEST_CATEGORIES:
-        wider = (wide.interval.upper - wide.interval.lower) / (narrow.interval.upper - narrow.interval.lower)
-    estimate = wide if over == "categories" else narrow
-    return row._replace(over_questions=estimate, n_categories=own.n_categories, over_categories=wider)
-
-
-def with_intervals_over_runs(
-    statistics: Sequence[Row],
-    samples: SamplesByRow,
-    run_ids: Mapping[tuple[str, str], Sequence[str]],
-    over: str,
-) -> list[Row]:
-    """Add the interval over questions of all their samples to aggregates over runs.
-
-    Args:
-        statistics: The aggregates.
-        samples: The runs' single scores.
-        run_ids: The runs of each model and base tag.
-        over: questions or categories.
-    """
-    done: list[Row] = []
-    for (model, base_tag, judge), rows in grouped(
-        statistics, lambda row: (row["model"], row["base_tag"], row["judge"])
-    ):
-        estimates: dict[str, Estimate | None] = {}
-        for benchmark in (row["benchmark"] for row in rows if row["benchmark"] != OVERALL):
-            keys = [(run_id, judge, benchmark) for run_id in run_ids[model, base_tag]]
-            parts = [samples[key] for key in keys if key in samples]
-            scores = [score for part in parts for score in part.scores]
-            clusters = [cluster for part in parts for cluster in part.clusters(over)]
-            estimates[benchmark] = clustered_mean_interval(scores, clusters, parts[0].scale if parts else None)
-        known = [estimate for estimate in estimates.values() if estimate]
-        if known and len(known) == len(estimates):
-            estimates[OVERALL] = mean_of_estimates(known)
-        done += [{**row, **interval_columns(estimates.get(row["benchmark"]))} for row in rows]
-    return done
-
-
 # --- ties ------------------------------------------------------------------------------------------------------------
 
 
-def read_ties(rows: Sequence[ScoreRow], samples: SamplesByRow) -> dict[tuple[str, str, str], Tie]:
-    """Which runs are not shown to differ from the best of their judge; by model, run tag and judge.
+def read_ties(reader: SumsReader, rows: Sequence[ScoreRow]) -> dict[tuple[str, str, str], Tie]:
+    """Compare runs with the best of their judge; by model, run tag and judge.
 
     Runs are compared if they were asked the same and the judge scored them with the same prompts, under the same
     settings of passes: other ones have no place in one ranking. Prompts that nobody recorded are the same in one tree.
     """
-    runs = grouped((row for row in rows if _key(row) in samples), lambda row: (row.model, row.run_tag, row.judge))
+    runs = grouped((row for row in rows if is_number(row.score)), lambda row: (row.model, row.run_tag, row.judge))
     alike = grouped(runs, lambda run: (run[0][2], frozenset(map(_version, run[1]))))
-    found: dict[tuple[str, str, str], Tie] = {}
-    for _, group in alike:
-        if len(group) > 1:
-            means = [fmean(row.score for row in of_run if is_number(row.score)) for _, of_run in group]
-            found |= ties_among([key for key, _ in group], means, [of_run for _, of_run in group], samples)
-    return found
+    groups = [group for _, group in alike if len(group) > 1]
+    found = iter(reader.read([of_run for group in groups for _, of_run in group], with_questions=True))
+    compared: dict[tuple[str, str, str], Tie] = {}
+    for group in groups:
+        means = [fmean(row.score for row in of_run if is_number(row.score)) for _, of_run in group]
+        scores = [judge_scores(next(found)) for _ in group]
+        compared |= ties.ties_between([key for key, _ in group], means, scores)
+    return compared
+
+
+def judge_scores(sums: Mapping[str, LineSums]) -> "list[ties.JudgeScores]":
+    """Return the single scores of a line, judge by judge."""
+    return [
+        ties.JudgeScores(of_benchmark.benchmark, **part)
+        for of_benchmark in sums.values()
+        for part in of_benchmark.by_judge or ()
+    ]
 
 
 def _version(row: ScoreRow) -> tuple[str, str | None, str | None]:
     return row.asked, row.judge_prompt, row.pipeline_hash
-
-
-def ties_among(
-    keys: Sequence[K], means: Sequence[float], runs: Sequence[Sequence[ScoreRow]], samples: SamplesByRow
-) -> dict[K, Tie]:
-    """Compare some lines with the best of them; none when there is nothing to compare.
-
-    Args:
-        keys: What to call each.
-        means: The mean of each.
-        runs: The rows of each; of several runs the mean of a judge's scores of a question counts.
-        samples: The single scores of all rows.
-    """
-    own = ([(row, samples[_key(row)]) for row in rows if _key(row) in samples] for rows in runs)
-    given = [
-        [
-            ties.JudgeScores(
-                row.benchmark,
-                row.judge,
-                [*one.questions, *one.without_score],
-                [*one.scores, *([None] * len(one.without_score))],
-            )
-            for row, one in found
-        ]
-        for found in own
-    ]
-    return ties.ties_between(keys, means, given)
 
 
 # --- judges ----------------------------------------------------------------------------------------------------------
@@ -226,13 +189,13 @@ def with_leniency(
     run_ids = sorted({row.run_id for row in rows})
     choices = {"pipeline": rows[0].pipeline, "null_policy": rows[0].null_policy}
     found = {
-        (one["run_id"], one["judge"], one["benchmark"]): one
-        for one in fetch(catalog, "leniency", run_ids=run_ids, **choices)
+        (row["run_id"], row["judge"], row["benchmark"]): row
+        for row in fetch(catalog, "leniency", run_ids=run_ids, **choices)
     }
     connected: dict[str, set[tuple[str, ...]]] = {}
-    for one in found.values():
-        connected.setdefault(one["benchmark"], set()).add(tuple(one["connected_judges"]))
-    leniency = {key: one["leniency"] for key, one in found.items()}
+    for row in found.values():
+        connected.setdefault(row["benchmark"], set()).add(tuple(row["connected_judges"]))
+    leniency = {key: row["leniency"] for key, row in found.items()}
     return [row._replace(leniency=leniency.get(_key(row))) for row in rows], connected
 
 
@@ -339,10 +302,10 @@ _KEPT_APART = "such runs are kept apart in means over judges and in ties"
 def version_remarks(rows: Sequence[ScoreRow]) -> list[str]:
     """Judges that judged the shown runs with different prompts or settings, and passes that had different ones."""
     remarks = []
-    for judge, own in grouped(rows, lambda row: row.judge):
-        if prompts := _versions(own, "judge_prompt"):
+    for judge, of_judge in grouped(rows, lambda row: row.judge):
+        if prompts := _versions(of_judge, "judge_prompt"):
             remarks.append(f"Judge {judge} judged with different prompts: {prompts}; {_KEPT_APART}.")
-        elif settings := _versions(own, "judge_config_hash"):
+        elif settings := _versions(of_judge, "judge_config_hash"):
             remarks.append(f"Judge {judge} judged with different settings: {settings}.")
     if passes := _versions(rows, "pipeline_hash"):
         remarks.append(f"The passes {rows[0].pipeline} had different settings or versions: {passes}; {_KEPT_APART}.")
@@ -350,13 +313,13 @@ def version_remarks(rows: Sequence[ScoreRow]) -> list[str]:
 
 
 def _versions(rows: Sequence[ScoreRow], name: str) -> str:
-    """Where there are several: `tengu: one of model july, another of model august`."""
+    """Name the versions where there are several: `tengu: one of model july, another of model august`."""
     known = [row for row in rows if is_number(row.score)]
     if len(set(map(attrgetter("benchmark", name), known))) == len({row.benchmark for row in known}):
         return ""
     found = []
-    for benchmark, own in grouped(known, attrgetter("benchmark")):
-        by_version = grouped(own, lambda row: getattr(row, name) or _UNKNOWN)
+    for benchmark, of_benchmark in grouped(known, attrgetter("benchmark")):
+        by_version = grouped(of_benchmark, lambda row: getattr(row, name) or _UNKNOWN)
         if len(by_version) > 1:
             words = ("one" if number == 0 else "another" for number in range(len(by_version)))
             parts = (

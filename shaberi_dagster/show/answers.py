@@ -1,4 +1,4 @@
-"""One question with its answers and judgements, as text; on a terminal nothing in it means something."""
+"""A question with its answers and judgements, as text; on a terminal nothing in it means something."""
 
 from collections.abc import Iterator, Sequence
 
@@ -32,7 +32,7 @@ def question_text(question: Row, texts: InspectedTexts, *, in_full: bool = True)
 
 
 def answers_text(run: Row, score: float | None, texts: InspectedTexts, *, judgements: bool = True) -> Text:
-    """What one run answered, sample by sample, and what judges said.
+    """Write the answers of one run, sample by sample, with their judgements.
 
     Args:
         run: The run.

@@ -202,7 +202,7 @@ def _details(section: Section) -> Iterator[str]:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return ", ".join(f"{count} {label}" for label, count in counts.items() if count)
 
 
 def _ends(row: Row) -> tuple[float, ...]:

@@ -47,7 +47,10 @@ class QueryRows:
     def of(cls, result: duckdb.DuckDBPyConnection, most: int | None = None) -> "QueryRows":
         """The rows of a statement that was run; not more than so many, the rest being counted."""
         description = result.description or []
-        names, maps = [one[0] for one in description], [str(one[1]).startswith("MAP(") for one in description]
+        names, maps = (
+            [column[0] for column in description],
+            [str(column[1]).startswith("MAP(") for column in description],
+        )
         if most is None:
             return cls(names, result.fetchall(), maps)
         rows, n_left_out = result.fetchmany(most), 0
@@ -57,7 +60,7 @@ class QueryRows:
 
     @property
     def left_out(self) -> str:
-        """How many rows are not among these, and what shows them."""
+        """The number of rows that are not among these, and the option that shows them."""
         return f"{counted(self.n_left_out, 'row')} not shown (--rows)"
 
 
@@ -170,7 +173,7 @@ def _write_json(result: QueryRows, file: IO[str]) -> None:
 
 
 def _plain(value: Any) -> float | str:
-    """What JSON has no type for: decimals as numbers, all else as text."""
+    """Convert values that JSON has no type for: decimals to numbers, all else to text."""
     return float(value) if isinstance(value, Decimal) else str(value)
 
 

@@ -32,7 +32,7 @@ CSV_COLUMNS = (
 
 
 def score_data(report: ScoreReport) -> Mapping[str, Any]:
-    """One document with everything there is, in full; what is not known is null."""
+    """Make a document with everything there is, in full; unknown values are null."""
     return {
         "policy": report.policy,
         "pipeline": report.pipeline,

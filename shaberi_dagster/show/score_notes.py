@@ -15,9 +15,9 @@ _MOST_UNFINISHED = 10
 
 
 def score_notes(report: ScoreReport) -> Iterator[str]:
-    """One sentence each, in full."""
+    """Write all notes in full, a sentence each."""
     present = {row.benchmark for row in report.rows} | {row["benchmark"] for row in report.statistics}
-    scales = [_scale(one) for name, one in report.benchmarks.items() if name in present]
+    scales = [_scale(benchmark) for name, benchmark in report.benchmarks.items() if name in present]
     yield f"Null policy {report.policy}: {POLICIES[report.policy]}."
     yield f"Pass pipeline: {report.pipeline}."
     if scales:
@@ -67,7 +67,7 @@ def _uncertainty_notes(report: ScoreReport) -> Iterator[str]:
 
 
 def notes_line(report: ScoreReport) -> str:
-    """How much there is to know beside the scores; empty when there is nothing."""
+    """Say how many notes there are beside the scores; empty when there are none."""
     runs = {(part["model"], part["run_tag"]) for part in report.unfinished}
     of_answers = [rows[0] for _, rows in grouped(report.replies, lambda row: (row["run_id"], row["benchmark"]))]
     lost = {name: sum(row[f"n_{name}"] for row in of_answers) for name in ("refused", "truncated", "empty")}

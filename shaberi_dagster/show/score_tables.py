@@ -108,7 +108,7 @@ def _details(report: ScoreReport) -> list[Column]:
 
 def _question_set(line: ScoreRow | RunMean) -> str:
     if isinstance(line, RunMean):
-        return f"{MEAN_OF}{line.n_benchmarks}"
+        return line.label
     return line.asked if line.question_set.startswith(line.benchmark) else f"{line.benchmark} ({line.asked})"
 
 
@@ -238,9 +238,9 @@ _PAIRS = Table(
 
 def strategy_blocks(strategies: "Sequence[StrategyScore]") -> Iterator[Block]:
     """Lines of each strategy, benchmark by benchmark and judge by judge, with its gain over the samples; run by run."""
-    for (model, run_tag), own in grouped(strategies, lambda one: (one.model, one.run_tag)):
+    for (model, run_tag), of_run in grouped(strategies, lambda one: (one.model, one.run_tag)):
         yield Heading("Strategies", f"{model} {run_tag}")
-        yield _strategies_table(own)
+        yield _strategies_table(of_run)
 
 
 def _strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
@@ -267,12 +267,12 @@ def _strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
         "Without passes; of rules the accuracy, in which a failure or an abstention is wrong.",
         "+/-: against the mean of the shared samples, on n questions that both have; interval of a sign-flip test.",
     ]
-    for one in strategies:
-        doubts = [*left_out(one.against)] if one.against else []
-        if one.against and one.against.why_withheld:
-            doubts.insert(0, f"no verdict, since {one.against.why_withheld}")
+    for strategy in strategies:
+        doubts = [*left_out(strategy.against)] if strategy.against else []
+        if strategy.against and strategy.against.why_withheld:
+            doubts.insert(0, f"no verdict, since {strategy.against.why_withheld}")
         if doubts:
-            notes.append(f"{one.strategy} on {one.benchmark} by {one.judge}: {'; '.join(doubts)}.")
+            notes.append(f"{strategy.strategy} on {strategy.benchmark} by {strategy.judge}: {'; '.join(doubts)}.")
     return table_of(strategies, columns, notes=notes)
 
 

@@ -71,7 +71,7 @@ class ScoreDocument(Document):
         yield from standing_blocks(report, by="model", width=None)
 
     def _of_one(self) -> Iterator[Block]:
-        """Of a single model and tag its benchmarks: over its runs, or those of its only run."""
+        """Show the benchmarks of a single model and tag: over its runs, or those of its only run."""
         if self.report.statistics:
             yield from statistics_blocks(self.report, several=False)
         else:
@@ -93,7 +93,7 @@ class ScoreDocument(Document):
     # --- for programs ---
 
     def data(self) -> Mapping[str, Any]:
-        """One document with everything there is, in full; what is not known is null."""
+        """Return a document with everything there is, in full; unknown values are null."""
         return score_data(self.report)
 
     def records(self) -> Iterator[Mapping[str, Any]]:
@@ -105,4 +105,4 @@ def _with_all_columns(block: Block) -> Block:
     """A table none of whose columns is left out for want of room."""
     if not isinstance(block, Table):
         return block
-    return replace(block, columns=[replace(one, spare=False) for one in block.columns])
+    return replace(block, columns=[replace(column, spare=False) for column in block.columns])

@@ -1,4 +1,4 @@
-"""Who is best, as it is shown: one line for each model and base tag."""
+"""Tables of rankings: one line for each model and base tag."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

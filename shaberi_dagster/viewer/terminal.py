@@ -70,7 +70,7 @@ class RunsScreen(Screen[None]):
         for index, run in enumerate(self._runs[first:end], start=first):
             names = truncate(printable(run["model"]), _NAME_WIDTH, "middle"), printable(run["run_tag"]), run["status"]
             numbers = f"{run['n_answers']:,}", str(run["n_failed"]), decimals(run["score"])
-            cells = [*map(Text, names), *(Text(one, justify="right") for one in numbers)]
+            cells = [*map(Text, names), *(Text(number, justify="right") for number in numbers)]
             table.add_row(Text(), *cells, Text(", ".join(run["benchmarks"])), key=str(index))
 
     def action_move(self, rows: int) -> None:
@@ -115,7 +115,7 @@ class QuestionsScreen(Screen[None]):
         self.n_questions = 0
 
     def compose(self) -> ComposeResult:
-        """What is shown, the filter while one writes it, a table and the keys."""
+        """Lay out the state, the filter while one writes it, a table and the keys."""
         yield Static(id="state")
         yield Input(placeholder="benchmark:elyza judge:gpt category:… score<5 score>8 failed sort:difference words")
         yield DataTable(cursor_type="row")
@@ -160,7 +160,7 @@ class QuestionsScreen(Screen[None]):
             truncate(printable(question["question"] or ""), _QUESTION_WIDTH),
         )
         shown = [*map(decimals, numbers), str(question["n_failed"] or "")]
-        return [*map(Text, place), *(Text(one, justify="right") for one in shown), *map(Text, texts)]
+        return [*map(Text, place), *(Text(number, justify="right") for number in shown), *map(Text, texts)]
 
     def read_up_to(self, index: int) -> bool:
         """Read pages until there is a question at that place; whether there is one."""
@@ -212,7 +212,7 @@ class QuestionsScreen(Screen[None]):
 
 
 class AnswersScreen(Screen[None]):
-    """One question with the answers of each run and what judges said, side by side."""
+    """A question with the answers and judgements of each run, side by side."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,right", "next(1)", "next question"),
@@ -285,7 +285,7 @@ class AnswersScreen(Screen[None]):
         self._show()
 
     def action_copy(self) -> None:
-        """Everything of the question, as text, into the clipboard of the terminal."""
+        """Copy everything of the question, as text, into the clipboard of the terminal."""
         if self._texts:
             whole = [question_text(self._question, self._texts)]
             whole += [

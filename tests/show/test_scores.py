@@ -3,6 +3,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
@@ -17,7 +18,7 @@ from shaberi_dagster.show.data import as_json as json_of
 from shaberi_dagster.show.formats import FORMATS, write
 from shaberi_dagster.show.markdown import as_markdown as markdown_of
 from shaberi_dagster.show.scores import ScoreDocument
-from shaberi_dagster.statistics.intervals import Estimate, Interval
+from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates
 
 pytestmark = pytest.mark.unit
 
@@ -65,9 +66,19 @@ def statistic(benchmark="elyza", n_runs=3, **fields):
     }
 
 
+def with_intervals_of_rows(ranking):
+    """As if each score were by one judge of one run."""
+    estimates = [[row.over_questions for row in line.rows if row.over_questions] for line in ranking.standings]
+    lines = [
+        replace(line, over_questions=mean_of_estimates(own) if len(own) == len(line.rows) else None)
+        for line, own in zip(ranking.standings, estimates, strict=True)
+    ]
+    return replace(ranking, standings=tuple(lines))
+
+
 def report(rows, **fields):
-    rankings, not_ranked = read_standings(None, rows, {}, "questions")
-    ranked = {"rankings": rankings, "not_ranked": not_ranked}
+    rankings, not_ranked = read_standings(None, rows)
+    ranked = {"rankings": [with_intervals_of_rows(ranking) for ranking in rankings], "not_ranked": not_ranked}
     return ScoreReport(**{"policy": "legacy", "pipeline": "baseline", "rows": rows, **ranked, **fields})
 
 

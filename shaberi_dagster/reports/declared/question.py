@@ -1,4 +1,4 @@
-"""One question with its answers and judgements."""
+"""The report on one question: its answers and judgements."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class Source(NamedTuple):
-    """What pages read.
+    """The data that pages read.
 
     Attributes:
         catalog: The public views, as the lake is now.
@@ -67,7 +67,7 @@ def best_models(source: Source, ask: Ask) -> list[str]:
     """The best two of a leaderboard, as other pages are asked for them; none where there are not two."""
     report = read_rankings(source.catalog, _selection(ask))
     standings = report.rankings[0].standings[:2] if report.rankings else ()
-    return [f"{one.model}@@{one.tag}" for one in standings] if len(standings) == 2 else []  # noqa: PLR2004
+    return [f"{standing.model}@@{standing.tag}" for standing in standings] if len(standings) == 2 else []  # noqa: PLR2004
 
 
 def _selection(ask: Ask) -> ScoreSelection:
@@ -83,7 +83,7 @@ def _selection(ask: Ask) -> ScoreSelection:
 
 
 def leaderboard(source: Source, ask: Ask) -> Shown:
-    """Who is best among models that were asked and judged alike."""
+    """Rank the models that were asked and judged alike."""
     page = ask.number("page", 1, least=1)
     board = read_leaderboard(source.catalog, _selection(ask), name=ask.one("text"), page=page)
     return Shown(
@@ -95,15 +95,15 @@ def leaderboard(source: Source, ask: Ask) -> Shown:
             "policies": POLICIES,
             "remarks_on": remarks_on,
             "choices": {
-                name: [row["name"] for row in own]
-                for name, own in grouped(fetch(source.catalog, "leaderboard_choices"), lambda row: row["kind"])
+                name: [row["name"] for row in rows]
+                for name, rows in grouped(fetch(source.catalog, "leaderboard_choices"), lambda row: row["kind"])
             },
         },
     )
 
 
 def questions(source: Source, ask: Ask) -> Shown:
-    """Where some models differ."""
+    """Show the questions on which some models differ."""
     grid = read_question_grid(source.catalog, _grid_request(ask))
     page, n_pages, shown = _paged(grid.rows, ask)
 
@@ -125,7 +125,7 @@ def questions(source: Source, ask: Ask) -> Shown:
 
 
 def question(source: Source, ask: Ask) -> Shown:
-    """One question with the answers of some models side by side."""
+    """Show one question with the answers of some models side by side."""
     report = read_side_by_side(source.catalog, ask.one("set"), ask.number("position", 1, least=1), _grid_request(ask))
     return Shown(
         "question.html",
@@ -135,7 +135,7 @@ def question(source: Source, ask: Ask) -> Shown:
 
 
 def compare(source: Source, ask: Ask) -> Shown:
-    """Whether differences between models are real: each pair over the questions that both were asked."""
+    """Compare each pair of some models over the questions that both were asked."""
     models = ask.many("m")
     if len(models) < 2:  # noqa: PLR2004
         raise ConfigurationError("choose two models or more to compare")
@@ -151,7 +151,7 @@ def comparison_page(pairs: Mapping[tuple[str, str], ComparisonReport]) -> Shown:
 
 
 def model(source: Source, ask: Ask) -> Shown:
-    """All runs of a model, and how its scores moved."""
+    """Show all runs of a model, and the change of its scores."""
     name = ask.one("model")
     runs = fetch(source.catalog, "model_runs", model=name)
     if not runs:
@@ -162,7 +162,7 @@ def model(source: Source, ask: Ask) -> Shown:
 
 
 def runs(source: Source, ask: Ask) -> Shown:
-    """All runs, the one that changed last first."""
+    """List all runs, the one that changed last first."""
     found = fetch(source.catalog, "run_list", text=ask.one("text") or None, run_id=None)
     page, n_pages, shown = _paged(found, ask)
     return Shown("runs.html", "Runs", {"runs": shown, "n": len(found), "page": page, "n_pages": n_pages})
@@ -178,7 +178,7 @@ def run(source: Source, ask: Ask) -> Shown:
 
 
 def judges(source: Source, ask: Ask) -> Shown:
-    """How judges agree, how lenient they are, which scores they give, and whether they like length.
+    """Show agreement, leniency and scores of judges, and whether they like length.
 
     Of very many judgements length is read when it is asked for, as that takes longer than all the rest.
     """
@@ -199,14 +199,14 @@ def judges(source: Source, ask: Ask) -> Shown:
             "lengths": {row["judge"]: row["length_correlation"] for row in fetch(source.catalog, "judge_lengths")}
             if with_lengths
             else None,
-            "scores": {name: {row["score"]: row["n"] for row in own} for name, own in scores},
+            "scores": {name: {row["score"]: row["n"] for row in rows} for name, rows in scores},
             "drift": drift,
         },
     )
 
 
 def ensemble(source: Source, ask: Ask) -> Shown:
-    """Whether a consensus of several samples beats them."""
+    """Compare the consensus of several samples with the samples."""
     found = fetch(source.catalog, "ensemble_runs")
     run_id = ask.one("run", found[0]["run_id"] if found else "")
     try:
@@ -217,13 +217,13 @@ def ensemble(source: Source, ask: Ask) -> Shown:
 
 
 def ensemble_page(document: EnsembleDocument) -> Shown:
-    """What one run says of its ensemble, and a gate of it."""
+    """Show the report on the ensemble of one run, and its gate."""
     values = {"runs": [], "run_id": document.report.spec.run_id, "blocks": list(document.blocks(None))}
     return Shown("ensemble.html", "Ensemble", values)
 
 
 def decisions(source: Source, ask: Ask) -> Shown:
-    """All decisions between models, the one that changed last first."""
+    """List all decisions between models, the one that changed last first."""
     found = [DecisionReport(row, (), ()) for row in fetch(source.catalog, "decision_list")]
     page, n_pages, shown = _paged(found, ask)
     return Shown("decisions.html", "Decisions", {"decisions": shown, "page": page, "n_pages": n_pages})
@@ -246,7 +246,7 @@ def decision(source: Source, ask: Ask) -> Shown:
 
 
 def cost(source: Source, ask: Ask) -> Shown:
-    """What runs cost, stage by stage."""
+    """Show the cost of runs, stage by stage."""
     rows = list(read_report(source.catalog, COST, _selected(COST, ask)).records())
     runs = grouped(rows, lambda row: (row["model"], row["run_tag"]))
     by_run = [(run, TOKENS.summed(of_run), of_run) for run, of_run in runs]
@@ -285,7 +285,7 @@ def _selected(report: Report, ask: Ask) -> Any:
 
 
 def search(source: Source, ask: Ask) -> Shown:
-    """Where a text stands, in answers first."""
+    """Find a text, in answers first."""
     text, what = ask.one("q"), ask.one("what", "answers")
     check_choice("what", what, _TEXTS)
     if len(text) < 2:  # noqa: PLR2004
@@ -387,7 +387,7 @@ def _grid_request(ask: Ask) -> GridRequest:
 
 
 def _paged(rows: Sequence[T], ask: Ask) -> tuple[int, int, Sequence[T]]:
-    """Which page is asked for, of how many, and its rows."""
+    """Return the number of the requested page, the number of pages, and its rows."""
     page = ask.number("page", 1, least=1)
     return page, max(ceil(len(rows) / _ROWS), 1), rows[(page - 1) * _ROWS : page * _ROWS]
 
