@@ -1,4 +1,4 @@
-"""What commands that evaluate print: the plan, the scores, and what has failed."""
+"""The output of commands that evaluate: the plan, the scores, and the failures."""
 
 from shaberi_dagster.cli import view_scores
 from shaberi_dagster.cli.output import say, tell

@@ -112,7 +112,7 @@ class _Report(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """All commands, of which only the one that is called is loaded, with one for each declared report."""
+    """The group of all commands, with one for each declared report; only the one that is called is loaded."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -180,8 +181,12 @@ def still_shown(both: "pl.DataFrame", is_better: bool, level: float, *, at_worst
         filled.append((score.fill_null(0) * (1 - share) + bad * share).alias(f"score_{side}"))
     is_known = pl.any_horizontal(pl.col("score_a", "score_b").is_not_null())
     known = both.filter(is_known).with_columns(filled).drop_nulls(["share_a", "share_b"])
-    found = comparison.compare(_by_question(known)).rows[-1]
-    return (found.difference > 0) == is_better and found.p_value <= level
+    questions = _by_question(known).with_columns(difference=pl.col("score_a") - pl.col("score_b"))
+    questions = questions.drop_nulls("difference")
+    differences, benchmarks = questions["difference"].to_list(), questions["benchmark"].to_list()
+    clusters = questions["cluster"].to_list() if "cluster" in questions.columns else None
+    mean = fmean(questions.group_by("benchmark").agg(pl.mean("difference"))["difference"].to_list())
+    return (mean > 0) == is_better and sign_flip_test(differences, benchmarks, clusters).p_value <= level
 
 
 def unequal_missing(
