@@ -123,8 +123,7 @@ class ScoreReport:
     def frame(self) -> "pl.DataFrame":
         """A row for each run, judge and benchmark: the fields of `ScoreRow`, lower and upper end of the interval."""
         rows = [
-            {name: value for name, value in row._asdict().items() if name != "over_questions"}
-            | {"lower": ends and ends.interval.lower, "upper": ends and ends.interval.upper}
+            row.columns() | {"lower": ends and ends.interval.lower, "upper": ends and ends.interval.upper}
             for row in self.rows
             for ends in [row.over_questions]
         ]

@@ -10,7 +10,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, RULE
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates
 
@@ -52,6 +52,8 @@ class ScoreRow(NamedTuple):
         base_tag: What the tags of the multi-run that it is one of have in common, else its tag.
         run_number: Its number among them; None for a run that is no part of a multi-run.
         source: The tree that an imported run is of; None for a run of our own.
+        judge_prompt: The name of the judge's prompts, as `judge_prompt_of` in SQL makes it: trees that do not record
+            theirs have prompts of their own.
     """
 
     run_id: str
@@ -81,12 +83,11 @@ class ScoreRow(NamedTuple):
     base_tag: str = ""
     run_number: int | None = None
     source: str | None = None
+    judge_prompt: str | None = None
 
-    @property
-    def judge_prompt(self) -> str | None:
-        """The name of the judge's prompts: where none is recorded, each tree may have its own. Rules have none."""
-        is_unknown = self.judge_prompt_hash is None and self.source and not self.judge.startswith(RULE)
-        return f"not recorded in {self.source}" if is_unknown else self.judge_prompt_hash
+    def columns(self) -> dict[str, Any]:
+        """Return the fields that tables and documents have."""
+        return {name: value for name, value in self._asdict().items() if name not in {"over_questions", "judge_prompt"}}
 
     @property
     def asked(self) -> str:

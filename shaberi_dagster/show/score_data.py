@@ -91,8 +91,8 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
 
 
 def _row(row: ScoreRow) -> dict[str, Any]:
-    fields = {name: value for name, value in row._asdict().items() if name != "over_questions"}
-    return fields | interval_columns(row.over_questions) | {"adjusted_score": row.adjusted_score, "change": row.change}
+    more = {"adjusted_score": row.adjusted_score, "change": row.change}
+    return row.columns() | interval_columns(row.over_questions) | more
 
 
 def _mean(mean: RunMean) -> dict[str, Any]:
