@@ -436,10 +436,9 @@ def test_json_is_one_document_with_the_rows_as_they_are():
         *("judge_means", "judge_pairs", "unfinished", "tokens", "remarks", "over", "replies"),
         *("rankings", "not_ranked", "strategies"),
     ]
-    fields = row(model=HOSTILE)._asdict()
-    assert {name: document["rows"][0][name] for name in fields if name != "over_questions"} == {
-        name: value for name, value in fields.items() if name != "over_questions"
-    }
+    fields = row(model=HOSTILE).columns()
+    assert {name: document["rows"][0][name] for name in fields} == fields
+    assert "judge_prompt" not in document["rows"][0]
     assert document["rows"][1]["score"] is None
     mean = document["means"][0]
     assert (mean["model"], mean["mean"], mean["asked"]) == ("org/model", None, ["tengu@120"])
