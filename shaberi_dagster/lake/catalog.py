@@ -150,21 +150,6 @@ def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@contextmanager
-def errors_of_sql() -> Iterator[None]:
-    """A context in which what DuckDB says of a statement is an error of ours.
-
-    Raises:
-        SqlError: It says something; that it was interrupted is none.
-    """
-    try:
-        yield
-    except duckdb.InterruptException:
-        raise
-    except duckdb.Error as error:
-        raise SqlError(error) from error
-
-
 def run_query(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, object] | None = None
 ) -> duckdb.DuckDBPyConnection:

@@ -11,7 +11,7 @@ from weakref import ReferenceType, ref
 
 import duckdb
 
-from shaberi_dagster.errors import StatementStoppedError
+from shaberi_dagster.errors import SqlError, StatementStoppedError
 from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.memory import give_back
 
@@ -67,6 +67,21 @@ def interrupt_statements() -> None:
         if (connection := known()) is not None:
             with suppress(duckdb.Error):  # it is closed
                 connection.interrupt()
+
+
+@contextmanager
+def errors_of_sql() -> Iterator[None]:
+    """Raise what DuckDB says of a statement within this context as an error of ours.
+
+    Raises:
+        SqlError: The statement is wrong; an interrupt stays what it is.
+    """
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error as error:
+        raise SqlError(error) from error
 
 
 def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":

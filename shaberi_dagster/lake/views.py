@@ -43,8 +43,9 @@ class View:
 
     @property
     def kind(self) -> str:
-        """Its kind in SQL: `view`, or `macro table`."""
-        return "macro table" if " macro " in self.sql.lower() else "view"
+        """Its kind in SQL: `view`, `macro`, or `macro table`."""
+        is_macro, is_table = (words in self.sql.lower() for words in (" macro ", " as table"))
+        return ("macro table" if is_table else "macro") if is_macro else "view"
 
 
 def public_views() -> Sequence[View]:

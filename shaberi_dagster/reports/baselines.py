@@ -15,10 +15,10 @@ import polars as pl
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import connect, write_catalog
 from shaberi_dagster.lake.schemas import BASELINES
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.figures import counted, percent
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.reports.report import Column, Result, Sentences, Table, text
 from shaberi_dagster.reports.verdicts import listed, run_of, verdicts_of
 from shaberi_dagster.util.identity import check_run_tag

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.statistics.calibration import error_of_pair
 
 

@@ -16,9 +16,10 @@ import polars as pl
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
-from shaberi_dagster.reports.reading import benchmarks_in, fetch, reported_scales
+from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.reports.reading import benchmarks_in, reported_scales
 from shaberi_dagster.reports.scores import grouped
-from shaberi_dagster.reports.uncertainty import unequal_missing
+from shaberi_dagster.reports.ties import unequal_missing
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.intervals import (
     Estimate,

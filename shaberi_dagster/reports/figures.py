@@ -1,4 +1,4 @@
-"""How numbers look in tables and sentences; what is not known is a dash."""
+"""The format of numbers in tables and sentences; an unknown number is a dash."""
 
 import math
 from typing import TypeGuard
@@ -10,7 +10,7 @@ _SMALLEST_P = 0.001
 
 
 def is_number(value: float | None) -> TypeGuard[float]:
-    """Whether it is a finite number."""
+    """Return whether a value is a finite number."""
     return value is not None and math.isfinite(value)
 
 

@@ -1,4 +1,4 @@
-"""What is looked at to see whether everything is in place."""
+"""Results of checks of the installation and the lake."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -8,7 +8,7 @@ from shaberi_dagster.reports.report import Result, Sentences
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
         what: Its name.

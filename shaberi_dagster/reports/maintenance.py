@@ -1,4 +1,4 @@
-"""What was done to a lake as a whole: compaction, a copy."""
+"""Results of work on a lake as a whole: compaction, a copy."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

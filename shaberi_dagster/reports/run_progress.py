@@ -22,8 +22,8 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.backends import journals_of
 from shaberi_dagster.journal.base import Journals, News
 from shaberi_dagster.judges.spec import JudgeSpec
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.declared.cost import TOKENS
-from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.reports.scores import grouped
 
 _RECENT = timedelta(minutes=2)

@@ -9,8 +9,8 @@ import polars as pl
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.schemas import BASELINES
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.util.identity import sha256_json
 from shaberi_dagster.util.names import did_you_mean

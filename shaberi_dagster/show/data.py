@@ -12,12 +12,12 @@ from shaberi_dagster.show.text import csv_text, json_safe
 
 
 def as_json(data: Any) -> str:
-    """One document of plain data; numbers that are none are null."""
+    """Write a document of plain data; numbers that are none are null."""
     return json_safe(json.dumps(_finite(data), ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
 
 
 def as_csv(records: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
-    """One rectangular table.
+    """Write a rectangular table.
 
     Args:
         records: One per line. What a record does not have, and None, is empty.

@@ -16,10 +16,10 @@ from markupsafe import Markup
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.lake.statements import fetch_frame
 from shaberi_dagster.reports.comparison import ComparisonReport, Side, read_runs
 from shaberi_dagster.reports.figures import megabytes
 from shaberi_dagster.reports.question_grid import MOST_SIDES
-from shaberi_dagster.reports.reading import fetch_frame
 from shaberi_dagster.show.ensemble import EnsembleDocument
 from shaberi_dagster.util.permissions import user_umask
 from shaberi_dagster.viewer.requests import N_QUESTIONS, FileRequest
@@ -33,7 +33,7 @@ _ADDRESS = re.compile(r' (href|action|formaction)="(/[^"]*)"')
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file has.
+    """The contents of a file.
 
     Attributes:
         pages: Its pages by their addresses.
@@ -62,11 +62,11 @@ def about_lake(source: Source, request: FileRequest) -> Contents:
     """
     if len(request.models) == 1 or len(request.models) > MOST_SIDES:
         raise ConfigurationError(f"name two to {MOST_SIDES} models to compare, or none for the best two")
-    common = [("judge", one) for one in request.judges] + [("passes", request.pipeline)]
+    common = [("judge", judge) for judge in request.judges] + [("passes", request.pipeline)]
     of_runs = (*(("tag", tag) for tag in request.tags), *(("source", source) for source in request.sources))
     leaderboard = PageAddress("/", (*common, *of_runs))
     models = list(request.models) or best_models(source, leaderboard)
-    chosen = (*common, *(("m", one) for one in models))
+    chosen = (*common, *(("m", model) for model in models))
     first = PAGES[leaderboard.path](source, leaderboard)
     others = range(2, first.values["board"].n_pages + 1)
     addresses = [PageAddress("/", (*leaderboard.items, ("page", str(page)))) for page in others]
@@ -85,7 +85,7 @@ def about_comparison(source: Source, report: ComparisonReport) -> Contents:
     asked, sides = report.request, (report.a, report.b)
     a, b = (_named(side, given, asked.tag) for side, given in zip(sides, (asked.a, asked.b), strict=True))
     benchmarks = [] if asked.benchmarks == "all" else asked.benchmarks.split(",")
-    how = [("judge", one) for one in asked.judges] + [("benchmark", one.strip()) for one in benchmarks]
+    how = [("judge", judge) for judge in asked.judges] + [("benchmark", name.strip()) for name in benchmarks]
     chosen = (("m", a), ("m", b), *how, ("passes", asked.pipeline))
     grid = PageAddress("/questions", chosen)
     pages = {PageAddress("/compare", chosen): comparison_page({(a, b): report}), grid: PAGES[grid.path](source, grid)}
@@ -93,7 +93,7 @@ def about_comparison(source: Source, report: ComparisonReport) -> Contents:
 
 
 def about_ensemble(source: Source, document: EnsembleDocument) -> Contents:
-    """What an ensemble adds, what the gate says if there is one, and the questions, beside those of the baseline.
+    """Collect the report on an ensemble, its gate if there is one, and its questions beside those of the baseline.
 
     Args:
         source: The lake.
@@ -101,10 +101,14 @@ def about_ensemble(source: Source, document: EnsembleDocument) -> Contents:
     """
     gate, run_id = document.gate, document.report.spec.run_id
     scored = {row["run_id"] for row in read_runs(source.catalog)}
-    run_ids = [one for one in dict.fromkeys([*([gate.baseline_run_id] if gate else []), run_id]) if one in scored]
+    run_ids = [
+        scored_id
+        for scored_id in dict.fromkeys([*([gate.baseline_run_id] if gate else []), run_id])
+        if scored_id in scored
+    ]
     pages = {PageAddress("/ensemble", (("run", run_id),)): ensemble_page(document)}
     if run_ids:
-        grid = PageAddress("/questions", tuple(("m", one) for one in run_ids))
+        grid = PageAddress("/questions", tuple(("m", scored_id) for scored_id in run_ids))
         pages[grid] = PAGES[grid.path](source, grid)
     return Contents(pages, N_QUESTIONS, run_ids=[*run_ids, run_id])
 
@@ -161,10 +165,12 @@ def _linked(section: str, places: Mapping[tuple[str, tuple[tuple[str, str], ...]
 
 
 def _key(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """What an address asks for, in whatever order; of a comparison only whose: a file has one of the same models."""
+    """Make a key of an address, whatever the order of its parameters; a comparison is found by its models alone."""
     address = _page_address(text)
     return address.path, tuple(
-        sorted(one for one in address.items if one != ("page", "1") and (address.path != "/compare" or one[0] == "m"))
+        sorted(
+            item for item in address.items if item != ("page", "1") and (address.path != "/compare" or item[0] == "m")
+        )
     )
 
 
@@ -181,7 +187,7 @@ def _named(side: Side, given: str, tag: str | None) -> str:
 
 
 def _hash(text: str) -> str:
-    """How a policy allows an inline script or style sheet."""
+    """Return the source by which a policy allows an inline script or style sheet."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

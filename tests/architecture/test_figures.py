@@ -43,7 +43,6 @@ def test_a_fifth_of_the_code_is_gone() -> None:
 
 
 @pytest.mark.unit
-@_not_yet
 def test_imports_stand_on_top_of_modules() -> None:
     assert sum(len(house.imports_in_functions(module)) for module in house.modules()) <= 40
 

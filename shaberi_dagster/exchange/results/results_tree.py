@@ -34,10 +34,10 @@ from shaberi_dagster.exchange.results.manifest import (
 from shaberi_dagster.exchange.results.selection import RESULTS
 from shaberi_dagster.lake.catalog import check_there, connect
 from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.llm.thinking import split_thinking
 from shaberi_dagster.passes.pipeline import BASELINE
-from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.runs.stored import chosen_runs
 from shaberi_dagster.statistics.intervals import margin_of_error
 from shaberi_dagster.util.identity import check_run_tag, safe_name

@@ -26,8 +26,8 @@ from shaberi_dagster.exchange.trees.files import CONTENT, DATASETS, display_name
 from shaberi_dagster.exchange.trees.rows import stored_lines
 from shaberi_dagster.lake.catalog import check_there, connect
 from shaberi_dagster.lake.files import swap_in
+from shaberi_dagster.lake.statements import fetch, fetch_frame
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.reports.reading import fetch, fetch_frame
 from shaberi_dagster.util.identity import check_model_name, safe_name
 from shaberi_dagster.util.progress import StageProgress
 

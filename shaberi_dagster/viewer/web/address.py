@@ -1,4 +1,4 @@
-"""What a page is asked for: all of it stands in its address."""
+"""Requests for pages: all of a request stands in its address."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ class PageAddress:
         return next((value for key, value in self.items if key == name and value), default)
 
     def many(self, name: str) -> list[str]:
-        """All values of a parameter, each once."""
+        """Return all values of a parameter, each once."""
         return list(dict.fromkeys(value for key, value in self.items if key == name and value))
 
     def number(self, name: str, default: int, *, least: int = 0) -> int:
@@ -54,7 +54,7 @@ class PageAddress:
     def toggled(self, name: str, value: str) -> str:
         """This page with a value of a parameter added, or taken away."""
         values = self.many(name)
-        return self.to(**{name: [one for one in values if one != value] if value in values else [*values, value]})
+        return self.to(**{name: [kept for kept in values if kept != value] if value in values else [*values, value]})
 
 
 DEFAULT_PORT = 8321
@@ -64,7 +64,7 @@ _KEPT = ("judge", "passes")
 
 def page_url(path: str, items: Iterable[tuple[str, str]]) -> str:
     """A path with its parameters; parameters without a value are left out."""
-    query = urlencode([one for one in items if one[1]], quote_via=quote, safe="@")
+    query = urlencode([item for item in items if item[1]], quote_via=quote, safe="@")
     return quote(path) + (f"?{query}" if query else "")
 
 
@@ -86,7 +86,7 @@ def command_for(page: str) -> str:
 
 def _pairs(parameters: Iterable[tuple[str, str | int | Sequence[str] | None]]) -> list[tuple[str, str]]:
     return [
-        (name, str(one))
+        (name, str(item))
         for name, value in parameters
-        for one in ([value] if isinstance(value, str | int) else value or ())
+        for item in ([value] if isinstance(value, str | int) else value or ())
     ]

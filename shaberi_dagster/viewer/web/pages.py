@@ -11,6 +11,7 @@ import duckdb
 from pydantic import TypeAdapter, ValidationError
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.comparison import ComparisonReport
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.decision import DecisionReport, read_decision
@@ -18,18 +19,21 @@ from shaberi_dagster.reports.declared import REPORTS
 from shaberi_dagster.reports.declared.cost import COST, TOKENS
 from shaberi_dagster.reports.ensemble import read_stored_report, read_strategy_scores
 from shaberi_dagster.reports.leaderboard import read_leaderboard
-from shaberi_dagster.reports.question import ShownAnswer
-from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
-from shaberi_dagster.reports.reading import fetch, read_report
-from shaberi_dagster.reports.report import Report, Sentences
+from shaberi_dagster.reports.question_grid import (
+    MOST_CHARACTERS,
+    GridRequest,
+    read_question_grid,
+    read_side_by_side,
+)
+from shaberi_dagster.reports.reading import read_report
+from shaberi_dagster.reports.report import Report, Row, Sentences
 from shaberi_dagster.reports.requests import BASELINE, POLICIES, ComparisonRequest, ScoreSelection, check_choice
 from shaberi_dagster.reports.run_progress import CostOf, read_run
 from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.scores import grouped
-from shaberi_dagster.reports.side_by_side import MOST_CHARACTERS, read_side_by_side
 from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.runs.option import Option
-from shaberi_dagster.show.comparison import ComparisonDocument
+from shaberi_dagster.show.comparison import comparison_result
 from shaberi_dagster.show.decision import decision_result
 from shaberi_dagster.show.ensemble import EnsembleDocument
 from shaberi_dagster.show.score_tables import strategy_blocks
@@ -40,7 +44,7 @@ T = TypeVar("T")
 
 
 class Source(NamedTuple):
-    """What pages read.
+    """The data that pages read.
 
     Attributes:
         catalog: The public views, as the lake is now.
@@ -63,7 +67,7 @@ def best_models(source: Source, address: PageAddress) -> list[str]:
     """The best two of a leaderboard, as other pages are asked for them; none where there are not two."""
     report = read_rankings(source.catalog, _selection(address))
     standings = report.rankings[0].standings[:2] if report.rankings else ()
-    return [f"{one.model}@@{one.tag}" for one in standings] if len(standings) == 2 else []  # noqa: PLR2004
+    return [f"{standing.model}@@{standing.tag}" for standing in standings] if len(standings) == 2 else []  # noqa: PLR2004
 
 
 def _selection(address: PageAddress) -> ScoreSelection:
@@ -79,7 +83,7 @@ def _selection(address: PageAddress) -> ScoreSelection:
 
 
 def leaderboard(source: Source, address: PageAddress) -> Shown:
-    """Who is best among models that were asked and judged alike."""
+    """Rank the models that were asked and judged alike."""
     page = address.number("page", 1, least=1)
     board = read_leaderboard(source.catalog, _selection(address), name=address.one("text"), page=page)
     return Shown(
@@ -91,20 +95,20 @@ def leaderboard(source: Source, address: PageAddress) -> Shown:
             "policies": POLICIES,
             "remarks_on": remarks_on,
             "choices": {
-                name: [row["name"] for row in own]
-                for name, own in grouped(fetch(source.catalog, "leaderboard_choices"), lambda row: row["kind"])
+                name: [row["name"] for row in rows]
+                for name, rows in grouped(fetch(source.catalog, "leaderboard_choices"), lambda row: row["kind"])
             },
         },
     )
 
 
 def questions(source: Source, address: PageAddress) -> Shown:
-    """Where some models differ."""
+    """Show the questions on which some models differ."""
     grid = read_question_grid(source.catalog, _grid_request(address))
     page, n_pages, shown = _paged(grid.rows, address)
 
-    def open_question(row: GridRow) -> str:
-        return address.link("/question", set=row.question_set, position=row.position, m=address.many("m"))
+    def open_question(row: Row) -> str:
+        return address.link("/question", set=row["question_set"], position=row["position"], m=address.many("m"))
 
     return Shown(
         "questions.html",
@@ -121,19 +125,19 @@ def questions(source: Source, address: PageAddress) -> Shown:
 
 
 def question(source: Source, address: PageAddress) -> Shown:
-    """One question with the answers of some models side by side."""
+    """Show one question with the answers of some models side by side."""
     report = read_side_by_side(
         source.catalog, address.one("set"), address.number("position", 1, least=1), _grid_request(address)
     )
     return Shown(
         "question.html",
-        f"{report.question_set} question {report.position}",
-        {"report": report, "spans": _spans, "most": MOST_CHARACTERS, "first": _first_answer(report.answers[0])},
+        f"{report['question_set']} question {report['position']}",
+        {"report": report, "spans": _spans, "most": MOST_CHARACTERS, "first": _first_answer(report["answers"][0])},
     )
 
 
 def compare(source: Source, address: PageAddress) -> Shown:
-    """Whether differences between models are real: each pair over the questions that both were asked."""
+    """Compare each pair of some models over the questions that both were asked."""
     models = address.many("m")
     if len(models) < 2:  # noqa: PLR2004
         raise ConfigurationError("choose two models or more to compare")
@@ -143,13 +147,13 @@ def compare(source: Source, address: PageAddress) -> Shown:
 
 def comparison_page(pairs: Mapping[tuple[str, str], ComparisonReport]) -> Shown:
     """Comparisons by what their two sides are asked for."""
-    shown = [(a, b, list(ComparisonDocument(report).blocks(None))) for (a, b), report in pairs.items()]
+    shown = [(a, b, list(comparison_result(report).blocks(None))) for (a, b), report in pairs.items()]
     withheld = any(not report.comparable for report in pairs.values())
     return Shown("compare.html", "Comparison", {"pairs": shown, "withheld": withheld})
 
 
 def model(source: Source, address: PageAddress) -> Shown:
-    """All runs of a model, and how its scores moved."""
+    """Show all runs of a model, and the change of its scores."""
     name = address.one("model")
     runs = fetch(source.catalog, "model_runs", model=name)
     if not runs:
@@ -160,7 +164,7 @@ def model(source: Source, address: PageAddress) -> Shown:
 
 
 def runs(source: Source, address: PageAddress) -> Shown:
-    """All runs, the one that changed last first."""
+    """List all runs, the one that changed last first."""
     found = fetch(source.catalog, "run_list", text=address.one("text") or None, run_id=None)
     page, n_pages, shown = _paged(found, address)
     return Shown("runs.html", "Runs", {"runs": shown, "n": len(found), "page": page, "n_pages": n_pages})
@@ -176,7 +180,7 @@ def run(source: Source, address: PageAddress) -> Shown:
 
 
 def judges(source: Source, address: PageAddress) -> Shown:
-    """How judges agree, how lenient they are, which scores they give, and whether they like length.
+    """Show agreement, leniency and scores of judges, and whether they like length.
 
     Of very many judgements length is read when it is asked for, as that takes longer than all the rest.
     """
@@ -197,14 +201,14 @@ def judges(source: Source, address: PageAddress) -> Shown:
             "lengths": {row["judge"]: row["length_correlation"] for row in fetch(source.catalog, "judge_lengths")}
             if with_lengths
             else None,
-            "scores": {name: {row["score"]: row["n"] for row in own} for name, own in scores},
+            "scores": {name: {row["score"]: row["n"] for row in rows} for name, rows in scores},
             "drift": drift,
         },
     )
 
 
 def ensemble(source: Source, address: PageAddress) -> Shown:
-    """Whether a consensus of several samples beats them."""
+    """Compare the consensus of several samples with the samples."""
     found = fetch(source.catalog, "ensemble_runs")
     run_id = address.one("run", found[0]["run_id"] if found else "")
     try:
@@ -215,13 +219,13 @@ def ensemble(source: Source, address: PageAddress) -> Shown:
 
 
 def ensemble_page(document: EnsembleDocument) -> Shown:
-    """What one run says of its ensemble, and a gate of it."""
+    """Show the report on the ensemble of one run, and its gate."""
     values = {"runs": [], "run_id": document.report.spec.run_id, "blocks": list(document.blocks(None))}
     return Shown("ensemble.html", "Ensemble", values)
 
 
 def decisions(source: Source, address: PageAddress) -> Shown:
-    """All decisions between models, the one that changed last first."""
+    """List all decisions between models, the one that changed last first."""
     found = [DecisionReport(row, (), ()) for row in fetch(source.catalog, "decision_list")]
     page, n_pages, shown = _paged(found, address)
     return Shown("decisions.html", "Decisions", {"decisions": shown, "page": page, "n_pages": n_pages})
@@ -244,7 +248,7 @@ def decision(source: Source, address: PageAddress) -> Shown:
 
 
 def cost(source: Source, address: PageAddress) -> Shown:
-    """What runs cost, stage by stage."""
+    """Show the cost of runs, stage by stage."""
     rows = list(read_report(source.catalog, COST, _selected(COST, address)).records())
     runs = grouped(rows, lambda row: (row["model"], row["run_tag"]))
     by_run = [(run, TOKENS.summed(of_run), of_run) for run, of_run in runs]
@@ -283,7 +287,7 @@ def _selected(report: Report, address: PageAddress) -> Any:
 
 
 def search(source: Source, address: PageAddress) -> Shown:
-    """Where a text stands, in answers first."""
+    """Find a text, in answers first."""
     text, what = address.one("q"), address.one("what", "answers")
     check_choice("what", what, _TEXTS)
     if len(text) < 2:  # noqa: PLR2004
@@ -385,7 +389,7 @@ def _grid_request(address: PageAddress) -> GridRequest:
 
 
 def _paged(rows: Sequence[T], address: PageAddress) -> tuple[int, int, Sequence[T]]:
-    """Which page is asked for, of how many, and its rows."""
+    """Return the number of the requested page, the number of pages, and its rows."""
     page = address.number("page", 1, least=1)
     return page, max(ceil(len(rows) / _ROWS), 1), rows[(page - 1) * _ROWS : page * _ROWS]
 
@@ -400,9 +404,9 @@ def _judges(source: Source) -> list[str]:
     return [row["judge"] for row in fetch(source.catalog, "judges")]
 
 
-def _spans(answer: ShownAnswer) -> list[object]:
-    return [span for finding in answer.findings for span in finding.spans]
+def _spans(answer: Row) -> list[object]:
+    return [span for finding in answer["findings"] for span in finding["spans"]]
 
 
-def _first_answer(answers: tuple[ShownAnswer, ...]) -> str:
-    return next((answer.answer for answer in answers if answer.answer), "")
+def _first_answer(answers: Sequence[Row]) -> str:
+    return next((answer["answer"] for answer in answers if answer["answer"]), "")

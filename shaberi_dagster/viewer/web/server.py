@@ -43,7 +43,7 @@ _LONGEST_SECONDS = 60.0  # of the statements of a page: who asked may be gone, a
 
 
 def build_app(pages: "Pages", access: Access) -> Starlette:
-    """All pages over a lake.
+    """Build the app of all pages over a lake.
 
     Args:
         pages: What makes them.

@@ -1,4 +1,4 @@
-"""How pages are made of templates: everything in them is escaped, and characters that hide are made visible."""
+"""Pages made of templates: everything in them is escaped, and characters that hide are made visible."""
 
 import math
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _A_DIME = 0.1
 
 
 class Shown(NamedTuple):
-    """What a page shows.
+    """The contents of a page.
 
     Attributes:
         template: File of `templates/`.
@@ -80,7 +80,7 @@ def _environment() -> Environment:
 
 
 def _harmless(value: Any) -> Any:
-    """What an expression of a template becomes; an attribute or a text of ours is not changed by it."""
+    """Make the value of an expression in a template harmless; an attribute or a text of ours stays as it is."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return printable(value, multiline=True)
     return value
