@@ -6,7 +6,7 @@ Which result means what is in docs/design/gates.md.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import duckdb
 import orjson
@@ -42,26 +42,6 @@ MOST_FAILED_OF_DATASET = 0.1
 _KEY = ["benchmark", "question_id", "strategy"]
 _FAILED = pl.col("status").is_in(["error", "skipped", "missing"]) & pl.col("error_class").ne_missing("no_score")
 """No reply came; one in which the grading model's verdict cannot be read is a reply."""
-
-
-@dataclass(frozen=True)
-class Lift:
-    """What a strategy adds to the single answer.
-
-    Attributes:
-        strategy: The strategy.
-        baseline: Accuracy of the strategy - of the single answer, in the baseline.
-        current: The same in the run.
-    """
-
-    strategy: str
-    baseline: float | None
-    current: float | None
-
-    @property
-    def change(self) -> float | None:
-        """How much more that is in the run."""
-        return difference(self.current, self.baseline)
 
 
 @dataclass(frozen=True)
@@ -187,18 +167,23 @@ class GateReport:
         return tuple(doubts)
 
     @property
-    def lifts(self) -> list[Lift]:
-        """Of each strategy but `single`; empty without it."""
-        single = next((one for one in self.totals if one.strategy == SINGLE), None)
-        return [
-            Lift(
-                one.strategy,
-                difference(one.baseline_accuracy, single.baseline_accuracy),
-                difference(one.current_accuracy, single.current_accuracy),
-            )
-            for one in self.totals
-            if single and one is not single
-        ]
+    def lifts(self) -> list[dict[str, Any]]:
+        """The lift of each strategy but `single`; none without it.
+
+        A row has the strategy, the accuracy that it adds to that of the single answer in the `baseline` and in the run
+        (`current`), and the `change`: how much more that is in the run.
+        """
+        single = next((tally for tally in self.totals if tally.strategy == SINGLE), None)
+        rows = []
+        for tally in self.totals:
+            if single and tally is not single:
+                lifts = {
+                    "baseline": difference(tally.baseline_accuracy, single.baseline_accuracy),
+                    "current": difference(tally.current_accuracy, single.current_accuracy),
+                }
+                change = difference(lifts["current"], lifts["baseline"])
+                rows.append({"strategy": tally.strategy, **lifts, "change": change})
+        return rows
 
     @property
     def verdict(self) -> str:

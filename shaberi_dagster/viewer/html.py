@@ -17,10 +17,12 @@ from markupsafe import Markup
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.comparison import ComparisonReport, Side, read_runs
+from shaberi_dagster.reports.ensemble import QuickReport
 from shaberi_dagster.reports.figures import megabytes
+from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.reports.question_grid import MOST_SIDES
 from shaberi_dagster.reports.reading import fetch_frame
-from shaberi_dagster.show.ensemble import EnsembleDocument
+from shaberi_dagster.show.ensemble import ensemble_result
 from shaberi_dagster.util.permissions import user_umask
 from shaberi_dagster.viewer.requests import N_QUESTIONS, FileRequest
 from shaberi_dagster.viewer.web.ask import Ask, address
@@ -92,17 +94,18 @@ def about_comparison(source: Source, report: ComparisonReport) -> Contents:
     return Contents(pages, N_QUESTIONS, run_ids=[run_id for side in sides for run_id in side.run_ids])
 
 
-def about_ensemble(source: Source, document: EnsembleDocument) -> Contents:
+def about_ensemble(source: Source, report: QuickReport, gate: GateReport | None) -> Contents:
     """What an ensemble adds, what the gate says if there is one, and the questions, beside those of the baseline.
 
     Args:
         source: The lake.
-        document: Report and gate.
+        report: The ensemble.
+        gate: The gate.
     """
-    gate, run_id = document.gate, document.report.spec.run_id
+    run_id = report.run_id
     scored = {row["run_id"] for row in read_runs(source.catalog)}
     run_ids = [one for one in dict.fromkeys([*([gate.baseline_run_id] if gate else []), run_id]) if one in scored]
-    pages = {Ask("/ensemble", (("run", run_id),)): ensemble_page(document)}
+    pages = {Ask("/ensemble", (("run", run_id),)): ensemble_page(run_id, ensemble_result(report, gate))}
     if run_ids:
         grid = Ask("/questions", tuple(("m", one) for one in run_ids))
         pages[grid] = PAGES[grid.path](source, grid)

@@ -21,7 +21,7 @@ from shaberi_dagster.reports.leaderboard import read_leaderboard
 from shaberi_dagster.reports.question import ShownAnswer
 from shaberi_dagster.reports.question_grid import GridRequest, GridRow, read_question_grid
 from shaberi_dagster.reports.reading import fetch, read_report
-from shaberi_dagster.reports.report import Report, Sentences
+from shaberi_dagster.reports.report import Document, Report, Sentences
 from shaberi_dagster.reports.requests import BASELINE, POLICIES, ComparisonRequest, ScoreSelection, check_choice
 from shaberi_dagster.reports.run_progress import CostOf, read_run
 from shaberi_dagster.reports.score_reading import read_rankings
@@ -31,7 +31,7 @@ from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.show.comparison import ComparisonDocument
 from shaberi_dagster.show.decision import decision_result
-from shaberi_dagster.show.ensemble import EnsembleDocument
+from shaberi_dagster.show.ensemble import ensemble_result
 from shaberi_dagster.show.score_tables import strategy_blocks
 from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.templates import Shown
@@ -206,15 +206,15 @@ def ensemble(source: Source, ask: Ask) -> Shown:
     found = fetch(source.catalog, "ensemble_runs")
     run_id = ask.one("run", found[0]["run_id"] if found else "")
     try:
-        blocks = list(EnsembleDocument(read_stored_report(source.catalog, run_id)).blocks(None)) if run_id else []
+        blocks = list(ensemble_result(read_stored_report(source.catalog, run_id)).blocks(None)) if run_id else []
     except ConfigurationError as error:
         blocks = [Sentences([str(error)], "warning")]
     return Shown("ensemble.html", "Ensembles", {"runs": found, "run_id": run_id, "blocks": blocks})
 
 
-def ensemble_page(document: EnsembleDocument) -> Shown:
+def ensemble_page(run_id: str, document: Document) -> Shown:
     """What one run says of its ensemble, and a gate of it."""
-    values = {"runs": [], "run_id": document.report.spec.run_id, "blocks": list(document.blocks(None))}
+    values = {"runs": [], "run_id": run_id, "blocks": list(document.blocks(None))}
     return Shown("ensemble.html", "Ensemble", values)
 
 
