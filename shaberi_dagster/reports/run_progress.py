@@ -24,6 +24,7 @@ from shaberi_dagster.journal.base import Journals, News
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.reports.declared.cost import TOKENS
 from shaberi_dagster.reports.reading import fetch
+from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.scores import grouped
 
 _RECENT = timedelta(minutes=2)
@@ -106,40 +107,14 @@ class JournalTally:
 
 
 @dataclass(frozen=True)
-class BenchmarkProgress:
-    """One benchmark of a run.
-
-    Attributes:
-        benchmark: The benchmark.
-        state: Of its answers and judgements, in the run's words.
-        n_planned_answers: Answers planned.
-        n_answers: Those that are there, or whose call has a reply.
-        n_failed_answers: Those that ended without one.
-        n_planned_judgements: Judgements planned; 0 where the run does not say who judges.
-        n_judgements: Those that are there, or whose call has a reply.
-        n_failed_judgements: Those that ended without a score.
-        n_out_of_scale: Scores outside of the scale.
-    """
-
-    benchmark: str
-    state: str
-    n_planned_answers: int
-    n_answers: int
-    n_failed_answers: int
-    n_planned_judgements: int
-    n_judgements: int
-    n_failed_judgements: int
-    n_out_of_scale: int
-
-
-@dataclass(frozen=True)
 class RunProgress:
     """A run.
 
     Attributes:
         run: Its row of the view `runs`.
         spec: Its settings.
-        parts: Its benchmarks.
+        parts: Its benchmarks: rows of the statement `run_parts` with the `state` of each; calls that have a reply but
+            are not committed yet count in them as answers and judgements.
         live: Whether something of it is on its way: there is a journal.
         stages: Stages that have a journal, with the calls in it that have a reply.
         calls_per_minute: Of these, how many ended in the last two minutes, per minute; None when none did.
@@ -155,7 +130,7 @@ class RunProgress:
 
     run: Mapping[str, Any]
     spec: Mapping[str, Any]
-    parts: tuple[BenchmarkProgress, ...]
+    parts: Sequence[Row]
     live: bool
     stages: Mapping[str, int]
     calls_per_minute: float | None
@@ -171,9 +146,9 @@ class RunProgress:
     def minutes_left(self) -> float | None:
         """How long what is planned takes at the present pace; None where that is not known."""
         left = sum(
-            max(part.n_planned_answers - part.n_answers - part.n_failed_answers, 0)
-            + max(part.n_planned_judgements - part.n_judgements - part.n_failed_judgements, 0)
+            max(part[f"n_planned_{what}"] - part[f"n_{what}"] - part[f"n_failed_{what}"], 0)
             for part in self.parts
+            for what in ("answers", "judgements")
         )
         return left / self.calls_per_minute if self.calls_per_minute and left else None
 
@@ -207,17 +182,12 @@ def read_run(
     states = json.loads(run["status_by_benchmark"] or "{}")
     tallies = _follow_journals(warehouse, run_id)
     answering, judging = _calls_of(tallies, "answer"), _calls_of(tallies, "judge")
-    parts = tuple(
-        BenchmarkProgress(
-            **{name: value for name, value in row.items() if name not in {"question_set", "n_answers", "n_judgements"}},
-            state=states.get(row["benchmark"], run["status"]),
-            n_answers=min(row["n_answers"] + answering[row["benchmark"]], row["n_planned_answers"] or 0),
-            n_judgements=min(
-                row["n_judgements"] + judging[row["benchmark"]], row["n_planned_judgements"] or row["n_judgements"]
-            ),
-        )
-        for row in fetch(catalog, "run_parts", run_id=run_id)
-    )
+    parts = fetch(catalog, "run_parts", run_id=run_id)
+    for part in parts:
+        benchmark, n_answers, n_judgements = part["benchmark"], part["n_answers"], part["n_judgements"]
+        part["state"] = states.get(benchmark, run["status"])
+        part["n_answers"] = min(n_answers + answering[benchmark], part["n_planned_answers"] or 0)
+        part["n_judgements"] = min(n_judgements + judging[benchmark], part["n_planned_judgements"] or n_judgements)
     costs = TOKENS.summed(fetch(catalog, "cost", run_ids=[run_id]))
     recent = [at for tally in tallies for at in tally.recent if at > now - _RECENT]
     committed = fetch(catalog, "run_limits", run_id=run_id)

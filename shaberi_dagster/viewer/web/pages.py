@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import combinations
 from math import ceil
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
@@ -234,7 +235,7 @@ def decision(source: Source, ask: Ask) -> Shown:
         report.verdict,
         {
             "report": report,
-            "curves": grouped(report.curve, lambda look: (look.a, look.b)),
+            "curves": grouped(report.curve, itemgetter("a", "b")),
             "blocks": [] if live else list(decision_result(report).blocks(None)),
             "live": live,
         },
