@@ -73,8 +73,8 @@ def expected_result(expectations: Sequence[Row], decision_id: str, boundary: str
 
     Args:
         expectations: By how close the pair is.
-        decision_id: Which decision.
-        boundary: What would tell when it is sure: history or anytime.
+        decision_id: The decision.
+        boundary: The rule that would tell when it is sure: history or anytime.
         n_history: Past models of the judges.
     """
     note = (

@@ -279,7 +279,7 @@ class Effort:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What was found on one benchmark, or on all questions of several.
+    """The findings on one benchmark, or on all questions of several.
 
     Attributes:
         results: One for each strategy, `single` first, `samples` last.
@@ -361,12 +361,12 @@ class _Questions:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkReport(Findings, _Questions):
-    """One benchmark that rules grade."""
+    """A benchmark that rules grade, with the findings on it."""
 
 
 @dataclass(frozen=True)
 class Overall:
-    """All benchmarks that rules grade.
+    """The benchmarks that rules grade, taken together.
 
     Attributes:
         benchmarks: Their names.

@@ -19,7 +19,7 @@ class _Part(BaseModel):
 
 
 class JobTest(_Part):
-    """A test of a gate, see `show.gate.tests`."""
+    """A test of a gate, see `show.gate.TESTS`."""
 
     strategy: str
     benchmark: str | None

@@ -1,4 +1,4 @@
-"""A plan, as `--dry-run` prints it: calls, tokens and cost by stage, and how far they can be trusted."""
+"""The plan that `--dry-run` prints: calls, tokens and cost by stage, and how far they can be trusted."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +16,7 @@ class _Line:
 
     Attributes:
         names: Run, question set, stage and model by their titles; a sum has the stage alone.
-        parts: What it adds up.
+        parts: The estimates that it adds up.
     """
 
     names: Mapping[str, str]
@@ -73,7 +73,7 @@ def _names(titles: Iterable[str], line: _Line) -> tuple[str, ...]:
 
 
 def _sum(line: _Line, name: str) -> str:
-    return f"{sum(getattr(one, name) for one in line.parts):,}"
+    return f"{sum(getattr(part, name) for part in line.parts):,}"
 
 
 def _calls(line: _Line) -> str:
@@ -82,7 +82,7 @@ def _calls(line: _Line) -> str:
 
 
 def _known(values: Sequence[float | None], form: str) -> str | tuple[str, str]:
-    """The sum of what is known, and whether something is not; nothing and something unknown is unknown."""
+    """Sum what is known, and say whether something is not; nothing and something unknown is unknown."""
     known = sum(value for value in values if value is not None)
     if None not in values:
         return f"{known:{form}}"
@@ -90,36 +90,36 @@ def _known(values: Sequence[float | None], form: str) -> str | tuple[str, str]:
 
 
 def _basis(line: _Line) -> str:
-    """What a number is made of: measured averages, upper bounds, or both."""
+    """Say what a number is made of: measured averages, upper bounds, or both."""
     if "with" in line.names:
         return line.parts[0].basis
-    kinds = dict.fromkeys(one.basis.partition(":")[0] for one in line.parts if one.calls_most)
+    kinds = dict.fromkeys(part.basis.partition(":")[0] for part in line.parts if part.calls_most)
     return " + ".join(kinds) or NO_CALL
 
 
 def _notes(estimates: Sequence[Forecast]) -> list[str]:
-    asked = [one for one in estimates if one.calls_most]
+    asked = [estimate for estimate in estimates if estimate.calls_most]
     notes = ["Calls: what is paid for is left out; calls that fail and are tried again are not foreseen."]
-    if any(one.calls < one.calls_most for one in asked):
+    if any(estimate.calls < estimate.calls_most for estimate in asked):
         notes.append(
             "a–b calls: from the fewest to the most, where it hangs on replies that are not there yet. Tokens and cost "
             "are of the most calls; for judges, of the fewest and of the fallback calls."
         )
-    if any(not one.upper_bound for one in asked):
+    if not all(estimate.upper_bound for estimate in asked):
         notes.append(
             "history: averages measured over finished calls in this lake, of the same stage, benchmark and model "
             "unless it says otherwise."
         )
-    if any(one.upper_bound for one in asked):
+    if any(estimate.upper_bound for estimate in asked):
         notes.append(
             "template (upper bound): completion tokens, and answers that a judge is yet to be shown, are at the limit "
             "of the call, the most there can be. Other prompt tokens are a rough count of the rendered text: within "
             "about 20 % for current large models, less than half of what a small vocabulary takes for Japanese."
         )
-    if any(one.fallback_calls is None for one in asked):
+    if any(estimate.fallback_calls is None for estimate in asked):
         notes.append("Fallback calls (for judgements without a score): without history unknown, and none is counted.")
-    elif any(one.fallback_calls for one in asked):
+    elif any(estimate.fallback_calls for estimate in asked):
         notes.append("Fallback calls (for judgements without a score): at their past share; in tokens and cost.")
-    if any(one.cost_usd is None for one in asked):
+    if any(estimate.cost_usd is None for estimate in asked):
         notes.append("Cost unknown: there is no list price for the model at its endpoint.")
     return notes

@@ -1,4 +1,4 @@
-"""A run while it works, and afterwards: what is there, what is on its way, what failed, what it costs.
+"""The progress of a run, while it works and afterwards: what is there, on its way and failed, and the cost.
 
 What stages have committed is in the lake; what they are about to commit is in their journals, which are read while
 somebody else writes them, without their lock.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from math import floor
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +37,17 @@ CostOf = Callable[[FinishedCall], float | None]
 
 @dataclass
 class JournalTally:
-    """What a journal says, counted as it grows.
+    """Counts of the calls in a journal, as it grows.
 
     Attributes:
         stage: The stage that writes it.
         calls: Calls with a reply, by benchmark and purpose.
         failures: Calls that failed, by class.
         tokens: Tokens of these calls, sent and received, as far as they are known.
-        cost_usd: What those of them cost whose price is known.
+        cost_usd: Cost of those of them whose price is known.
         n_without_price: The others.
-        scores: How often which score (a whole number of the judge's scale) was read in these calls, by the model that
-            judged and the benchmark.
+        scores: Counts of each score (a whole number of the judge's scale) that was read in these calls, by the model
+            that judged and the benchmark.
         limits: Calls at once that endpoints are asked for, as the number changed: when, address, number.
         last_call_at: When the last call ended.
     """
@@ -65,7 +66,7 @@ class JournalTally:
     _place: tuple[Any, ...] | None = None
 
     def follow(self, journals: Journals, run_id: str) -> "JournalTally | None":
-        """The tally with what was written since; of a journal that took its place a new one, None where it is gone."""
+        """Return the tally with what was written since, a new one of another journal in its place; None: it is gone."""
         news = journals.news(run_id, self.stage, self._place)
         if news is None:
             return None
@@ -73,7 +74,7 @@ class JournalTally:
         return tally.with_news(news)
 
     def with_news(self, news: News) -> "JournalTally":
-        """This tally, with what was written since."""
+        """Return this tally, with what was written since."""
         self._place = news.place
         for record in news.records:
             with suppress(ValueError, KeyError, TypeError):  # whoever opens the journal sets such records aside
@@ -108,20 +109,20 @@ class JournalTally:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """A run.
+    """The progress of a run.
 
     Attributes:
         run: Its row of the view `runs`.
         spec: Its settings.
         parts: Its benchmarks: rows of the statement `run_parts` with the `state` of each; calls that have a reply but
             are not committed yet count in them as answers and judgements.
-        live: Whether something of it is on its way: there is a journal.
+        live: Something of it is on its way: there is a journal.
         stages: Stages that have a journal, with the calls in it that have a reply.
         calls_per_minute: Of these, how many ended in the last two minutes, per minute; None when none did.
         tokens: Tokens of calls that are not committed yet.
         cost_usd: Known cost of all calls so far.
         calls_without_price: Those that are not in it.
-        failures: What failed: rows with stage, benchmark, judge, status, error_class, n, message.
+        failures: Failures: rows with stage, benchmark, judge, status, error_class, n, message.
         failed_calls: Failed calls of the journals, by class.
         limits: Calls at once that each endpoint was asked for, as the number changed.
         scores: How often each judge gave each score, by judge and benchmark; also as it is read in calls that are not
@@ -144,11 +145,11 @@ class RunProgress:
 
     @property
     def minutes_left(self) -> float | None:
-        """How long what is planned takes at the present pace; None where that is not known."""
+        """The minutes that the rest takes at the present pace; None where that is not known."""
         left = sum(
-            max(part[f"n_planned_{what}"] - part[f"n_{what}"] - part[f"n_failed_{what}"], 0)
+            max(part[f"n_planned_{rows}"] - part[f"n_{rows}"] - part[f"n_failed_{rows}"], 0)
             for part in self.parts
-            for what in ("answers", "judgements")
+            for rows in ("answers", "judgements")
         )
         return left / self.calls_per_minute if self.calls_per_minute and left else None
 
@@ -163,7 +164,7 @@ def read_run(
     now: datetime,
     cost_of: CostOf = lambda _: None,
 ) -> RunProgress:
-    """A run as it is now.
+    """Read a run as it is now.
 
     Args:
         catalog: The public views.
@@ -192,7 +193,7 @@ def read_run(
     recent = [at for tally in tallies for at in tally.recent if at > now - _RECENT]
     committed = fetch(catalog, "run_limits", run_id=run_id)
     limits = [(row["created_at"].astimezone(UTC), row["base_url"], row["limit_after"]) for row in committed]
-    limits += [one for tally in tallies for one in tally.limits]
+    limits += [change for tally in tallies for change in tally.limits]
     spec = json.loads(run["spec"])
     judges = _judges_by_model(spec) if tallies else {}
     for tally in tallies:
@@ -213,7 +214,7 @@ def read_run(
         calls_without_price=(costs["calls_without_price"] or 0) + sum(tally.n_without_price for tally in tallies),
         failures=fetch(catalog, "run_failures", run_id=run_id),
         failed_calls=failed,
-        limits={url: [one[2] for one in own] for url, own in grouped(sorted(limits), lambda one: one[1])},
+        limits={url: [limit for *_, limit in changes] for url, changes in grouped(sorted(limits), itemgetter(1))},
         scores=scores,
     )
 
@@ -223,11 +224,11 @@ _JudgesByModel = Mapping[str, JudgeSpec]
 
 
 def _judges_by_model(spec: Mapping[str, Any]) -> _JudgesByModel:
-    return {one["model"]: JudgeSpec.model_validate(one) for one in spec.get("judges") or ()}
+    return {judge["model"]: JudgeSpec.model_validate(judge) for judge in spec.get("judges") or ()}
 
 
 def _score_of(judges: _JudgesByModel, call: FinishedCall) -> int | None:
-    """The score in a judge's reply, before it is committed: without the answer, which may hold one itself."""
+    """Read the score in a judge's reply before it is committed: without the answer, which may hold one itself."""
     if call["purpose"] not in {"judge", "fallback"} or call["benchmark"] not in ALL_BENCHMARKS:
         return None
     from shaberi_dagster.judges.llm import parsed_score  # noqa: PLC0415  (only while a run works)
@@ -241,13 +242,13 @@ def _score_of(judges: _JudgesByModel, call: FinishedCall) -> int | None:
 def _scores(
     rows: Sequence[Mapping[str, Any]], tallies: Sequence[JournalTally], judges: _JudgesByModel
 ) -> dict[tuple[str, str], dict[int, int]]:
-    """How often each judge gave each score: committed, and on its way."""
+    """Count how often each judge gave each score: committed, and on its way."""
     counts = Counter({(row["judge"], row["benchmark"], row["score"]): row["n"] for row in rows})
     for tally in tallies:
         counts.update({(judges[model].name, name, score): n for (model, name, score), n in tally.scores.items()})
     return {
-        key: {score: n for (_, _, score), n in own}
-        for key, own in grouped(sorted(counts.items()), lambda one: one[0][:2])
+        key: {score: n for (_, _, score), n in of_judge}
+        for key, of_judge in grouped(sorted(counts.items()), lambda one: one[0][:2])
     }
 
 
@@ -265,5 +266,5 @@ def _follow_journals(warehouse: Path, run_id: str) -> list[JournalTally]:
 def _calls_of(tallies: Sequence[JournalTally], purpose: str) -> Counter[str]:
     counts: Counter[str] = Counter()
     for tally in tallies:
-        counts.update({benchmark: n for (benchmark, what), n in tally.calls.items() if what == purpose})
+        counts.update({benchmark: n for (benchmark, of_call), n in tally.calls.items() if of_call == purpose})
     return counts

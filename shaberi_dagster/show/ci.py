@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from shaberi_dagster.reports.ensemble import SAMPLES, BenchmarkReport, MeanResult, StrategyResult
-from shaberi_dagster.reports.figures import percent, points, points_range
+from shaberi_dagster.reports.figures import listed, percent, points, points_range
 from shaberi_dagster.reports.jobs import Job, JobDocument, JobGate, JobsReport
 from shaberi_dagster.reports.report import NOTHING, Cell, Column, Row, Table, number, table_of, text
 from shaberi_dagster.runs.spec import SINGLE
@@ -47,7 +47,7 @@ def markdown(found: JobsReport, title: str, *, marked: bool) -> str:
         else:
             left_out.append(name)
     if left_out:
-        document += f"\nLeft out, since a comment holds {LIMIT:,} characters: {_several(left_out, 5)}.\n"
+        document += f"\nLeft out, since a comment holds {LIMIT:,} characters: {listed(left_out)}.\n"
     return document
 
 
@@ -358,11 +358,7 @@ _QUESTION_SETS = Table(
 
 
 def _listed(names: Iterable[str]) -> str:
-    return _several([code(name) for name in names], _MOST_LISTED)
-
-
-def _several(parts: Sequence[str], most: int) -> str:
-    return ", ".join(parts[:most]) + (f" and {len(parts) - most} more" if len(parts) > most else "")
+    return listed(map(code, names), _MOST_LISTED)
 
 
 def _bullets(lines: Iterable[str]) -> str:
