@@ -21,6 +21,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
 from shaberi_dagster.lake.connections import frame_of
 from shaberi_dagster.reports.reading import benchmarks_in, fetch, reported_scales
+from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.uncertainty import unequal_missing
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
@@ -156,27 +157,6 @@ class Against:
 
 
 @dataclass(frozen=True)
-class Member:
-    """A model of an ensemble of several, by its shared samples.
-
-    Attributes:
-        model: The model.
-        n_planned: Its samples.
-        n_failed: Those without a verdict, since a call failed.
-        n_correct: The right ones.
-        accuracy: n_correct / n_planned.
-        interval: Its 95 % interval, of which the samples of one question belong together.
-    """
-
-    model: str
-    n_planned: Count
-    n_failed: Count
-    n_correct: Count
-    accuracy: Share
-    interval: Ends | None
-
-
-@dataclass(frozen=True)
 class MeanResult:
     """A strategy over benchmarks, each with the same weight.
 
@@ -193,25 +173,6 @@ class MeanResult:
     interval: Ends | None
     delta: Difference | None
     delta_interval: Ends | None
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Questions whose samples agree that far.
-
-    Attributes:
-        agreement: Upper end of the class, of the share of samples that give the most frequent answer; 0: none is read.
-        n_questions: Questions in the class.
-        n_correct: Those whose most frequent answer is right.
-        accuracy: n_correct / n_questions.
-        interval: Its 95 % interval (Wilson).
-    """
-
-    agreement: Share
-    n_questions: Count
-    n_correct: Count
-    accuracy: Share
-    interval: Ends | None
 
 
 @dataclass(frozen=True)
@@ -233,29 +194,6 @@ class Oracle:
     n_all_correct: Count
     accuracy: Share
     interval: Ends | None
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two strategies, or two models that the samples come from, on the same questions.
-
-    Attributes:
-        kind: `strategy` or `member`.
-        a: One of them.
-        b: The other one.
-        n_both: Questions that both get right.
-        n_only_a: Questions that only `a` gets right.
-        n_only_b: Questions that only `b` gets right.
-        n_neither: Questions that neither gets right.
-    """
-
-    kind: Literal["strategy", "member"]
-    a: str
-    b: str
-    n_both: Count
-    n_only_a: Count
-    n_only_b: Count
-    n_neither: Count
 
 
 @dataclass(frozen=True)
@@ -284,18 +222,23 @@ class Findings:
     Attributes:
         results: One for each strategy, `single` first, `samples` last.
         against: Each strategy against the samples, against `single`, and against the best member of several.
-        members: Of an ensemble of several models, the best first; else none.
+        members: A row for each model of an ensemble of several, the best first: its shared samples, those without a
+            verdict and the right ones, and their accuracy with its interval, in which samples of one question belong
+            together. None of one model.
         oracle: The ceiling; None without samples.
-        agreement: From no agreement to full agreement.
-        complementarity: Pairs of strategies and of members.
+        agreement: A row for each class of questions, from no agreement (0: nothing is read) to full agreement: the
+            upper end of the share of samples that give the most frequent answer, how often that is right, and Wilson's
+            interval.
+        complementarity: A row for each pair of strategies or of members (`kind`): questions that both, only `a`, only
+            `b`, and neither get right.
     """
 
     results: tuple[StrategyResult, ...]
     against: tuple[Against, ...] = ()
-    members: tuple[Member, ...] = ()
+    members: tuple[Row, ...] = ()
     oracle: Oracle | None = None
-    agreement: tuple[Agreement, ...] = ()
-    complementarity: tuple[Pair, ...] = ()
+    agreement: tuple[Row, ...] = ()
+    complementarity: tuple[Row, ...] = ()
 
     def result(self, strategy: str) -> StrategyResult | None:
         """Return the result of a strategy, if it has one."""
@@ -490,7 +433,7 @@ class QuickReport:
 # ------------------------------------------------------------------------------------------------ from the lake
 
 
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[Row]
 
 _VIEWS = ("results", "questions", "oracle", "agreement", "complementarity")
 _COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_unreadable", "n_correct", "n_against_single")
@@ -677,7 +620,8 @@ def _findings(views: Mapping[str, Rows], answers: pl.DataFrame, strategies: Sequ
             _agreement(level, rows) for level, rows in sorted(grouped(views["agreement"], itemgetter("agreement")))
         ),
         "complementarity": tuple(
-            Pair(*names, **_sums(rows, "n_both", "n_only_a", "n_only_b", "n_neither"))
+            dict(zip(("kind", "a", "b"), names, strict=True))
+            | _sums(rows, "n_both", "n_only_a", "n_only_b", "n_neither")
             for names, rows in grouped(pairs, itemgetter("kind", "a", "b"))
         ),
     }
@@ -723,43 +667,42 @@ def _oracle(rows: Rows) -> Oracle:
     return Oracle(n_samples=n_samples, accuracy=n_any / n, interval=wilson_interval(n_any, n), **sums)
 
 
-def _agreement(level: float, rows: Rows) -> Agreement:
-    n, correct = _sums(rows, "n_questions", "n_correct").values()
-    return Agreement(level, n, correct, correct / n, wilson_interval(correct, n))
+def _agreement(level: float, rows: Rows) -> Row:
+    sums = _sums(rows, "n_questions", "n_correct")
+    n, correct = sums["n_questions"], sums["n_correct"]
+    return {"agreement": level, **sums, "accuracy": correct / n, "interval": wilson_interval(correct, n)}
 
 
-def _members(answers: pl.DataFrame) -> tuple[Member, ...]:
+def _members(answers: pl.DataFrame) -> tuple[Row, ...]:
     """Make the members of an ensemble of several models, the best first; none of one model."""
     samples = answers.filter(pl.col("strategy").is_null() & pl.col("model").is_not_null())
     if samples["model"].n_unique() < 2:  # noqa: PLR2004
         return ()
     parts = samples.partition_by("model", as_dict=True).items()
     members = [_member(str(model), of_model) for (model,), of_model in parts]
-    return tuple(sorted(members, key=lambda member: (-member.accuracy, member.model)))
+    return tuple(sorted(members, key=lambda member: (-member["accuracy"], member["model"])))
 
 
-def _member(model: str, samples: pl.DataFrame) -> Member:
+def _member(model: str, samples: pl.DataFrame) -> Row:
     questions = list(samples.select("benchmark", "question_id").iter_rows())
     estimate = clustered_mean_interval(samples["score"].to_list(), questions, bounds=(0, 1))
     n, correct = samples.height, samples.filter(score=1).height
-    return Member(
-        model=model,
-        n_planned=n,
-        n_failed=samples.filter(~pl.col("answered")).height,
-        n_correct=correct,
-        accuracy=correct / n,
-        interval=estimate.interval if estimate else None,
-    )
+    return {
+        "model": model,
+        "n_planned": n,
+        "n_failed": samples.filter(~pl.col("answered")).height,
+        "n_correct": correct,
+        "accuracy": correct / n,
+        "interval": estimate.interval if estimate else None,
+    }
 
 
-def _against(
-    answers: pl.DataFrame, members: Sequence[Member], scale: tuple[float, float] = (0, 1)
-) -> tuple[Against, ...]:
+def _against(answers: pl.DataFrame, members: Rows, scale: tuple[float, float] = (0, 1)) -> tuple[Against, ...]:
     """Compare each strategy with each reference on the same questions; p is adjusted within a reference."""
     samples = answers.filter(pl.col("strategy").is_null())
     references = {SAMPLES: samples, SINGLE: answers.filter(strategy=SINGLE)}
     if members:
-        references[members[0].model] = samples.filter(model=members[0].model)
+        references[members[0]["model"]] = samples.filter(model=members[0]["model"])
     strategies = [name for name in answers["strategy"].drop_nulls().unique(maintain_order=True) if name != SINGLE]
     shares = {name: _shares(answers.filter(strategy=name)) for name in strategies}
     return tuple(

@@ -21,7 +21,7 @@ import duckdb
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.backends import journals_of
-from shaberi_dagster.journal.base import Journals, News
+from shaberi_dagster.journal.base import News
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.reports.declared.cost import TOKENS
 from shaberi_dagster.reports.reading import fetch
@@ -32,7 +32,9 @@ _RECENT = timedelta(minutes=2)
 FinishedCall = Mapping[str, Any]
 """A finished call as its journal has it."""
 CostOf = Callable[[FinishedCall], float | None]
-"""What a call cost in US dollars; None is unknown."""
+"""The cost of a call in US dollars; None is unknown."""
+ScoreOf = Callable[[FinishedCall], int | None]
+"""The score in the reply of a call; None where there is none."""
 
 
 @dataclass
@@ -49,7 +51,8 @@ class JournalTally:
         scores: Counts of each score (a whole number of the judge's scale) that was read in these calls, by the model
             that judged and the benchmark.
         limits: Calls at once that endpoints are asked for, as the number changed: when, address, number.
-        last_call_at: When the last call ended.
+        recent: Times at which calls of the last two minutes ended.
+        place: The end of what is counted.
     """
 
     stage: str
@@ -61,50 +64,36 @@ class JournalTally:
     scores: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     limits: list[tuple[datetime, str, int]] = field(default_factory=list)
     recent: list[datetime] = field(default_factory=list)
-    _unread: list[FinishedCall] = field(default_factory=list)
-    last_call_at: datetime | None = None
-    _place: tuple[Any, ...] | None = None
+    place: tuple[Any, ...] | None = None
 
-    def follow(self, journals: Journals, run_id: str) -> "JournalTally | None":
-        """Return the tally with what was written since, a new one of another journal in its place; None: it is gone."""
-        news = journals.news(run_id, self.stage, self._place)
-        if news is None:
-            return None
-        tally = JournalTally(self.stage) if news.anew else self
-        return tally.with_news(news)
-
-    def with_news(self, news: News) -> "JournalTally":
-        """Return this tally, with what was written since."""
-        self._place = news.place
+    def add(self, news: News, cost_of: CostOf, score_of: ScoreOf) -> None:
+        """Count what was written since."""
+        self.place, calls = news.place, []
         for record in news.records:
             with suppress(ValueError, KeyError, TypeError):  # whoever opens the journal sets such records aside
-                self._count(record)
-        return self
-
-    def _count(self, record: Mapping[str, Any]) -> None:
-        if "limit_before" in record:
-            at = datetime.fromisoformat(record["created_at"])
-            self.limits.append((at, record["base_url"], record["limit_after"]))
-        elif "request_hash" in record:
-            self.last_call_at = datetime.fromisoformat(record["created_at"])
-            if record["status"] != "ok":
-                self.failures[record["error_class"] or "error"] += 1
-                return
-            self.calls[record["benchmark"] or "", record["purpose"]] += 1
-            self.recent = [*(at for at in self.recent if at > self.last_call_at - _RECENT), self.last_call_at]
-            self.tokens += (record["prompt_tokens"] or 0) + (record["completion_tokens"] or 0)
-            self._unread.append(record)
-
-    def read_calls(self, cost_of: CostOf, score_of: Callable[[FinishedCall], int | None]) -> None:
-        """Count cost and scores of the calls that came since."""
-        for call in self._unread:
-            if (cost := cost_of(call)) is None:
-                self.n_without_price += 1
-            else:
-                self.cost_usd += cost
-            if (score := score_of(call)) is not None:
+                calls += self._count(record)
+        for call in calls:
+            cost, score = cost_of(call), score_of(call)
+            self.cost_usd += cost or 0
+            self.n_without_price += cost is None
+            if score is not None:
                 self.scores[call["model"], call["benchmark"], score] += 1
-        self._unread.clear()
+
+    def _count(self, record: Mapping[str, Any]) -> list[FinishedCall]:
+        """Count a record; return the call with a reply, if it is one."""
+        if "request_hash" not in record and "limit_before" not in record:
+            return []
+        at = datetime.fromisoformat(record["created_at"])
+        if "limit_before" in record:
+            self.limits.append((at, record["base_url"], record["limit_after"]))
+            return []
+        if record["status"] != "ok":
+            self.failures[record["error_class"] or "error"] += 1
+            return []
+        self.calls[record["benchmark"] or "", record["purpose"]] += 1
+        self.recent = [*(before for before in self.recent if before > at - _RECENT), at]
+        self.tokens += (record["prompt_tokens"] or 0) + (record["completion_tokens"] or 0)
+        return [record]
 
 
 @dataclass(frozen=True)
@@ -181,7 +170,9 @@ def read_run(
         raise ConfigurationError(f"the lake has no run {run_id!r}")
     (run,) = found
     states = json.loads(run["status_by_benchmark"] or "{}")
-    tallies = _follow_journals(warehouse, run_id)
+    spec = json.loads(run["spec"])
+    judges = _judges_by_model(spec)
+    tallies = _follow_journals(warehouse, run_id, cost_of, partial(_score_of, judges))
     answering, judging = _calls_of(tallies, "answer"), _calls_of(tallies, "judge")
     parts = fetch(catalog, "run_parts", run_id=run_id)
     for part in parts:
@@ -194,10 +185,6 @@ def read_run(
     committed = fetch(catalog, "run_limits", run_id=run_id)
     limits = [(row["created_at"].astimezone(UTC), row["base_url"], row["limit_after"]) for row in committed]
     limits += [change for tally in tallies for change in tally.limits]
-    spec = json.loads(run["spec"])
-    judges = _judges_by_model(spec) if tallies else {}
-    for tally in tallies:
-        tally.read_calls(cost_of, partial(_score_of, judges))
     scores = _scores(fetch(catalog, "run_scores", run_id=run_id), tallies, judges)
     failed: Counter[str] = Counter()
     for tally in tallies:
@@ -252,14 +239,19 @@ def _scores(
     }
 
 
-def _follow_journals(warehouse: Path, run_id: str) -> list[JournalTally]:
+def _follow_journals(warehouse: Path, run_id: str, cost_of: CostOf, score_of: ScoreOf) -> list[JournalTally]:
     journals, found = journals_of(warehouse), []
     for stage in journals.stages(run_id):
         key = warehouse, run_id, stage
-        tally = _tallies.pop(key, JournalTally(stage)).follow(journals, run_id)
-        if tally:
-            _tallies[key] = tally
-            found.append(tally)
+        tally = _tallies.pop(key, None) or JournalTally(stage)
+        news = journals.news(run_id, stage, tally.place)
+        if news is None:  # it is gone
+            continue
+        if news.anew:  # another journal in its place
+            tally = JournalTally(stage)
+        tally.add(news, cost_of, score_of)
+        _tallies[key] = tally
+        found.append(tally)
     return found
 
 

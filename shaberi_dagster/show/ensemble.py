@@ -1,15 +1,14 @@
 """The report on several samples and their consensus, as it is shown."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pydantic_core import to_jsonable_python
 
 from shaberi_dagster.reports.ensemble import SAMPLES, Findings, QuickReport
 from shaberi_dagster.reports.figures import counted, p_value, percent_range, points, points_range
 from shaberi_dagster.reports.gate import GateReport
-from shaberi_dagster.reports.report import NOTHING, Block, Heading, Result, Sentences, Table, number, text
+from shaberi_dagster.reports.report import NOTHING, Block, Heading, Result, Row, Sentences, Table, number, text
 from shaberi_dagster.runs.spec import SINGLE
 from shaberi_dagster.show.gate import gate_result
 from shaberi_dagster.show.score_tables import left_out, strategy_blocks
@@ -102,15 +101,14 @@ def _contents(report: QuickReport) -> Iterator[str]:
 
 # --- tables ----------------------------------------------------------------------------------------------------------
 
-Rows = Sequence[Mapping[str, Any]]
-
 _ACCURACY = (number("accuracy", form="{:.1%}"), number("95 % CI", lambda row: percent_range(row["interval"])))
+_RIGHT = number("right", lambda row: f"{row['n_correct']}/{row['n_planned']}" if "n_correct" in row else "")
 _ACCURACIES = Table(
     [
         text("benchmark"),
         text("strategy"),
         *_ACCURACY,
-        number("right"),
+        _RIGHT,
         number("scored only", "accuracy_scored", form="{:.1%}", optional=True),
         number("failed", "n_failed", form="{}"),
         number(("exclu-", "ded"), "n_excluded", form="{}"),
@@ -134,7 +132,7 @@ _DIFFERENCES = Table(
 )
 
 
-def _cost(row: Mapping[str, Any]) -> str:
+def _cost(row: Row) -> str:
     return NOTHING if row["cost_usd"] is None else f"{row['cost_usd']:,.2g}{'+' * row['partly']}"
 
 
@@ -150,7 +148,7 @@ _EFFORTS = Table(
     notes=["Of the strategy alone: its samples come on top. +: not all calls have a cost."],
 )
 _MEMBERS = Table(
-    [text("benchmark"), text("member", "model", folds=True), *_ACCURACY, number("right"), number("failed", "n_failed")]
+    [text("benchmark"), text("member", "model", folds=True), *_ACCURACY, _RIGHT, number("failed", "n_failed")]
 )
 _ORACLES = Table(
     [
@@ -198,39 +196,36 @@ def _graded(report: QuickReport) -> Iterator[Block]:
         "more questions: about how many show a difference of this size 8 times of 10.",
         *(["The best member was found by the same questions, which flatters it."] if pooled.members else []),
     ]
-    yield replace(_DIFFERENCES, notes=notes).of(_rows(parts, "against"))
-    yield _EFFORTS.of(
-        [
-            {"benchmark": name, "strategy": result.strategy} | vars(part.effort(result.strategy))
-            for name, part in parts.items()
-            for result in part.results
-        ]
-    )
+    yield replace(_DIFFERENCES, notes=notes).of(_rows(parts, lambda part: map(vars, part.against)))
+    yield _EFFORTS.of(_rows(parts, _efforts))
     if pooled.members:
         yield Heading("Members", "by their shared samples; strategies are compared with the best")
-        yield _MEMBERS.of(_rows(parts, "members"))
+        yield _MEMBERS.of(_rows(parts, lambda part: part.members))
     yield Heading("Oracle", "at least one shared sample is right")
-    yield _ORACLES.of([{"benchmark": name} | vars(part.oracle) for name, part in parts.items() if part.oracle])
+    yield _ORACLES.of(_rows(parts, lambda part: [vars(part.oracle)] if part.oracle else []))
     if pooled.agreement:
         yield Heading("Agreement", "the most frequent answer of the samples, by the share that gives it")
-        yield _AGREEMENT.of([vars(level) for level in pooled.agreement])
+        yield _AGREEMENT.of(pooled.agreement)
     for kind, title in (("strategy", "Strategies in pairs"), ("member", "Members in pairs")):
-        if pairs := [pair for pair in pooled.complementarity if pair.kind == kind]:
-            pairs.sort(key=lambda pair: (SINGLE not in {pair.a, pair.b}, pair.a, pair.b))
+        if pairs := [pair for pair in pooled.complementarity if pair["kind"] == kind]:
+            pairs.sort(key=lambda pair: (SINGLE not in {pair["a"], pair["b"]}, pair["a"], pair["b"]))
             yield Heading(title, "questions that both, one, or neither gets right")
-            yield _PAIRS.of([vars(pair) for pair in pairs])
+            yield _PAIRS.of(pairs)
 
 
-def _rows(parts: Mapping[str, Findings], field: str) -> Rows:
-    """Make a row of each thing that findings have in a field, with the benchmark's name."""
-    rows = [{"benchmark": name} | vars(found) for name, part in parts.items() for found in getattr(part, field)]
-    return [row | {"right": f"{row['n_correct']}/{row['n_planned']}"} if "n_correct" in row else row for row in rows]
+def _rows(parts: Mapping[str, Findings], rows_of: Callable[[Findings], Iterable[Row]]) -> Sequence[Row]:
+    """Make rows of findings, with the benchmark's name."""
+    return [{"benchmark": name, **row} for name, part in parts.items() for row in rows_of(part)]
+
+
+def _efforts(findings: Findings) -> Iterable[Row]:
+    return ({"strategy": name, **vars(findings.effort(name))} for name in (part.strategy for part in findings.results))
 
 
 def _accuracies(report: QuickReport, parts: Mapping[str, Findings]) -> Table:
-    rows, notes = _rows(parts, "results"), [*_ACCURACIES.notes]
+    rows, notes = _rows(parts, lambda part: map(vars, part.results)), [*_ACCURACIES.notes]
     if _POOLED in parts:
-        counts = dict.fromkeys(("right", "accuracy_scored", "n_failed", "n_excluded"), "")
+        counts = dict.fromkeys(("accuracy_scored", "n_failed", "n_excluded"), "")
         rows = [*rows, *({"benchmark": _MEAN} | vars(mean) | counts for mean in report.overall.mean_of_benchmarks)]
         notes.append(
             f"pooled: over the questions of all {len(report.benchmarks)} benchmarks; mean: of the benchmarks, each "

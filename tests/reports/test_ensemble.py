@@ -134,7 +134,7 @@ def test_members_have_their_own_accuracy_and_strategies_are_compared_with_the_be
         sample_models=["good", "fair", "bad"],
     )
 
-    assert [(one.model, one.n_correct, one.n_planned) for one in report.overall.pooled.members] == [
+    assert [(row["model"], row["n_correct"], row["n_planned"]) for row in report.overall.pooled.members] == [
         ("good", 20, 20),
         ("fair", 12, 20),
         ("bad", 4, 20),
