@@ -216,13 +216,15 @@ def prepare(request: DecisionRequest, workspace: Workspace) -> Decision:
     )
 
 
-def decide(decision: Decision, workspace: Workspace, told: Callable[[Sequence[Look]], object] = lambda _: None) -> None:
+def decide(
+    decision: Decision, workspace: Workspace, after_round: Callable[[Sequence[Look]], object] = lambda _: None
+) -> None:
     """Ask and look until the best are known, or until it cannot be told; what is stored already is not asked again.
 
     Args:
         decision: From `prepare`.
         workspace: Where to read and write, and how calls are made.
-        told: Is told of each round.
+        after_round: Called with the looks of each round.
 
     Raises:
         ConfigurationError: It would send a key where it does not belong.
@@ -230,22 +232,22 @@ def decide(decision: Decision, workspace: Workspace, told: Callable[[Sequence[Lo
     """
     scores = CandidateScores(decision.candidates, decision.pool, workspace)
     contest = Contest(decision.boundary, decision.past, len(decision.candidates), decision.seed)
-    journal = _Record(decision, contest, workspace)
+    record = _Record(decision, contest, workspace)
     scores.check_keys()
-    journal.state("running", 0)
+    record.state("running", 0)
     for n_asked in _rounds(decision, scores):
         scores.ask(contest.boundary.order.questions[:n_asked], contest.alive)
         found = contest.look(scores.known(), n_asked)
-        journal.add(found)
-        told(found)
+        record.add(found)
+        after_round(found)
         reason = _hindrance(decision, workspace, found, n_asked)
         if contest.is_decided:
-            journal.state("decided", n_asked)
+            record.state("decided", n_asked)
             return
         if reason:
-            journal.state("undecided", n_asked, reason)
+            record.state("undecided", n_asked, reason)
             return
-        journal.state("running", n_asked)
+        record.state("running", n_asked)
 
 
 class Contest:

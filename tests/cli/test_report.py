@@ -273,6 +273,27 @@ def test_passed_gates_are_told(jobs: Reported) -> None:
     assert "Not compared with a baseline: `council`." in text
 
 
+def test_samples_of_which_nobody_recorded_prompt_and_parameters_are_reported(jobs: Reported) -> None:
+    made = document("elo")
+    for part in made["benchmarks"]:
+        part.update(temperature=None, max_tokens=None, prompt_hash=None)
+    code, text = jobs.add("elo", made).report()
+
+    assert code == 0
+    assert "Sent for samples: no temperature." in text
+
+
+@pytest.mark.parametrize("value", [float("nan"), 1e300, -3, "many"])
+@pytest.mark.parametrize("field", ["n_correct", "accuracy", "cost_usd"])
+def test_numbers_that_are_none_make_no_document(jobs: Reported, field: str, value: Any) -> None:
+    made = document("elo")
+    made["overall"]["pooled"]["results"][0][field] = value
+    code, text = jobs.add("elo", made).report()
+
+    assert code == 3
+    assert f"`elo` is no document of quick-eval: `overall.pooled.results.0.{field}: " in text
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -346,6 +367,13 @@ def test_names_are_nothing_but_text(jobs: Reported) -> None:
         one.update(benchmark=EVIL, question_set=EVIL, judge=EVIL, sample={"of": EVIL, "size": 1, "order": EVIL})
     made["gate"]["baseline"] = EVIL
     made["gate"]["tests"][0].update(strategy=EVIL, benchmark=EVIL)
+    against = {"strategy": "elo", "reference": "samples", "n_questions": 9, "n_only_strategy": 1, "n_only_reference": 0}
+    against |= {"difference": 0.1, "interval": None, "p_value": 1, "adjusted_p_value": 1, "n_more": None}
+    against |= {"why_withheld": EVIL}
+    made["overall"]["pooled"]["against"] = [against]
+    counts = dict.fromkeys(("n_planned", "n_scored", "n_failed", "n_excluded"), 1)
+    names = dict.fromkeys(("benchmark", "question_set", "judge", "strategy"), EVIL)
+    made["judged"] = [names | counts | {"score": 5.5, "against": against}]
     _, text = jobs.add("a<b>`|@team #1", made).add("x" * 100, None).report()
 
     own_html = r"</?details(?: open)?>|</?summary>|<code>[^<\n]*</code>|<br>|" + re.escape(MARKER)
@@ -357,7 +385,9 @@ def test_names_are_nothing_but_text(jobs: Reported) -> None:
         "### Regression gate",
     ]
     tables = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
-    assert len(tables) == 6
+    assert len(tables) == 7
+    assert "but `a¦b <script>x" in text
+    assert "` by `a¦b <script>x" in text
     for table in tables:
         assert len({line.count("|") for line in table.splitlines()}) == 1
     assert "x" * 61 not in text
