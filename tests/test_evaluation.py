@@ -9,8 +9,9 @@ import pytest
 from shaberi_dagster.errors import ConfigurationError, EndpointError, PartitionBusyError
 from shaberi_dagster.exchange.publishing import publish
 from shaberi_dagster.lake.catalog import open_catalog, run_query
+from shaberi_dagster.runs.stored import stored_spec
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
-from shaberi_dagster.stages.evaluation import check_endpoints, materialize, stored_spec
+from shaberi_dagster.stages.evaluation import check_endpoints, materialize
 from shaberi_dagster.stages.ordered import STAGE_NAMES, stage_named
 from shaberi_dagster.util.progress import LogReporter
 from tests.ensembles import ask_ensemble, scripted
@@ -200,7 +201,7 @@ def test_the_models_of_an_ensemble_and_the_run_itself_are_checked_before_anythin
         for single, refused in (("own", True), ("first", False)):
             asked = ask_ensemble(guarded, tag=single, single=single, strategies=["plurality"])
             spec = stored_run(workspace, asked)
-            member = spec.endpoint.model_copy(update={"base_url": open_to_all.base_url})
+            member = replace(spec.endpoint, base_url=open_to_all.base_url)
             members = (spec.itself.model_copy(update={"endpoint": member}),)
             elsewhere = spec.model_copy(update={"members": members})
             with pytest.raises(EndpointError) if refused else nullcontext():

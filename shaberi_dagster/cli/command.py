@@ -1,4 +1,4 @@
-"""What all commands share: how they start, and how they say what went wrong."""
+"""Start, end and errors of every command."""
 
 import atexit
 import logging
@@ -38,7 +38,7 @@ Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_sho
 
 
 def exit_code(*codes: int) -> int:
-    """Of the exit codes that apply the one that counts: 130, 2, 1, 3, 4, the first of them; else 0."""
+    """Return the exit code that counts of those that apply: the first of 70, 130, 2, 1, 3, 4; else 0."""
     return next((code for code in _ORDER if code in codes), FINE)
 
 
@@ -48,40 +48,41 @@ def with_plugins(epilog: str) -> str:
     return f"\b\nFrom plugin folders:{added}\n\n{epilog}" if added else epilog
 
 
-def run_command(app: Callable[..., Any]) -> NoReturn:
+def run_command(app: Callable[..., Any]) -> int:
     """Run a typer app; errors become one line on stderr and exit code 2, Ctrl-C is 130 and how to go on.
 
     Who reads its output may go (`head`, a pager): the command goes on to its end, and that is its exit code.
+
+    Returns:
+        The exit code.
     """
     with outliving_readers():
         try:
-            code = _code_of(app)
+            try:
+                take_interrupts(signal.default_int_handler)
+                with _interrupts_heard(), private_files(warehouse_folder()):
+                    code = app(standalone_mode=False)
+                sys.stdout.flush()
+            except BaseException as error:  # noqa: BLE001
+                code = _told(error)
             take_interrupts(signal.SIG_IGN)  # who presses Ctrl-C again, or now, is told all the same
         except KeyboardInterrupt:  # while an error was told
             take_interrupts(signal.SIG_IGN)
             code = INTERRUPTED
         if code == INTERRUPTED:
             say_how_to_go_on()
-    sys.exit(code if isinstance(code, int) else FINE)
+    return code if isinstance(code, int) else FINE
 
 
-def _code_of(app: Callable[..., Any]) -> Any:
-    code: Any = FINE
-    try:
-        take_interrupts(signal.default_int_handler)
-        with _interrupts_heard(), private_files(warehouse_folder()):
-            code = app(standalone_mode=False)
-        sys.stdout.flush()
-    except ShaberiError as error:
-        code = error.exit_code
+def _told(error: BaseException) -> Any:
+    """Say on stderr what ended a command, and return the exit code."""
+    if isinstance(error, ShaberiError):
         _report(error, str(_damage_behind(error) or error))
-    except typer.Exit as stop:
-        code = stop.exit_code
-    except SystemExit as stop:  # a shell was told what completes a word
-        code = stop.code
-    except BaseException as error:  # noqa: BLE001
-        code = INTERRUPTED if is_interrupt(error) else _usage_error(error)
-    return code
+    if isinstance(error, ShaberiError | typer.Exit):
+        return error.exit_code
+    if isinstance(error, SystemExit):  # a shell was told what completes a word
+        return error.code
+    return INTERRUPTED if is_interrupt(error) else _usage_error(error)
 
 
 def end_at_once(code: int) -> NoReturn:
@@ -132,7 +133,7 @@ def _not_lost(ignored: Any) -> None:
 
 
 def _usage_error(error: BaseException) -> int:
-    """One line for an option that typer does not take; a command without arguments shows its help."""
+    """Write one line for an option that typer does not take; a command without arguments shows its help."""
     format_message = getattr(error, "format_message", None)
     if callable(format_message):
         text, context = str(format_message()), getattr(error, "ctx", None)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from shaberi_dagster.cli.command import FINE, run_command
+from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import CommandOptions, application
 from shaberi_dagster.cli.output import endless_console
 from shaberi_dagster.errors import ConfigurationError
@@ -37,7 +37,7 @@ score<N, score>N (reported scale), failed, and sort:score, sort:difference (of r
 
 
 class InspectOutput(CommandOptions):
-    """What `inspect-output` can be told."""
+    """Options of `inspect-output`."""
 
     models: Models = ()
     tags: Tags = ()
@@ -75,8 +75,3 @@ def inspect_output(how: InspectOutput) -> int:
 
 
 app = application(inspect_output, _EPILOG)
-
-
-def main() -> None:
-    """Entry point."""
-    run_command(app)

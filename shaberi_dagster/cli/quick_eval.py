@@ -11,7 +11,6 @@ from shaberi_dagster.cli.command import (
     GATE_FAILED,
     INCONCLUSIVE,
     exit_code,
-    run_command,
     with_plugins,
 )
 from shaberi_dagster.cli.options import AsJson, CommandOptions, Submit, application
@@ -60,7 +59,7 @@ gate is inconclusive, 130 interrupted; where several apply, the first of 130, 2,
 
 
 class QuickEval(CommandOptions):
-    """What `quick-eval` can be told beside the request: the regression gate, and where the report goes."""
+    """Options of `quick-eval` beside the request: the regression gate, and the file of the report."""
 
     baseline: Annotated[
         str | None, Field(description="Compare with it; worse is exit code 1, no telling 4"), Option("how")
@@ -156,8 +155,3 @@ def _show(made: "running.Evaluation", request: RunRequest, status: str, how: Qui
 
 
 app = application(quick_eval, with_plugins(_EPILOG))
-
-
-def main() -> None:
-    """Entry point."""
-    run_command(app)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, end_at_once, run_command, with_plugins
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE, with_plugins
 from shaberi_dagster.cli.options import AsJson, CommandOptions, Submit, application
 from shaberi_dagster.cli.output import put
 from shaberi_dagster.errors import ConfigurationError
@@ -46,7 +46,7 @@ Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed parts
 
 
 class RunEvals(CommandOptions):
-    """What `run-evals` can be told beside the request."""
+    """Options of `run-evals` beside the request."""
 
     runs: Annotated[int, Field(ge=1, description="Independent runs, TAG-run1 ... TAG-runN"), Option("what")] = 1
     rejudge: Annotated[bool, Field(description="Judge the stored answers anew; ask no model"), Option("how")] = False
@@ -94,13 +94,3 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
 
 
 app = application(run_evals, with_plugins(_EPILOG), files=read_values)
-
-
-def main() -> None:
-    """Entry point."""
-    try:
-        run_command(app)
-    except SystemExit as stop:
-        if not isinstance(stop.code, int):
-            raise
-        end_at_once(stop.code)

@@ -17,8 +17,8 @@ from dagster._utils.concurrency import ConcurrencyKeyInfo
 from shaberi_dagster.defs.execution import at_the_instance, close_dead_runs
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stored import stored_spec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.evaluation import stored_spec
 from shaberi_dagster.stages.ordered import CALLING_NAMES, stage_named
 
 _POLL_SECONDS = 2.0
@@ -40,8 +40,8 @@ def pools_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[str]
         spec: The run.
         judges: For `judgements`: only these; none named means all of the run's.
     """
-    endpoints = stage_named(stage).endpoints(spec, judges)
-    return sorted({pool_name(one.base_url) for one in endpoints if one.base_url != EMBEDDED_URL})
+    endpoints = [endpoint for endpoint, _ in stage_named(stage).model_endpoints(spec, judges)]
+    return sorted({pool_name(endpoint.base_url) for endpoint in endpoints if endpoint.base_url != EMBEDDED_URL})
 
 
 @contextmanager

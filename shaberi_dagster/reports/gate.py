@@ -16,7 +16,7 @@ from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.figures import listed
-from shaberi_dagster.reports.sameness import changed_questions
+from shaberi_dagster.reports.score_settings import changed_questions
 from shaberi_dagster.reports.verdicts import baseline_of, run_of, verdicts_of
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.gates import (

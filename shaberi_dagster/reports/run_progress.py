@@ -247,7 +247,7 @@ def _follow_journals(warehouse: Path, run_id: str, cost_of: CostOf, score_of: Sc
         news = journals.news(run_id, stage, tally.place)
         if news is None:  # it is gone
             continue
-        if news.anew:  # another journal in its place
+        if news.restarted:  # another journal in its place
             tally = JournalTally(stage)
         tally.add(news, cost_of, score_of)
         _tallies[key] = tally

@@ -6,14 +6,14 @@ from functools import cached_property
 
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark, get_benchmark
-from shaberi_dagster.runs.planning import load_questions
+from shaberi_dagster.runs.questions import load_questions
 from shaberi_dagster.runs.spec import BenchmarkSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 
 
 @dataclass(frozen=True)
 class BenchmarkPlan:
-    """One benchmark of a run.
+    """A benchmark of a run, resolved: its entry, settings and questions.
 
     Attributes:
         benchmark: Its entry.

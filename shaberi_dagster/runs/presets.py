@@ -1,7 +1,7 @@
-"""What `quick-eval` and `generate-cache` are asked for: a `RunRequest` in fewer words, its tag made of its settings."""
+"""Requests of `quick-eval` and `generate-cache`: shorter forms of `RunRequest` whose tag follows from the settings."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,6 +21,12 @@ from shaberi_dagster.runs.spec import (
 )
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.identity import sha256_json
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:
+    from shaberi_dagster.consensus import registry
+else:
+    registry = lazy("shaberi_dagster.consensus.registry")  # help needs none
 
 _DEFAULT_SIZE = 5
 _ALL, _NOBODY = "all", "none"
@@ -133,7 +139,7 @@ class CacheRequest(BaseModel):
         )
 
     def _unusual(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Those that are not as they would be without a word, apart from those that a run can take more of."""
+        """Return settings that differ from their default, leaving out additive ones (benchmarks, strategies)."""
         usual = {"single": "own", "sample_order": "pinned", "consensus_model": self.model, "grader_model": self.model}
         free = {"api_key_variable", "judge_api_key_variable"}
         return {
@@ -144,7 +150,7 @@ class CacheRequest(BaseModel):
 
     @property
     def _size_and_models(self) -> tuple[int, list[str] | None]:
-        """How many samples, and of which models if they are not all of the evaluated one."""
+        """Return the number of samples, and their models unless all are of the evaluated one."""
         if self.ensemble.strip().lstrip("+-").isdecimal():
             if self.samples is not None:
                 raise ConfigurationError(
@@ -186,13 +192,11 @@ class QuickRequest(CacheRequest):
         Raises:
             ConfigurationError: A number cannot be understood.
         """
-        from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES  # noqa: PLC0415  (--help needs none)
-
         own = self.model_dump(include={"consensus_model", "judge_prompt", "judge_base_url", "judge_api_key_variable"})
         named = self.judge_model
         return self._request(
             self._settings | own,
-            strategies=list(DEFAULT_STRATEGIES if self.strategies == (_ALL,) else self.strategies),
+            strategies=list(registry.DEFAULT_STRATEGIES if self.strategies == (_ALL,) else self.strategies),
             # As if the model graded, which it did without a word until 2026-11: tags stay what they were.
             grader=named or (_NOBODY if self.model == DEFAULT_MODEL else self.model),
             judge_models=None if named is None else [] if named == _NOBODY else [named],
@@ -200,7 +204,7 @@ class QuickRequest(CacheRequest):
 
 
 def _source(questions: str | None) -> str | None:
-    """Where questions are from, if it is not the starter sets."""
+    """Return the source of the questions; None for the starter sets."""
     configured = Settings.from_environment().datasets
     source = questions or (str(configured) if configured else "starter")
     return None if source == "starter" else source

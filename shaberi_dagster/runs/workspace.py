@@ -1,4 +1,4 @@
-"""What every stage works with: the lake, the prompts, the engine, and someone to tell about progress."""
+"""Resources that every stage works with: the lake, the prompts, the call engine, and a progress reporter."""
 
 import asyncio
 import atexit
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import polars as pl
@@ -31,7 +31,13 @@ from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.progress import LogReporter, Reporter
+
+if TYPE_CHECKING:
+    from shaberi_dagster.llm import engine as llm
+else:
+    llm = lazy("shaberi_dagster.llm.engine")  # the SDK costs a second of start-up that only calls need
 
 T = TypeVar("T")
 _CLEAN_UP_SECONDS = 15.0
@@ -69,13 +75,11 @@ class EngineThread:
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="llm-engine", daemon=True)
         self._thread.start()
-        # The SDK costs a second of start-up that only calls need.
-        from shaberi_dagster.llm.engine import Engine  # noqa: PLC0415
-
+        make_engine = llm.Engine
         # What is loaded by now stays: looking through it again and again for garbage is a tenth of a call's cost.
         gc.freeze()
         self.announce: Callable[[str], object] = lambda _: None
-        self.engine = Engine(environment, embedded=lambda model: start_embedded(model, self.announce))
+        self.engine = make_engine(environment, embedded=lambda model: start_embedded(model, self.announce))
         self.run(self.engine.__aenter__())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -111,7 +115,7 @@ Unpublished = dict[str, dict[str, int]]
 
 @dataclass
 class Workspace:
-    """One installation at work; `exchange.installation` adds what stands above the stages.
+    """Resources of an installation; `exchange.installation` adds those that stand above the stages.
 
     Attributes:
         settings: Its folders.
@@ -132,7 +136,7 @@ class Workspace:
 
     @cached_property
     def budget(self) -> Budget:
-        """What calls may cost together."""
+        """Budget that all calls share."""
         own = Budget(self.options.max_cost, self.options.max_tokens_total, prices=self.prices)
         return _budgets.setdefault(self.spender, own) if self.spender else own
 
@@ -172,7 +176,7 @@ class Workspace:
 
     @cached_property
     def prices(self) -> PriceList:
-        """What calls cost, as it is known now.
+        """Current prices of calls.
 
         Raises:
             ConfigurationError: The user's price file is wrong.
@@ -203,16 +207,16 @@ class Workspace:
 
     @property
     def reporter(self) -> Reporter:
-        """Who is told about progress."""
+        """Reporter of progress."""
         return _reporter.get() or self.default_reporter
 
     @cached_property
     def journals(self) -> Journals:
-        """Where stages keep their finished calls until they are in the lake."""
+        """Journals of finished calls, until these are in the lake."""
         return journals_of(self.settings.warehouse)
 
     def claims(self, journal: Journal) -> AbstractContextManager[Claims | None]:
-        """What keeps others from making the same calls at the same time; nothing with `fresh`, or on macOS."""
+        """Return the claims that keep other processes from making the same calls; none with `fresh`, or on macOS."""
         return nullcontext() if self.options.fresh else journal.claims()
 
     def paid_calls(self, run_id: str, request_hashes: Sequence[str]) -> dict[str, Call]:

@@ -23,7 +23,8 @@ from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.views import VIEWS
 from shaberi_dagster.llm.endpoints import ENDPOINTS, default_max_tokens, request_body, resolve_endpoint
-from shaberi_dagster.llm.types import ChatRequest, Message, Sampling
+from shaberi_dagster.llm.request import ChatRequest
+from shaberi_dagster.llm.types import Message, Sampling
 from shaberi_dagster.passes.registry import PASSES, make_pass
 from shaberi_dagster.plugins.discovery import PluginError
 from shaberi_dagster.prompts.library import (
@@ -34,8 +35,9 @@ from shaberi_dagster.prompts.library import (
     judge_prompt_hash,
 )
 from shaberi_dagster.reports.named_queries import QUERIES, find_query
-from shaberi_dagster.runs.planning import differences, plan_run, store_run
+from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stored import differences, store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 
