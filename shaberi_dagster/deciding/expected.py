@@ -8,6 +8,7 @@ import numpy as np
 from shaberi_dagster.deciding.candidates import CandidateScores, partial_spec
 from shaberi_dagster.deciding.decision import Decision
 from shaberi_dagster.reports.report import UNKNOWN, Block, Heading, Result, Row, Sentences, Table, number, text
+from shaberi_dagster.runs.forecast import sum_if_known
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.consensus import ConsensusAnswers
@@ -59,12 +60,10 @@ def _calls(
     estimates = [
         estimate for spec in specs for estimate in forecast([spec], list(spec.benchmarks), _STAGES, workspace, now=now)
     ]
-    costs = [estimate.cost_usd for estimate in estimates if estimate.calls_most]
-    known = [cost for cost in costs if cost is not None]
     return {
         "calls": sum(estimate.calls for estimate in estimates),
         "calls_most": sum(estimate.calls_most for estimate in estimates),
-        "cost_usd": sum(known) if len(known) == len(costs) else None,
+        "cost_usd": sum_if_known(estimate.cost_usd for estimate in estimates if estimate.calls_most),
     }
 
 

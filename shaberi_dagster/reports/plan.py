@@ -1,17 +1,35 @@
 """The plan that `--dry-run` prints: calls, tokens and cost by stage, and how far they can be trusted."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
+from operator import attrgetter
+from typing import NamedTuple
 
-from shaberi_dagster.reports.report import UNKNOWN, Block, Heading, Result, Sentences, Table, number, table_of, text
-from shaberi_dagster.runs.forecast import ALL_STAGES, NO_CALL, Forecast, totals
+from shaberi_dagster.reports.report import (
+    UNKNOWN,
+    Block,
+    Heading,
+    Result,
+    Row,
+    Sentences,
+    Table,
+    number,
+    table_of,
+    text,
+)
+from shaberi_dagster.reports.scores import grouped
+from shaberi_dagster.runs.forecast import NO_CALL, Forecast, sum_if_known
 
 _NO_CALL_IS_MADE = "plan; no call is made"
+_ALL_STAGES = "all"
+_SUMMED = (
+    *("rows_planned", "rows_there", "calls", "calls_most"),
+    *("fallback_calls", "prompt_tokens", "completion_tokens", "cost_usd"),
+)
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(NamedTuple):
     """A row of the table.
 
     Attributes:
@@ -37,7 +55,19 @@ def plan_result(estimates: Sequence[Forecast]) -> Result:
         _table(estimates, [(name,) for name in names], narrow=_table(estimates, [tuple(names)])),
         Sentences(notes, "note"),
     ]
-    return Result(said, rows, {"rows": rows, "totals": [asdict(total) for total in totals(estimates)], "notes": notes})
+    totals = [_total(stage, parts) for stage, parts in _by_stage(estimates)]
+    return Result(said, rows, {"rows": rows, "totals": totals, "notes": notes})
+
+
+def _by_stage(estimates: Sequence[Forecast]) -> list[tuple[str, Sequence[Forecast]]]:
+    """Put the estimates of each stage together, and then all of them."""
+    return [*grouped(estimates, attrgetter("stage")), (_ALL_STAGES, estimates)]
+
+
+def _total(stage: str, parts: Sequence[Forecast]) -> Row:
+    """Sum estimates; None where a part is unknown."""
+    sums = {name: sum_if_known(map(attrgetter(name), parts)) for name in _SUMMED}
+    return {"stage": stage, **sums, "upper_bound": any(part.upper_bound for part in parts)}
 
 
 def _table(estimates: Sequence[Forecast], named: Sequence[tuple[str, ...]], narrow: Table | None = None) -> Table:
@@ -52,9 +82,7 @@ def _table(estimates: Sequence[Forecast], named: Sequence[tuple[str, ...]], narr
         _Line({"run": part.run_id, "question set": part.question_set, "stage": part.stage, "with": part.model}, [part])
         for part in estimates
     ]
-    for total in totals(estimates):
-        parts = [part for part in estimates if total.stage in {part.stage, ALL_STAGES}]
-        lines.append(_Line({"stage": total.stage}, parts))
+    lines += [_Line({"stage": stage}, parts) for stage, parts in _by_stage(estimates)]
     columns = [
         *(text(titles, partial(_names, titles), folds=len(named) == 1) for titles in named),
         number(("rows", "there"), lambda line: f"{_sum(line, 'rows_there')}/{_sum(line, 'rows_planned')}"),
