@@ -6,18 +6,7 @@ from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
-from shaberi_dagster.reports.report import (
-    UNKNOWN,
-    Block,
-    Heading,
-    Result,
-    Row,
-    Sentences,
-    Table,
-    number,
-    table_of,
-    text,
-)
+from shaberi_dagster.reports.report import UNKNOWN, Block, Heading, Result, Row, Sentences, Table, number, text
 from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.runs.forecast import NO_CALL, Forecast, sum_if_known
 
@@ -93,7 +82,7 @@ def _table(estimates: Sequence[Forecast], named: Sequence[tuple[str, ...]], narr
         number(("cost", "in USD"), lambda line: _known([part.cost_usd for part in line.parts], ",.4f")),
         text("based on", _basis, folds=True),
     ]
-    return table_of(lines, columns, bold=range(len(estimates), len(lines)), narrow=narrow)
+    return Table(columns, bold=range(len(estimates), len(lines)), narrow=narrow).of(lines)
 
 
 def _names(titles: Iterable[str], line: _Line) -> tuple[str, ...]:

@@ -5,19 +5,7 @@ from typing import Any
 
 from shaberi_dagster.reports.decision import DecisionReport
 from shaberi_dagster.reports.figures import counted, signed_interval
-from shaberi_dagster.reports.report import (
-    NOTHING,
-    Block,
-    Column,
-    Heading,
-    Result,
-    Row,
-    Sentences,
-    Table,
-    number,
-    table_of,
-    text,
-)
+from shaberi_dagster.reports.report import NOTHING, Block, Column, Heading, Result, Row, Sentences, Table, number, text
 from shaberi_dagster.statistics.intervals import Interval
 
 _OPEN = "open"
@@ -31,19 +19,11 @@ def decision_result(report: DecisionReport, full: Sequence[str] = ()) -> Result:
         full: The commands that evaluate the candidates in full.
     """
     own = report.decision
-    looks = [
-        text("A", "a"),
-        text("B", "b"),
-        number("asked", lambda look: f"{look['n_asked']} of {own['n_questions']}"),
-        number("A - B", "estimate", form="{:+.2f}"),
-        number("interval", _interval),
-        text("decided", _in_words),
-    ]
     outside, notes = list(_outside(own)), list(_notes(own))
     said: list[Block] = [
         Heading(report.verdict, f"decision {own['decision_id']}"),
         Sentences([f"{own['reason']}."] if own["reason"] else [], "warning"),
-        table_of(report.last_looks, looks),
+        _PAIRS.of([{**look, "n_questions": own["n_questions"]} for look in report.last_looks]),
         Sentences(outside, "warning"),
         Sentences(list(_sentences(report, full))),
         *([_REPLAYED.of(report.calibration)] if report.calibration else []),
@@ -64,6 +44,26 @@ def decision_result(report: DecisionReport, full: Sequence[str] = ()) -> Result:
     return Result(said, [{"decision_id": own["decision_id"], **look} for look in report.curve], document)
 
 
+def _interval(look: Row) -> str:
+    return NOTHING if look["lower"] is None else signed_interval(Interval(look["lower"], look["upper"]))
+
+
+def _in_words(look: Row) -> str:
+    if look["verdict"] in {"A", "B"}:
+        return f"{look['verdict']} is better"
+    return _OPEN if look["verdict"] == _OPEN else "equal within the margin"
+
+
+_PAIRS = Table(
+    [
+        text("A", "a"),
+        text("B", "b"),
+        number("asked", lambda look: f"{look['n_asked']} of {look['n_questions']}"),
+        number("A - B", "estimate", form="{:+.2f}"),
+        number("interval", _interval),
+        text("decided", _in_words),
+    ]
+)
 _REPLAYED = Table(
     [
         Column("replayed pairs", "class"),
@@ -117,13 +117,3 @@ def _notes(own: Mapping[str, Any]) -> Iterator[str]:
             f"{own['n_history']} models by {judges} does not suffice to calibrate a bolder one."
         )
     yield "What was asked is a partial run: it is in no leaderboard, and a full evaluation pays only for the rest."
-
-
-def _interval(look: Row) -> str:
-    return NOTHING if look["lower"] is None else signed_interval(Interval(look["lower"], look["upper"]))
-
-
-def _in_words(look: Row) -> str:
-    if look["verdict"] in {"A", "B"}:
-        return f"{look['verdict']} is better"
-    return _OPEN if look["verdict"] == _OPEN else "equal within the margin"

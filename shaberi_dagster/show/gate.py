@@ -7,17 +7,7 @@ from pydantic_core import to_jsonable_python
 
 from shaberi_dagster.reports.figures import percent, points
 from shaberi_dagster.reports.gate import MOST_FAILED, GateReport
-from shaberi_dagster.reports.report import (
-    NOTHING,
-    Block,
-    Heading,
-    Result,
-    Row,
-    Sentences,
-    Table,
-    number,
-    text,
-)
+from shaberi_dagster.reports.report import NOTHING, Block, Heading, Result, Row, Sentences, Table, number, text
 from shaberi_dagster.statistics.gates import GateTest
 
 _DERIVED = ("result", "passed", "verdict", "comparable", "reasons", "doubts", "lifts")
