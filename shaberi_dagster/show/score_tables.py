@@ -181,9 +181,9 @@ def strategy_blocks(strategies: "Sequence[StrategyScore]") -> Iterator[Block]:
         yield Heading("Strategies", f"{model} {run_tag}")
         table = strategies_table(own)
         notes = [
-            f"{one.strategy} on {one.benchmark} by {one.judge}: {'; '.join(said)}."
-            for one in own
-            if (said := doubts(one))
+            f"{score.strategy} on {score.benchmark} by {score.judge}: {'; '.join(found)}."
+            for score in own
+            if (found := doubts(score))
         ]
         yield replace(table, notes=[*table.notes, *notes])
 
