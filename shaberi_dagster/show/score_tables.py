@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -240,10 +241,18 @@ def strategy_blocks(strategies: "Sequence[StrategyScore]") -> Iterator[Block]:
     """Lines of each strategy, benchmark by benchmark and judge by judge, with its gain over the samples; run by run."""
     for (model, run_tag), of_run in grouped(strategies, lambda one: (one.model, one.run_tag)):
         yield Heading("Strategies", f"{model} {run_tag}")
-        yield _strategies_table(of_run)
+        table = strategies_table(of_run)
+        notes = [
+            f"{score.strategy} on {score.benchmark} by {score.judge}: {'; '.join(found)}."
+            for score in of_run
+            if (found := doubts(score))
+        ]
+        yield replace(table, notes=[*table.notes, *notes])
 
 
-def _strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
+def strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
+    """Show a line for each strategy, benchmark and judge, with its gain over the samples."""
+
     def against(cell: "Callable[[Against], Cell]") -> "Callable[[StrategyScore], Cell]":
         return lambda one: cell(one.against) if one.against else ""
 
@@ -260,20 +269,23 @@ def _strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
         number("+/-", against(lambda one: signed(one.difference))),
         number("95 % CI", against(lambda one: signed_interval(one.interval))),
         number("n", against(lambda one: str(one.n_questions))),
-        number("calls", lambda one: f"{one.calls:,}", spare=True),
+        number("calls", lambda one: NOTHING if one.calls is None else f"{one.calls:,}", spare=True),
         number("US$", cost, spare=True),
     ]
     notes = [
         "Without passes; of rules the accuracy, in which a failure or an abstention is wrong.",
         "+/-: against the mean of the shared samples, on n questions that both have; interval of a sign-flip test.",
     ]
-    for strategy in strategies:
-        doubts = [*left_out(strategy.against)] if strategy.against else []
-        if strategy.against and strategy.against.why_withheld:
-            doubts.insert(0, f"no verdict, since {strategy.against.why_withheld}")
-        if doubts:
-            notes.append(f"{strategy.strategy} on {strategy.benchmark} by {strategy.judge}: {'; '.join(doubts)}.")
     return table_of(strategies, columns, notes=notes)
+
+
+def doubts(strategy: "StrategyScore") -> list[str]:
+    """Say why there is no verdict on a strategy, and which questions its comparison with the samples leaves out."""
+    against = strategy.against
+    if against is None:
+        return []
+    why = [f"no verdict, since {against.why_withheld}"] if against.why_withheld else []
+    return [*why, *left_out(against)]
 
 
 def left_out(one: Any) -> Iterator[str]:

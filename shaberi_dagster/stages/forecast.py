@@ -21,7 +21,7 @@ from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Keys
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.types import Message
-from shaberi_dagster.runs.forecast import NO_CALL, Forecast, _sum_of
+from shaberi_dagster.runs.forecast import NO_CALL, Forecast, sum_if_known
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -294,7 +294,7 @@ class _Pricing:
             fallback_calls=n_fallback,
             prompt_tokens=round(sum(n * average.prompt for n, average in parts)),
             completion_tokens=round(sum(n * min(average.completion, caller.max_tokens) for n, average in parts)),
-            cost_usd=_sum_of([self._cost(caller, n, average) for n, average in parts]),
+            cost_usd=sum_if_known([self._cost(caller, n, average) for n, average in parts]),
             basis=basis,
             upper_bound=bool(group.high) and past is None,
         )

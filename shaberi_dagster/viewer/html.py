@@ -18,9 +18,11 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.statements import fetch_frame
 from shaberi_dagster.reports.comparison import ComparisonReport, Side, read_runs
+from shaberi_dagster.reports.ensemble import QuickReport
 from shaberi_dagster.reports.figures import megabytes
+from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.reports.question_grid import MOST_SIDES
-from shaberi_dagster.show.ensemble import EnsembleDocument
+from shaberi_dagster.show.ensemble import ensemble_result
 from shaberi_dagster.util.permissions import user_umask
 from shaberi_dagster.viewer.requests import N_QUESTIONS, FileRequest
 from shaberi_dagster.viewer.web.address import PageAddress, page_url
@@ -92,21 +94,19 @@ def about_comparison(source: Source, report: ComparisonReport) -> Contents:
     return Contents(pages, N_QUESTIONS, run_ids=[run_id for side in sides for run_id in side.run_ids])
 
 
-def about_ensemble(source: Source, document: EnsembleDocument) -> Contents:
+def about_ensemble(source: Source, report: QuickReport, gate: GateReport | None) -> Contents:
     """Collect the report on an ensemble, its gate if there is one, and its questions beside those of the baseline.
 
     Args:
         source: The lake.
-        document: Report and gate.
+        report: The ensemble.
+        gate: The gate.
     """
-    gate, run_id = document.gate, document.report.spec.run_id
+    run_id = report.run_id
     scored = {row["run_id"] for row in read_runs(source.catalog)}
-    run_ids = [
-        scored_id
-        for scored_id in dict.fromkeys([*([gate.baseline_run_id] if gate else []), run_id])
-        if scored_id in scored
-    ]
-    pages = {PageAddress("/ensemble", (("run", run_id),)): ensemble_page(document)}
+    wanted = dict.fromkeys([*([gate.baseline_run_id] if gate else []), run_id])
+    run_ids = [candidate for candidate in wanted if candidate in scored]
+    pages = {PageAddress("/ensemble", (("run", run_id),)): ensemble_page(run_id, ensemble_result(report, gate))}
     if run_ids:
         grid = PageAddress("/questions", tuple(("m", scored_id) for scored_id in run_ids))
         pages[grid] = PAGES[grid.path](source, grid)

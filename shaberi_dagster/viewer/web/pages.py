@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import combinations
 from math import ceil
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
@@ -26,7 +27,7 @@ from shaberi_dagster.reports.question_grid import (
     read_side_by_side,
 )
 from shaberi_dagster.reports.reading import read_report
-from shaberi_dagster.reports.report import Report, Row, Sentences
+from shaberi_dagster.reports.report import Document, Report, Row, Sentences
 from shaberi_dagster.reports.requests import BASELINE, POLICIES, ComparisonRequest, ScoreSelection, check_choice
 from shaberi_dagster.reports.run_progress import CostOf, read_run
 from shaberi_dagster.reports.score_reading import read_rankings
@@ -35,7 +36,7 @@ from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.show.comparison import comparison_result
 from shaberi_dagster.show.decision import decision_result
-from shaberi_dagster.show.ensemble import EnsembleDocument
+from shaberi_dagster.show.ensemble import ensemble_result
 from shaberi_dagster.show.score_tables import strategy_blocks
 from shaberi_dagster.viewer.web.address import PageAddress
 from shaberi_dagster.viewer.web.templates import Shown
@@ -212,15 +213,15 @@ def ensemble(source: Source, address: PageAddress) -> Shown:
     found = fetch(source.catalog, "ensemble_runs")
     run_id = address.one("run", found[0]["run_id"] if found else "")
     try:
-        blocks = list(EnsembleDocument(read_stored_report(source.catalog, run_id)).blocks(None)) if run_id else []
+        blocks = list(ensemble_result(read_stored_report(source.catalog, run_id)).blocks(None)) if run_id else []
     except ConfigurationError as error:
         blocks = [Sentences([str(error)], "warning")]
     return Shown("ensemble.html", "Ensembles", {"runs": found, "run_id": run_id, "blocks": blocks})
 
 
-def ensemble_page(document: EnsembleDocument) -> Shown:
+def ensemble_page(run_id: str, document: Document) -> Shown:
     """Show the report on the ensemble of one run, and its gate."""
-    values = {"runs": [], "run_id": document.report.spec.run_id, "blocks": list(document.blocks(None))}
+    values = {"runs": [], "run_id": run_id, "blocks": list(document.blocks(None))}
     return Shown("ensemble.html", "Ensemble", values)
 
 
@@ -240,7 +241,7 @@ def decision(source: Source, address: PageAddress) -> Shown:
         report.verdict,
         {
             "report": report,
-            "curves": grouped(report.curve, lambda look: (look.a, look.b)),
+            "curves": grouped(report.curve, itemgetter("a", "b")),
             "blocks": [] if live else list(decision_result(report).blocks(None)),
             "live": live,
         },
