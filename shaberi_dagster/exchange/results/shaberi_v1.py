@@ -428,7 +428,7 @@ def _standing(rows: ImportedRows, runs: pl.DataFrame, tag: str) -> pl.DataFrame:
         .agg(
             tags=pl.col("run_tag").unique(),
             place=(first.cast(pl.Int64) * 1_000_000 + pl.col("generation")).min(),
-            round=pl.col("judge_round").min(),
+            round=pl.col("judge_round").min().fill_null(0),
         )
         .select(
             "source",
