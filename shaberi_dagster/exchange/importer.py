@@ -747,10 +747,10 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
         rows = pl.DataFrame([self._file_row(source) for source in sources], LEGACY_FILES.schema)
         fresh = rows.join(self.files, on=["source", "path", "sha256", "status"], how="anti", nulls_equal=True)
         old = self.files.join(fresh, on=["source", "path"], how="anti")
-        self.write_facts("legacy_files", pl.concat([old, fresh]), keys)
+        self.lake.update("legacy_files", pl.concat([old, fresh]), keys)
         parts = [_quarantine_row(source, part) | keys for source in sources for part in source.rejected]
         stored = self.lake.read("legacy_quarantine", keys).join(_paths(sources), on=["source", "path"], how="anti")
-        self.write_facts("legacy_quarantine", pl.concat([stored, pl.DataFrame(parts, stored.schema)]), keys)
+        self.lake.update("legacy_quarantine", pl.concat([stored, pl.DataFrame(parts, stored.schema)]), keys)
 
     def _file_row(self, source: ImportSource) -> Row:
         there, repeated = self._taken.get(id(source), ([], 0))
@@ -897,10 +897,5 @@ def _quarantine_row(source: ImportSource, part: Rejected) -> Row:
         "path": source.path,
         "model": source.part.model if source.part else None,
         "source_sha256": source.sha256,
-        "source_line": part.line,
-        "reason": part.sentence,
-        "raw": part.raw,
-        "raw_encoding": part.raw_encoding,
-        "size": part.size,
-        "sha256": part.sha256,
+        **part.row,
     }

@@ -203,13 +203,6 @@ class Import(ABC, Generic[BlockT, StepT, ReportT]):
             for stage in REMADE:
                 reprocess_imported(stage, run_ids, list(ALL_BENCHMARKS), self.workspace)
 
-    def write_facts(self, table: str, rows: pl.DataFrame, keys: Mapping[str, str | Sequence[str]]) -> None:
-        """Let `legacy_files` or `legacy_quarantine` have these rows under some keys, unless it has."""
-        stored = self.lake.read(table, keys)
-        fresh = conform(TABLES[table], rows)
-        if not fresh.hash_rows().sort().equals(stored.hash_rows().sort()):
-            self.lake.replace(table, fresh, keys)
-
     def below_others(self, imported: pl.DataFrame) -> pl.DataFrame:
         """Supersede imported judgements where the same judge has judged the sample here since."""
         keys = ["run_id", "judge", *SAMPLE]

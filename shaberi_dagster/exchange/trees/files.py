@@ -387,7 +387,7 @@ def read_file_rows(current: pl.DataFrame, contents: pl.DataFrame, counts: pl.Dat
             status=pl.when(pl.col("reason").is_not_null()).then(pl.lit("unreadable")).otherwise("status"),
         )
     )
-    return _conform(rows)
+    return rows.match_to_schema(LEGACY_FILES.schema, missing_columns="insert", extra_columns="ignore")
 
 
 def unread_file_rows(files: Iterable[LegacyFile], current: pl.DataFrame) -> pl.DataFrame:
@@ -397,7 +397,8 @@ def unread_file_rows(files: Iterable[LegacyFile], current: pl.DataFrame) -> pl.D
         reason=pl.Series([file.reason for file in left_out], dtype=pl.String),
         status=pl.when(kind="unknown").then(pl.lit("unknown")).otherwise(pl.lit("unreadable")),
     )
-    return _conform(rows.join(current, on=["source", "path"], how="anti"))
+    unread = rows.join(current, on=["source", "path"], how="anti")
+    return unread.match_to_schema(LEGACY_FILES.schema, missing_columns="insert", extra_columns="ignore")
 
 
 def updated(stored: pl.DataFrame, rows: pl.DataFrame, tag: str, now: datetime) -> pl.DataFrame:
@@ -413,10 +414,3 @@ def updated(stored: pl.DataFrame, rows: pl.DataFrame, tag: str, now: datetime) -
         pl.col("status").is_in((*READ, "replaced"))
     )
     return pl.concat([elsewhere, replaced.with_columns(status=pl.lit("replaced")), fresh.select(stored.columns)])
-
-
-def _conform(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.select(
-        (pl.col(name) if name in rows.columns else pl.lit(None).alias(name)).cast(type_)
-        for name, type_ in LEGACY_FILES.schema.items()
-    )

@@ -452,37 +452,19 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
     def _write_quarantine(self, step: _Step) -> None:
         """Tell what could not be read, for each tree that has it."""
         keys = {"import_tag": self.tag, "model": list(step.models)}
-        before = self.lake.read("legacy_quarantine", keys)
-        known = before.rename({"source_sha256": "sha256", "source_line": "line", "sha256": "line_sha256"})
-        said = pl.concat(
-            [
-                step.quarantine,
-                known.select(
-                    pl.lit(None, pl.String).alias(name) if name in {"kind", "judge"} else name
-                    for name in step.quarantine.columns
-                ),
-            ]
+        content = ["model", "source_sha256"]
+        main = step.current.filter(status="imported").select("source", "path", "model", source_sha256="sha256")
+        stored = self.lake.read("legacy_quarantine", keys, step.quarantine.columns)
+        lines = pl.concat([step.quarantine, stored]).unique(
+            [*content, "source_line"], keep="first", maintain_order=True
         )
-        main = step.current.filter(status="imported").select("source", "path", "model", "sha256")
-        rows = (
-            said.unique(["model", "sha256", "line"], keep="first", maintain_order=True)
-            .drop("kind", "judge")
-            .join(main, on=["model", "sha256"])
-            .select(
-                *("source", "path", "model", "line", "reason", "raw", "raw_encoding", "size"),
-                import_tag=pl.lit(self.tag),
-                source_sha256="sha256",
-                source_line="line",
-                sha256="line_sha256",
-            )
-            .drop("line")
-        )
-        self.write_facts("legacy_quarantine", rows, keys)
+        rows = lines.join(main, on=content).with_columns(import_tag=pl.lit(self.tag))
+        self.lake.update("legacy_quarantine", rows, keys)
 
     def _write_files(self, rows: pl.DataFrame) -> None:
         """Tell what became of these files."""
         self.files = updated(self.files, rows, self.tag, self.now)
-        self.write_facts("legacy_files", self.files, {"import_tag": self.tag})
+        self.lake.update("legacy_files", self.files, {"import_tag": self.tag})
 
 
 def _stored_sets(lake: Lake) -> list[QuestionSet]:

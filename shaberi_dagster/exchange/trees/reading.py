@@ -28,6 +28,7 @@ from shaberi_dagster.exchange.trees.files import CONTENT, UNREADABLE, LegacyFile
 from shaberi_dagster.exchange.trees.jsonl import Blank, Row, read_rows
 from shaberi_dagster.exchange.trees.questions import QuestionIndex, other_fields
 from shaberi_dagster.judges.parse import parse_score
+from shaberi_dagster.lake.schemas import LEGACY_QUARANTINE
 from shaberi_dagster.util.identity import sha256_text
 
 _TEXT, _INT = pl.String(), pl.Int64()
@@ -51,10 +52,8 @@ CONTENTS = pl.Schema(
     dict.fromkeys((*CONTENT, "benchmark", "question_set", "row_columns", "column_lines", "reason"), _TEXT)
     | dict.fromkeys(("lines", "blank", "quarantined"), _INT)
 )
-QUARANTINE = pl.Schema(
-    dict.fromkeys(CONTENT, _TEXT)
-    | {"line": _INT, "reason": _TEXT, "raw": _TEXT, "raw_encoding": _TEXT, "size": _INT, "line_sha256": _TEXT}
-)
+_OF_FILES = ("source", "path", "import_tag")
+QUARANTINE = pl.Schema({name: kind for name, kind in LEGACY_QUARANTINE.schema.items() if name not in _OF_FILES})
 
 
 @dataclass(frozen=True)
@@ -236,7 +235,7 @@ class _Reader:
                         blank += 1
                     elif isinstance(line, Rejected):
                         quarantined += 1
-                        self._set_aside(content, line)
+                        self.quarantine.append({"model": file.model, "source_sha256": file.sha256} | line.row)
                     else:
                         columns[line.columns].append(line.line)
         except UNREADABLE as error:
@@ -246,10 +245,6 @@ class _Reader:
         counts = {"lines": lines, "blank": blank, "quarantined": quarantined, "reason": reason}
         own = {"benchmark": main, "question_set": sets.get(main or "")} | _column_facts(columns)
         self.contents.append(content | counts | own)
-
-    def _set_aside(self, content: dict[str, Any], line: Rejected) -> None:
-        names = ("line", "reason", "raw", "raw_encoding", "size")
-        self.quarantine.append(content | {name: getattr(line, name) for name in names} | {"line_sha256": line.sha256})
 
     def _add(self, content: dict[str, Any], benchmark: str, rows: Sequence[tuple[Row, Question]]) -> str:
         """Add a file's rows of one benchmark.

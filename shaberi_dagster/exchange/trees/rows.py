@@ -317,10 +317,7 @@ def _one_line(text: pl.Expr) -> pl.Expr:
 def _conform(rows: pl.DataFrame, table: LakeTable, imported_at: datetime, **more: pl.Expr) -> pl.DataFrame:
     """The rows with all columns of a table."""
     frame = rows.with_columns(source_sha256="sha256", source_line="line", created_at=pl.lit(imported_at), **more)
-    return frame.select(
-        (pl.col(name) if name in frame.columns else pl.lit(None).alias(name)).cast(type_)
-        for name, type_ in table.schema.items()
-    )
+    return frame.match_to_schema(table.schema, missing_columns="insert", extra_columns="ignore")
 
 
 def stored_lines(rows: ImportedRows, files: pl.DataFrame) -> Lines:

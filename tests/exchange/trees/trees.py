@@ -137,10 +137,8 @@ def rows_in(roots: Mapping[str, Path]) -> Imported:
     runs = placing.placed.select("run_id", run_source="source", run_model="model").unique()
     unread = unread_file_rows(listing.found, listing.current)
     rows = pl.concat([read_file_rows(listing.current, read.contents, counts_of(batch, placing.placed)), unread])
-    contents = ["model", "kind", "judge", "sha256"]
-    quarantine = read.quarantine.join(main.select("source", "path", *contents), on=contents, nulls_equal=True).rename(
-        {"sha256": "source_sha256", "line": "source_line"}
-    )
+    columns = main.select("source", "path", "kind", "judge", "model", source_sha256="sha256")
+    quarantine = read.quarantine.join(columns, on=["model", "source_sha256"])
     of_runs = ImportedRows(*(frame.join(runs, on="run_id", maintain_order="left") for frame in batch.tables.values()))
     counted = Reconciliation.of_rows(of_runs, rows, quarantine)
     return Imported(
