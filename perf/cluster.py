@@ -43,8 +43,9 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.runs.planning import plan_run, store_run
+from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.evaluation import materialize
 from tests.object_storage import running_store

@@ -34,8 +34,9 @@ import polars as pl
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.journal.files import FileJournals
 from shaberi_dagster.lake.catalog import open_catalog, run_query
-from shaberi_dagster.runs.planning import plan_run, store_run
+from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent

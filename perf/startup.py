@@ -36,8 +36,8 @@ _PATIENCE_SECONDS = 60
 # Which part a function belongs to: module, name in it, part.
 _PROBES = [
     ("shaberi_dagster.runs.planning", "plan_run", "planning"),
-    ("shaberi_dagster.runs.planning", "store_run", "planning"),
-    ("shaberi_dagster.runs.planning", "code_version", "planning: git"),
+    ("shaberi_dagster.runs.stored", "store_run", "planning"),
+    ("shaberi_dagster.runs.stored", "code_version", "planning: git"),
     ("shaberi_dagster.defs.execution", "open_instance", "instance: open"),
     ("shaberi_dagster.defs.execution", "close_dead_runs", "instance: open"),
     ("shaberi_dagster.defs.partitions", "add_partition", "instance: partition"),

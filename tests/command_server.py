@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 
 from tests.migrations import close_databases, open_databases_once, read_migrations_once
 
+_RUNNING = "shaberi_dagster.cli.command"
 COMMANDS = {
     "run-evals": "run_evals",
     "view-scores": "view_scores",
@@ -180,7 +181,7 @@ def _become(module: Any, request: dict[str, Any], descriptors: Sequence[int]) ->
     code: Any = 1
     try:
         with _stages_alone() if request.get("without_dagster") else nullcontext():
-            code = module.main()
+            code = sys.modules[_RUNNING].run_command(module.app)
     except SystemExit as stop:
         code = stop.code
     except BaseException:  # noqa: BLE001  (what the interpreter would show)

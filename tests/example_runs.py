@@ -16,8 +16,9 @@ from shaberi_dagster.exchange import publishing
 from shaberi_dagster.llm.engine import Engine, RetrySettings
 from shaberi_dagster.runs import workspace as workspace_module
 from shaberi_dagster.runs.plan import RunPlan
-from shaberi_dagster.runs.planning import plan_run, store_run
+from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import EngineThread, Workspace
 from shaberi_dagster.stages import evaluation
 from shaberi_dagster.stages.evaluation import materialize

@@ -7,8 +7,10 @@ from typing import Any
 import orjson
 import polars as pl
 
-from shaberi_dagster.runs.planning import load_questions, plan_run, store_run
+from shaberi_dagster.runs.planning import plan_run
+from shaberi_dagster.runs.questions import load_questions
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 
 Verdicts = Mapping[str, Sequence[Any]]

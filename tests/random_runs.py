@@ -15,7 +15,8 @@ from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Keys
 from shaberi_dagster.llm.types import ChatRequest
 from shaberi_dagster.runs.plan import RunPlan
-from shaberi_dagster.runs.planning import judged_anew, load_questions, plan_run
+from shaberi_dagster.runs.planning import judged_anew, plan_run
+from shaberi_dagster.runs.questions import load_questions
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.base import RowStage

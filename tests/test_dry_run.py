@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from shaberi_dagster.runs.forecast import Forecast
-from shaberi_dagster.runs.planning import judged_anew, plan_run, store_run
+from shaberi_dagster.runs.planning import judged_anew, plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.forecast import forecast
 from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGE_NAMES

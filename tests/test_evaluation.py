@@ -9,8 +9,9 @@ import pytest
 from shaberi_dagster.errors import ConfigurationError, EndpointError, PartitionBusyError
 from shaberi_dagster.exchange.publishing import publish
 from shaberi_dagster.lake.catalog import open_catalog, run_query
+from shaberi_dagster.runs.stored import stored_spec
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
-from shaberi_dagster.stages.evaluation import check_endpoints, materialize, stored_spec
+from shaberi_dagster.stages.evaluation import check_endpoints, materialize
 from shaberi_dagster.stages.ordered import STAGE_NAMES, stage_named
 from shaberi_dagster.util.progress import LogReporter
 from tests.ensembles import ask_ensemble, scripted

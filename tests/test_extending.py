@@ -20,8 +20,9 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.results.manifest import manifest_of, read_records
 from shaberi_dagster.exchange.results.results_tree import export_run
 from shaberi_dagster.lake.catalog import write_catalog
-from shaberi_dagster.runs.planning import plan_run, store_run
+from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.score_notes import score_notes

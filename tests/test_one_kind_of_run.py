@@ -7,7 +7,8 @@ import pytest
 
 from shaberi_dagster.exchange.publishing import publish
 from shaberi_dagster.lake.catalog import open_catalog, run_query
-from shaberi_dagster.runs.planning import judged_anew, store_run
+from shaberi_dagster.runs.planning import judged_anew
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from tests.example_runs import ask, materialized, own_engine, stored_run
 from tests.mock_endpoint import MockEndpoint, running_mock

@@ -48,40 +48,41 @@ def with_plugins(epilog: str) -> str:
     return f"\b\nFrom plugin folders:{added}\n\n{epilog}" if added else epilog
 
 
-def run_command(app: Callable[..., Any]) -> NoReturn:
+def run_command(app: Callable[..., Any]) -> int:
     """Run a typer app; errors become one line on stderr and exit code 2, Ctrl-C is 130 and how to go on.
 
     Who reads its output may go (`head`, a pager): the command goes on to its end, and that is its exit code.
+
+    Returns:
+        The exit code.
     """
     with outliving_readers():
         try:
-            code = _code_of(app)
+            try:
+                take_interrupts(signal.default_int_handler)
+                with _interrupts_heard(), private_files(warehouse_folder()):
+                    code = app(standalone_mode=False)
+                sys.stdout.flush()
+            except BaseException as error:  # noqa: BLE001
+                code = _told(error)
             take_interrupts(signal.SIG_IGN)  # who presses Ctrl-C again, or now, is told all the same
         except KeyboardInterrupt:  # while an error was told
             take_interrupts(signal.SIG_IGN)
             code = INTERRUPTED
         if code == INTERRUPTED:
             say_how_to_go_on()
-    sys.exit(code if isinstance(code, int) else FINE)
+    return code if isinstance(code, int) else FINE
 
 
-def _code_of(app: Callable[..., Any]) -> Any:
-    code: Any = FINE
-    try:
-        take_interrupts(signal.default_int_handler)
-        with _interrupts_heard(), private_files(warehouse_folder()):
-            code = app(standalone_mode=False)
-        sys.stdout.flush()
-    except ShaberiError as error:
-        code = error.exit_code
+def _told(error: BaseException) -> Any:
+    """Say on stderr what ended a command, and return the exit code."""
+    if isinstance(error, ShaberiError):
         _report(error, str(_damage_behind(error) or error))
-    except typer.Exit as stop:
-        code = stop.exit_code
-    except SystemExit as stop:  # a shell was told what completes a word
-        code = stop.code
-    except BaseException as error:  # noqa: BLE001
-        code = INTERRUPTED if is_interrupt(error) else _usage_error(error)
-    return code
+    if isinstance(error, ShaberiError | typer.Exit):
+        return error.exit_code
+    if isinstance(error, SystemExit):  # a shell was told what completes a word
+        return error.code
+    return INTERRUPTED if is_interrupt(error) else _usage_error(error)
 
 
 def end_at_once(code: int) -> NoReturn:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from shaberi_dagster.cli.command import FINE, run_command
+from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import CommandOptions, application
 from shaberi_dagster.cli.output import endless_console
 from shaberi_dagster.errors import ConfigurationError
@@ -75,8 +75,3 @@ def inspect_output(how: InspectOutput) -> int:
 
 
 app = application(inspect_output, _EPILOG)
-
-
-def main() -> None:
-    """Entry point."""
-    run_command(app)

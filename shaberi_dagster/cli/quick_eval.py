@@ -11,7 +11,6 @@ from shaberi_dagster.cli.command import (
     GATE_FAILED,
     INCONCLUSIVE,
     exit_code,
-    run_command,
     with_plugins,
 )
 from shaberi_dagster.cli.options import AsJson, CommandOptions, Submit, application
@@ -156,8 +155,3 @@ def _show(made: "running.Evaluation", request: RunRequest, status: str, how: Qui
 
 
 app = application(quick_eval, with_plugins(_EPILOG))
-
-
-def main() -> None:
-    """Entry point."""
-    run_command(app)

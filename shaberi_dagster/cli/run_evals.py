@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, end_at_once, run_command, with_plugins
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE, with_plugins
 from shaberi_dagster.cli.options import AsJson, CommandOptions, Submit, application
 from shaberi_dagster.cli.output import put
 from shaberi_dagster.errors import ConfigurationError
@@ -94,13 +94,3 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
 
 
 app = application(run_evals, with_plugins(_EPILOG), files=read_values)
-
-
-def main() -> None:
-    """Entry point."""
-    try:
-        run_command(app)
-    except SystemExit as stop:
-        if not isinstance(stop.code, int):
-            raise
-        end_at_once(stop.code)

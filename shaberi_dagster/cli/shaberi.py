@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from shaberi_dagster.cli.command import Version, run_command
+from shaberi_dagster.cli.command import Version
 from shaberi_dagster.cli.declared import report_app
 from shaberi_dagster.cli.options import application
 from shaberi_dagster.reports.declared import REPORTS, title_in
@@ -155,8 +155,3 @@ app = typer.Typer(cls=Commands, rich_markup_mode=None, pretty_exceptions_enable=
 def shaberi(version: Version = False) -> None:
     """Query the evaluation lake in SQL, look after it, and open the Dagster UI."""
     del version
-
-
-def main() -> None:
-    """Entry point."""
-    run_command(app)

@@ -5,6 +5,7 @@ Nothing is imported here that takes time, so that Ctrl-C is answered from the fi
 
 import os
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import NoReturn
 
@@ -12,38 +13,22 @@ from shaberi_dagster.cli.interrupts import INTERRUPTED, say_how_to_go_on, take_i
 from shaberi_dagster.util.memory import keep_little
 
 
-def run_evals() -> None:
-    """Run `run-evals`."""
-    _run("shaberi_dagster.cli.run_evals")
-
-
-def view_scores() -> None:
-    """Run `view-scores`."""
-    _run("shaberi_dagster.cli.view_scores")
-
-
-def inspect_output() -> None:
-    """Run `inspect-output`."""
-    _run("shaberi_dagster.cli.inspect_output")
-
-
-def quick_eval() -> None:
-    """Run `quick-eval`."""
-    _run("shaberi_dagster.cli.quick_eval")
-
-
-def shaberi() -> None:
-    """Run `shaberi`."""
-    _run("shaberi_dagster.cli.shaberi")
-
-
 def _run(module: str) -> None:
-    take_interrupts(_end_at_once)
+    """Run the command of a module to the end of the process."""
+    take_interrupts(_interrupted)
     keep_little()
-    import_module(module).main()
+    app, command = import_module(module).app, import_module("shaberi_dagster.cli.command")
+    command.end_at_once(command.run_command(app))
 
 
-def _end_at_once(*_: object) -> NoReturn:
+run_evals = partial(_run, "shaberi_dagster.cli.run_evals")
+view_scores = partial(_run, "shaberi_dagster.cli.view_scores")
+inspect_output = partial(_run, "shaberi_dagster.cli.inspect_output")
+quick_eval = partial(_run, "shaberi_dagster.cli.quick_eval")
+shaberi = partial(_run, "shaberi_dagster.cli.shaberi")
+
+
+def _interrupted(*_: object) -> NoReturn:
     """End while libraries are imported: nothing is to be put away yet, and some of them take any error for theirs."""
     with suppress(OSError):  # nobody reads it
         say_how_to_go_on()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 from pydantic import Field
 
-from shaberi_dagster.cli.command import FINE, run_command
+from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, OutputFormat, takes_models
 from shaberi_dagster.reports.requests import BY, ScoreSelection, check_choice, moment
 from shaberi_dagster.runs.option import Option
@@ -88,8 +88,3 @@ def show_scores(
 
 
 app.command(cls=OptionsCommand, epilog=_EPILOG)(takes_models(view_scores))
-
-
-def main() -> None:
-    """Entry point."""
-    run_command(app)

@@ -16,8 +16,9 @@ from shaberi_dagster.judges.spec import judge_names
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.runs.plan import RunPlan
-from shaberi_dagster.runs.planning import find_run, load_run, plan_run, store_run
+from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stored import find_run, load_run, store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.consensus import ConsensusAnswers
@@ -361,11 +362,8 @@ class CandidateScores:
     def _check(self, spec: RunSpec) -> None:
         judged = [name for name in self._pool.names if not get_benchmark(name).has_rule]
         judges = [judge for name in judged for judge in self._pool.judges[name]]
-        further = ["consensus"] if spec.has_consensus else []
         graders = [judge.name for judge in spec.judges if judge.name not in judges]
-        check_endpoints(
-            spec, self._workspace, answers=self._pool.names, judges=judges, graders=graders, further=further
-        )
+        check_endpoints(spec, self._workspace, answers=self._pool.names, judges=judges, graders=graders)
 
     def _of_evaluations(self) -> Floats:
         """From the scores of whole runs."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 import pydantic
@@ -16,7 +17,8 @@ from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.pools import endpoint_slots
 from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.runs.planning import add_pipeline, load_source, store_question_set
+from shaberi_dagster.runs.planning import add_pipeline
+from shaberi_dagster.runs.questions import load_source, store_question_set
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.base import Stage
@@ -29,6 +31,12 @@ from shaberi_dagster.stages.ordered import STAGE_NAMES, stage_named
 from shaberi_dagster.stages.pass_outputs import PassOutputs
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.stages.scores import Scores
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:
+    from shaberi_dagster.reports import gate
+else:
+    gate = lazy("shaberi_dagster.reports.gate")  # it brings SciPy, 17 MB that most runs need not have
 
 OWNERS = ["team:evaluation"]
 _QUESTIONS = "questions"
@@ -171,10 +179,7 @@ def _gated(results: list[StageResult], baseline: str | None, warehouse: Path) ->
     names = [result.benchmark for result in results if get_benchmark(result.benchmark).has_rule]
     if baseline is None or not names:
         return results
-    # It brings SciPy, 17 MB that other runs need not have.
-    from shaberi_dagster.reports.gate import regression_checks  # noqa: PLC0415
-
-    checks = regression_checks(warehouse, results[0].run_id, baseline, names)
+    checks = gate.regression_checks(warehouse, results[0].run_id, baseline, names)
     return [
         replace(result, checks=(*result.checks, checks[result.benchmark])) if result.benchmark in checks else result
         for result in results

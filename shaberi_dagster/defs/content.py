@@ -17,9 +17,9 @@ from shaberi_dagster.passes.registry import PASSES
 from shaberi_dagster.plugins.discovery import Kind
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stored import stored_spec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import VERSION
-from shaberi_dagster.stages.evaluation import stored_spec
 from shaberi_dagster.stages.ordered import STAGES
 
 CONTENT_TAG = "shaberi/content"

@@ -21,9 +21,10 @@ from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.run_records import STARTED_BY_TAG
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.lake.compaction import compact_lake
-from shaberi_dagster.runs.planning import plan_run, store_run
+from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.request_file import request_from
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.evaluation import check_keys
 from shaberi_dagster.stages.ordered import STAGE_NAMES

@@ -17,8 +17,8 @@ from dagster._utils.concurrency import ConcurrencyKeyInfo
 from shaberi_dagster.defs.execution import at_the_instance, close_dead_runs
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stored import stored_spec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.evaluation import stored_spec
 from shaberi_dagster.stages.ordered import CALLING_NAMES, stage_named
 
 _POLL_SECONDS = 2.0
@@ -40,7 +40,7 @@ def pools_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[str]
         spec: The run.
         judges: For `judgements`: only these; none named means all of the run's.
     """
-    endpoints = stage_named(stage).endpoints(spec, judges)
+    endpoints = [model.endpoint for model in stage_named(stage).models(spec, judges)]
     return sorted({pool_name(one.base_url) for one in endpoints if one.base_url != EMBEDDED_URL})
 
 

@@ -11,11 +11,11 @@ from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.run_records import STARTED_BY_TAG
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.publishing import published_at_the_end
-from shaberi_dagster.runs.planning import add_pipeline, chosen_runs
+from shaberi_dagster.runs.planning import add_pipeline
 from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.runs.stored import chosen_runs, stored_spec
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.consensus import ConsensusAnswers
-from shaberi_dagster.stages.evaluation import stored_spec
 from shaberi_dagster.stages.imported import REMADE, add_to_imported, imported_among, reprocess_imported
 from shaberi_dagster.stages.ordered import STAGES
 

@@ -24,38 +24,36 @@ from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.prompts.library import judges_alike
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.runs.forecast import Forecast
-from shaberi_dagster.runs.planning import (
-    benchmarks_of,
-    find_run,
-    judged_anew,
-    load_run,
-    named_judges,
-    plan_run,
-    store_run,
-)
+from shaberi_dagster.runs.planning import benchmarks_of, judged_anew, named_judges, plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.stored import find_run, load_run, store_run
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from shaberi_dagster.settings import Settings, check_cluster
 from shaberi_dagster.show.live import reporter_for
 from shaberi_dagster.show.text import printable
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.evaluation import check_endpoints, is_up_to_date
 from shaberi_dagster.stages.forecast import forecast
 from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGES, stage_named
-from shaberi_dagster.stages.pass_outputs import PassOutputs
 from shaberi_dagster.util.identity import run_id_of
+from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.progress import Reporter, failures_in_words
 
 _WRONG = "answers that no rule can decide count as wrong (add --judge-model to have them judged)"
 if TYPE_CHECKING:  # Dagster is loaded where it is needed: what is wrong is said before
     from dagster import DagsterInstance
 
-    from shaberi_dagster.defs.jobs import Materialization
+    from shaberi_dagster.defs import execution, jobs, partitions, resources, submission
 
-    Runs = Iterator[tuple[RunSpec, Materialization]]
+    Runs = Iterator[tuple[RunSpec, jobs.Materialization]]
+else:
+    execution = lazy("shaberi_dagster.defs.execution")
+    jobs = lazy("shaberi_dagster.defs.jobs")
+    partitions = lazy("shaberi_dagster.defs.partitions")
+    resources = lazy("shaberi_dagster.defs.resources")
+    submission = lazy("shaberi_dagster.defs.submission")
 
 
 class Evaluation:
@@ -154,30 +152,24 @@ class Evaluation:
         return status
 
     @contextmanager
-    def _execution(self, reporter: Reporter) -> "Iterator[tuple[Callable[[Materialization], None], Runs]]":
+    def _execution(self, reporter: Reporter) -> "Iterator[tuple[Callable[[jobs.Materialization], None], Runs]]":
         """Open the instance that the UI shows, once endpoints are found to work.
 
         Yields:
             What materializes a run, here or by the workers of a cluster; and the runs, each registered when its turn
             comes.
         """
-        from shaberi_dagster.defs.execution import ready_instance  # noqa: PLC0415
-        from shaberi_dagster.defs.jobs import Materialization, run_in_process  # noqa: PLC0415
-        from shaberi_dagster.defs.partitions import add_partition  # noqa: PLC0415
-        from shaberi_dagster.defs.resources import COMMAND_TAG  # noqa: PLC0415
-
         workspace = self._workspace
         workspace.lake.check_writable()
         if not (self._reprocess or self._submit) and any(not self._is_complete(spec) for spec in self._specs):
             stages = self._stages()
             answers = self._benchmarks if Answers.name in stages and self._n_missing else []
             graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
-            further = [stage for stage in stages if stage in {ConsensusAnswers.name, PassOutputs.name}]
             judges = self._llm_judges() if Judgements.name in stages else []
-            check_endpoints(self.spec, workspace, answers=answers, judges=judges, graders=graders, further=further)
+            check_endpoints(self.spec, workspace, answers=answers, judges=judges, graders=graders, stages=stages)
         self._announce(reporter.note)
         wanted = {
-            spec.run_id: Materialization(
+            spec.run_id: jobs.Materialization(
                 spec.run_id,
                 self._benchmarks,
                 stages=self._stages(),
@@ -185,7 +177,7 @@ class Evaluation:
                 reprocess=self._reprocess,
                 reexamine=self._reprocess and self._pipeline == BASELINE,
                 options=workspace.options,
-                tags={"shaberi/command": self._command, COMMAND_TAG: self._command_id},
+                tags={"shaberi/command": self._command, resources.COMMAND_TAG: self._command_id},
             )
             for spec in self._specs
         }
@@ -193,20 +185,18 @@ class Evaluation:
         def registered(instance: "DagsterInstance") -> "Runs":
             for spec in self._specs:
                 store_run(spec, workspace)
-                add_partition(spec, instance)
+                partitions.add_partition(spec, instance)
                 yield spec, wanted[spec.run_id]
 
-        with ready_instance(workspace.settings.dagster_home) as instance:
+        with execution.ready_instance(workspace.settings.dagster_home) as instance:
             if self._submit:
-                from shaberi_dagster.defs.submission import ByWorkers  # noqa: PLC0415
-
-                by_workers = ByWorkers(workspace, instance)
+                by_workers = submission.ByWorkers(workspace, instance)
                 for spec in self._specs:  # which are then made side by side
                     by_workers.begin(spec, wanted[spec.run_id])
                 yield by_workers, ((spec, wanted[spec.run_id]) for spec in self._specs)
             else:
                 reporter.expect(sum(map(self._n_items, self._specs)))
-                yield partial(run_in_process, instance=instance), registered(instance)
+                yield partial(jobs.run_in_process, instance=instance), registered(instance)
 
     @property
     def selection(self) -> ScoreSelection:

@@ -30,11 +30,11 @@ from shaberi_dagster.errors import ConfigurationError, EndpointError, ShaberiErr
 from shaberi_dagster.llm.endpoints import key_variables
 from shaberi_dagster.llm.keys import how_to_bind
 from shaberi_dagster.llm.types import Endpoint
-from shaberi_dagster.runs.planning import store_run
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stored import store_run, stored_spec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import broker_url
-from shaberi_dagster.stages.evaluation import endpoints_to_call, stored_spec
+from shaberi_dagster.stages.evaluation import endpoints_to_call
 from shaberi_dagster.stages.metrics import set_status
 
 _OURS = errors.__name__.removesuffix("errors")

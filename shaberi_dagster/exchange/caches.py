@@ -30,8 +30,8 @@ from shaberi_dagster.exchange.importer import (
 )
 from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.runs.planning import load_run
 from shaberi_dagster.runs.spec import CACHES, RunRequest
+from shaberi_dagster.runs.stored import load_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.util.identity import check_model_name, check_run_tag
 

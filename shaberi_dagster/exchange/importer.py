@@ -31,7 +31,7 @@ from shaberi_dagster.exchange.importing import (
 from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_FILES, LEGACY_REPEATS
 from shaberi_dagster.llm.thinking import answer_state
-from shaberi_dagster.runs.planning import store_question_set
+from shaberi_dagster.runs.questions import store_question_set
 from shaberi_dagster.runs.spec import BenchmarkSpec, ImportedSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.util.identity import run_id_of, sha256_json, sha256_text

@@ -23,8 +23,8 @@ from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.journal.locks import alone
 from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_REPEATS, RUNS, TABLES
 from shaberi_dagster.lake.store import Lake, conform
-from shaberi_dagster.runs.planning import code_version
 from shaberi_dagster.runs.spec import BenchmarkSpec, ImportedSpec, RunSpec
+from shaberi_dagster.runs.stored import code_version
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import VERSION
 from shaberi_dagster.stages.imported import REMADE, reprocess_imported

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark, get_benchmark
-from shaberi_dagster.runs.planning import load_questions
+from shaberi_dagster.runs.questions import load_questions
 from shaberi_dagster.runs.spec import BenchmarkSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 

@@ -1,7 +1,7 @@
 """What `quick-eval` and `generate-cache` are asked for: a `RunRequest` in fewer words, its tag made of its settings."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,6 +21,12 @@ from shaberi_dagster.runs.spec import (
 )
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.identity import sha256_json
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:
+    from shaberi_dagster.consensus import registry
+else:
+    registry = lazy("shaberi_dagster.consensus.registry")  # help needs none
 
 _DEFAULT_SIZE = 5
 _ALL, _NOBODY = "all", "none"
@@ -186,13 +192,11 @@ class QuickRequest(CacheRequest):
         Raises:
             ConfigurationError: A number cannot be understood.
         """
-        from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES  # noqa: PLC0415  (--help needs none)
-
         own = self.model_dump(include={"consensus_model", "judge_prompt", "judge_base_url", "judge_api_key_variable"})
         named = self.judge_model
         return self._request(
             self._settings | own,
-            strategies=list(DEFAULT_STRATEGIES if self.strategies == (_ALL,) else self.strategies),
+            strategies=list(registry.DEFAULT_STRATEGIES if self.strategies == (_ALL,) else self.strategies),
             # As if the model graded, which it did without a word until 2026-11: tags stay what they were.
             grader=named or (_NOBODY if self.model == DEFAULT_MODEL else self.model),
             judge_models=None if named is None else [] if named == _NOBODY else [named],

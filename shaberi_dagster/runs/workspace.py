@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import polars as pl
@@ -31,7 +31,13 @@ from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.progress import LogReporter, Reporter
+
+if TYPE_CHECKING:
+    from shaberi_dagster.llm import engine as llm
+else:
+    llm = lazy("shaberi_dagster.llm.engine")  # the SDK costs a second of start-up that only calls need
 
 T = TypeVar("T")
 _CLEAN_UP_SECONDS = 15.0
@@ -69,13 +75,11 @@ class EngineThread:
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="llm-engine", daemon=True)
         self._thread.start()
-        # The SDK costs a second of start-up that only calls need.
-        from shaberi_dagster.llm.engine import Engine  # noqa: PLC0415
-
+        make_engine = llm.Engine
         # What is loaded by now stays: looking through it again and again for garbage is a tenth of a call's cost.
         gc.freeze()
         self.announce: Callable[[str], object] = lambda _: None
-        self.engine = Engine(environment, embedded=lambda model: start_embedded(model, self.announce))
+        self.engine = make_engine(environment, embedded=lambda model: start_embedded(model, self.announce))
         self.run(self.engine.__aenter__())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

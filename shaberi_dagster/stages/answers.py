@@ -11,13 +11,12 @@ from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.records import Call
-from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
 from shaberi_dagster.llm.types import CallRange, ChatRequest, Message
 from shaberi_dagster.prompts.library import generation_messages, generation_prompt_hash
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, generation_prompt
-from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.spec import ModelSpec, RunSpec
 from shaberi_dagster.stages.base import RUN_COLUMNS, Asker, CallMaker, Item, RowStage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.identity import sha256_text
@@ -53,9 +52,9 @@ class Answers(RowStage[AnswerItem]):
     )
 
     @classmethod
-    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:  # noqa: ARG003
-        """Where the samples' models are served; that of an imported run is not known."""
-        return [*([spec.endpoint] if spec.endpoint else []), *(member.endpoint for member in spec.members)]
+    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:  # noqa: ARG003
+        """Return the models of its samples; where that of an imported run is served is not known."""
+        return [*([spec.itself] if spec.endpoint else []), *spec.members]
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:

@@ -23,7 +23,6 @@ from shaberi_dagster.journal.records import Call
 from shaberi_dagster.lake.schemas import CALLS, LIMIT_CHANGES, TABLES
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.lake.writer import RowWriter
-from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.limiter import Limiter
 from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.session import CallSession, Outcome
@@ -31,7 +30,7 @@ from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint
 from shaberi_dagster.llm.workers import run_all
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt
-from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.spec import ModelSpec, RunSpec
 from shaberi_dagster.stages.paid import PaidCalls
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.util.memory import give_back
@@ -189,8 +188,8 @@ class Stage(ABC):
         return True
 
     @classmethod
-    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:  # noqa: ARG003
-        """Return the endpoints that it calls for a run; of the judges only for these, none named means all."""
+    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:  # noqa: ARG003
+        """Return the models that it calls for a run; of the judges only these, none named means all."""
         return ()
 
     @classmethod

@@ -15,13 +15,12 @@ import polars as pl
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.consensus.base import Candidate, Reply, Strategy, Vote, candidates_of, decide_all
 from shaberi_dagster.consensus.plurality import Plurality
-from shaberi_dagster.consensus.registry import make_strategies
+from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.journal.records import Call
 from shaberi_dagster.judges.rule import graded_question
 from shaberi_dagster.judges.rules.base import Grader
 from shaberi_dagster.judges.rules.plurality import plurality
 from shaberi_dagster.judges.rules.registry import GRADERS
-from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
 from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
@@ -79,10 +78,11 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         return any(spec.benchmarks[name].has_consensus for name in benchmarks if name in spec.benchmarks)
 
     @classmethod
-    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:  # noqa: ARG003
-        """Where the model is served that makes the strategies' calls."""
-        endpoint = spec.consensus.endpoint if spec.consensus else spec.endpoint
-        return [endpoint] if endpoint and spec.has_consensus else []
+    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:  # noqa: ARG003
+        """Return the model that makes the strategies' calls, if one of them makes any."""
+        model = spec.consensus or (spec.itself if spec.endpoint else None)
+        strategies = (STRATEGIES.use(name) for name in spec.strategies if name != SINGLE)
+        return [model] if model and any(strategy.templates for strategy in strategies) else []
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:

@@ -6,36 +6,23 @@ from itertools import dropwhile
 
 import orjson
 
-from shaberi_dagster.consensus.registry import STRATEGIES
-from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError, is_interrupt
+from shaberi_dagster.errors import PartitionBusyError, ShaberiError, is_interrupt
 from shaberi_dagster.lake.damage import damage_behind
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.llm.endpoints import EMBEDDED_URL, EndpointSpec, api_key, check_bound
+from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, check_bound
 from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.runs.plan import RunPlan
-from shaberi_dagster.runs.planning import load_run
 from shaberi_dagster.runs.prompts_used import record_prompts
-from shaberi_dagster.runs.spec import SINGLE, RunSpec
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stored import stored_spec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.imported import reprocess_imported
 from shaberi_dagster.stages.metrics import Metrics, set_status
 from shaberi_dagster.stages.ordered import CALLING_NAMES, calling_stage, stage_named
-from shaberi_dagster.stages.pass_outputs import passes_of
+from shaberi_dagster.stages.pass_outputs import PassOutputs
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.util.memory import give_back
-
-
-def stored_spec(run_id: str, workspace: Workspace) -> RunSpec:
-    """The spec of a registered run.
-
-    Raises:
-        ConfigurationError: There is no such run.
-    """
-    spec = load_run(workspace.lake, run_id)
-    if spec is None:
-        raise ConfigurationError(f"run {run_id} has no RunSpec: start it with run-evals or the job new_run")
-    return spec
 
 
 def materialize(
@@ -170,8 +157,8 @@ def endpoints_to_call(
             return False
 
     left = dropwhile(is_done, (stage for stage in CALLING_NAMES if stage in stages))
-    found = (endpoint for stage in left for endpoint in stage_named(stage).endpoints(spec, judges))
-    return list(dict.fromkeys(endpoint.to_endpoint() for endpoint in found))
+    models = (model for stage in left for model in stage_named(stage).models(spec, judges))
+    return list(dict.fromkeys(model.endpoint.to_endpoint() for model in models))
 
 
 def check_keys(spec: RunSpec, workspace: Workspace) -> None:
@@ -191,7 +178,7 @@ def check_endpoints(
     answers: Sequence[str],
     judges: Sequence[str],
     graders: Sequence[str] = (),
-    further: Sequence[str] = (),
+    stages: Sequence[str] = CALLING_NAMES,
 ) -> None:
     """Find an endpoint that cannot work, or lacks its model, before anything is paid for.
 
@@ -203,7 +190,7 @@ def check_endpoints(
         answers: The benchmarks whose answers may have to be made.
         judges: The judges that are needed.
         graders: Judges that may be needed; an embedded one is not started for that.
-        further: Other stages, whose models are needed unless all is done.
+        stages: The stages that are asked for; models of strategies and passes may be needed unless these are done.
 
     Raises:
         EndpointError: One cannot be reached, refuses us, or has no such model.
@@ -211,14 +198,15 @@ def check_endpoints(
     """
     needed = {(judge.endpoint, judge.model) for judge in spec.judges if judge.name in judges}
     for name in answers:
-        models = [spec.sampled(name, index) for index in range(spec.benchmarks[name].samples)]
-        needed |= {(one.endpoint, one.model) for one in models}
+        samples = (spec.sampled(name, index) for index in range(spec.benchmarks[name].samples))
+        needed |= {(model.endpoint, model.model) for model in samples}
     possible = {(judge.endpoint, judge.model) for judge in spec.judges if judge.name in graders}
-    for stage in further:
-        if answers or not _is_done(stage, spec, list(spec.benchmarks), workspace):
-            possible |= _models_of(stage, spec)
-    for one in sorted({endpoint for endpoint, _ in needed | possible}, key=str):
-        api_key(one.to_endpoint(), workspace.environment)  # also refuses one that does not belong there
+    for stage in (ConsensusAnswers, PassOutputs):
+        models = stage.models(spec) if stage.name in stages else ()
+        if models and (answers or not _is_done(stage.name, spec, list(spec.benchmarks), workspace)):
+            possible |= {(model.endpoint, model.model) for model in models}
+    for endpoint in sorted({endpoint for endpoint, _ in needed | possible}, key=str):
+        api_key(endpoint.to_endpoint(), workspace.environment)  # also refuses one that does not belong there
     thread = workspace.engine_thread()
     for endpoint, model in sorted(needed | possible, key=lambda pair: (pair[1], str(pair[0]))):
         if (endpoint, model) in needed:
@@ -226,17 +214,3 @@ def check_endpoints(
         elif endpoint.base_url == EMBEDDED_URL:
             continue
         thread.run(thread.engine.check(endpoint.to_endpoint(), model))
-
-
-def _models_of(stage: str, spec: RunSpec) -> set[tuple[EndpointSpec, str]]:
-    """The models that strategies or passes ask, and where they are served."""
-    if stage == ConsensusAnswers.name:
-        calling = any(STRATEGIES.use(name).templates for name in spec.strategies if name != SINGLE)
-        model = spec.consensus or (spec.itself if spec.endpoint else None)
-        return {(model.endpoint, model.model)} if calling and model else set()
-    return {
-        (stored.endpoint, made.asks)
-        for passes, pipeline in zip(passes_of(spec), spec.passes, strict=True)
-        for made, stored in zip(passes, pipeline, strict=True)
-        if stored.endpoint and made.asks
-    }

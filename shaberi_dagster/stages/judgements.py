@@ -16,12 +16,11 @@ from shaberi_dagster.judges.llm import OUT_OF_SCALE, LLMJudge
 from shaberi_dagster.judges.rule import RuleJudge
 from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.lake.writer import RowWriter
-from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.types import CallRange
 from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, judge_prompts
-from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.spec import ModelSpec, RunSpec
 from shaberi_dagster.stages import texts
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, JournaledCalls, Rows, RowStage
@@ -81,10 +80,11 @@ class Judgements(RowStage[JudgementItem]):
         self._judges = {one.name: _judges(plan, one) for one in plan.benchmarks.values()}
 
     @classmethod
-    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:
-        """Where the judges are served."""
+    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:
+        """Return the models of the judges."""
         names = {name for benchmark in spec.benchmarks for name in spec.chosen_judges(benchmark, judges)}
-        return [judge.endpoint for name in names if (judge := spec.judge(name))]
+        asked = (judge for name in names if (judge := spec.judge(name)))
+        return [ModelSpec(model=judge.model, endpoint=judge.endpoint) for judge in asked]
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:

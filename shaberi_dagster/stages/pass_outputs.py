@@ -12,7 +12,6 @@ import orjson
 import polars as pl
 
 from shaberi_dagster.journal.records import Call
-from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
 from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling
 from shaberi_dagster.passes.base import Answer, Finding, Pass
@@ -22,7 +21,7 @@ from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.prompts.library import boundary_of
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, pass_prompt
-from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.spec import ModelSpec, PassSpec, RunSpec
 from shaberi_dagster.stages import texts
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, RowStage
@@ -99,9 +98,10 @@ class PassOutputs(RowStage[PassItem]):
         return bool(spec.passes)
 
     @classmethod
-    def endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[EndpointSpec]:  # noqa: ARG003
-        """Where the models of passes are served."""
-        return [one.endpoint for one in chain(*spec.passes) if one.endpoint]
+    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:  # noqa: ARG003
+        """Return the models of passes that ask one."""
+        made = ((stored.endpoint, _made(stored).asks) for stored in chain(*spec.passes) if stored.endpoint)
+        return [ModelSpec(model=model, endpoint=endpoint) for endpoint, model in made if model]
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
@@ -265,7 +265,11 @@ class PassOutputs(RowStage[PassItem]):
 
 def passes_of(spec: RunSpec) -> list[list[Pass[Any]]]:
     """The pipelines of a run, ready to work."""
-    return [[make_pass(one.name, one.config, one.version) for one in pipeline] for pipeline in spec.passes]
+    return [[_made(stored) for stored in pipeline] for pipeline in spec.passes]
+
+
+def _made(stored: PassSpec) -> Pass[Any]:
+    return make_pass(stored.name, stored.config, stored.version)
 
 
 def examine_imported(

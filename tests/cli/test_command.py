@@ -49,11 +49,10 @@ def ended(monkeypatch, capsys) -> Callable[..., tuple[int, str]]:
             return body(number)
 
         monkeypatch.setattr(sys, "argv", ["command", *arguments])
-        with pytest.raises(SystemExit) as exit_:
-            run_command(app)
+        code = run_command(app)
         captured = capsys.readouterr()
         assert captured.out == ""
-        return exit_.value.code, captured.err
+        return code, captured.err
 
     return end
 
@@ -165,7 +164,7 @@ def test_an_interrupt_that_a_server_writes_about_is_none(ended):
 
 
 _FREED = """
-import signal, time
+import signal, sys, time
 from shaberi_dagster.cli.command import run_command
 
 class Freed:
@@ -176,7 +175,7 @@ def app(standalone_mode):
     Freed()
     time.sleep(60)
 
-run_command(app)
+sys.exit(run_command(app))
 """
 
 
@@ -188,7 +187,7 @@ def test_an_interrupt_while_an_object_is_freed_is_not_lost():
 
 
 _TWICE = f"""
-import signal, threading
+import signal, sys, threading
 from shaberi_dagster.cli.command import run_command
 from shaberi_dagster.lake.connections import connected
 
@@ -198,7 +197,7 @@ def app(standalone_mode):
         threading.Timer(moment, signal.raise_signal, [signal.SIGINT]).start()
     connection.execute({_ENDLESS!r}).fetchall()
 
-run_command(app)
+sys.exit(run_command(app))
 """
 
 

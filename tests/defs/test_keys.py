@@ -19,8 +19,9 @@ from shaberi_dagster.defs.partitions import RUNS_NAME, add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.sensors import run_spec_folder
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.runs.planning import plan_run, store_run
+from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from tests.commands import run_without_dagster
 from tests.mock_endpoint import MockEndpoint, running_mock

@@ -11,7 +11,7 @@ from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.defs.metadata import column_schema, materialize_result, with_questions
 from shaberi_dagster.defs.plot import score_histograms
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.runs.planning import load_source, store_question_set
+from shaberi_dagster.runs.questions import load_source, store_question_set
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.util.checks import Check

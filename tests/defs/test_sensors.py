@@ -12,7 +12,7 @@ from shaberi_dagster.defs.jobs import asset_keys
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.sensors import run_spec_folder
-from shaberi_dagster.runs.planning import load_run
+from shaberi_dagster.runs.stored import load_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.identity import run_id_of

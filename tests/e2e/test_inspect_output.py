@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 _PATIENCE_SECONDS = 60
 _HISTORY_JUDGE = "gpt-4-turbo-preview"
-_COMMAND = "from shaberi_dagster.cli.inspect_output import main; main()"
+_COMMAND = "from shaberi_dagster.cli.start import inspect_output; inspect_output()"
 
 
 class Tmux:

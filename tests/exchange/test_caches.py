@@ -13,8 +13,9 @@ from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.views import public_views
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
-from shaberi_dagster.runs.planning import load_run, plan_run
+from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.runs.stored import load_run
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.identity import sha256_text
 from tests.example_runs import ask, materialized, stored_run

@@ -34,8 +34,9 @@ from shaberi_dagster.prompts.library import (
     judge_prompt_hash,
 )
 from shaberi_dagster.reports.named_queries import QUERIES, find_query
-from shaberi_dagster.runs.planning import differences, plan_run, store_run
+from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stored import differences, store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 

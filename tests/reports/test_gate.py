@@ -10,7 +10,7 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.baselines import promote
 from shaberi_dagster.reports.gate import check_regression, regression_checks
-from shaberi_dagster.runs.planning import load_questions
+from shaberi_dagster.runs.questions import load_questions
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.stages.ordered import STAGE_NAMES

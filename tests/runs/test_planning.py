@@ -12,18 +12,10 @@ from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.journal.records import Call, Usage
-from shaberi_dagster.runs.planning import (
-    add_pipeline,
-    judged_anew,
-    load_questions,
-    load_run,
-    named_judges,
-    plan_run,
-    store_question_set,
-    store_run,
-    stored_question_set,
-)
+from shaberi_dagster.runs.planning import add_pipeline, judged_anew, named_judges, plan_run
+from shaberi_dagster.runs.questions import load_questions, store_question_set, stored_question_set
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.stored import load_run, store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.util.progress import LogReporter
 from tests.example_runs import ask, frozen, stored_run, write_questions

@@ -16,8 +16,8 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.journal.files import FileJournals
 from shaberi_dagster.lake import writer
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.runs.planning import store_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.evaluation import materialize

@@ -13,8 +13,9 @@ from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.statements import default_parameters
-from shaberi_dagster.runs.planning import judged_anew, plan_run, store_run
+from shaberi_dagster.runs.planning import judged_anew, plan_run
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.evaluation import materialize

@@ -14,8 +14,9 @@ from shaberi_dagster.exchange.results.manifest import manifest_of, read_records
 from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.passes.lang_mixing import LangMixing, LangMixingConfig
 from shaberi_dagster.passes.repetition import Repetition
-from shaberi_dagster.runs.planning import add_pipeline, store_run
+from shaberi_dagster.runs.planning import add_pipeline
 from shaberi_dagster.runs.spec import CallOptions, PassSpec, RunSpec
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.evaluation import materialize

@@ -12,8 +12,9 @@ from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
 from shaberi_dagster.passes.registry import make_pipeline
 from shaberi_dagster.runs.plan import RunPlan
-from shaberi_dagster.runs.planning import plan_run, store_run
+from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import PassSpec, RunRequest, RunSpec
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.metrics import Metrics, measure_runs, set_status
 from shaberi_dagster.stages.scores import Scores, score_runs

@@ -17,8 +17,8 @@ from shaberi_dagster.lake.schemas import LEGACY_FILES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.findings import CheckResult
 from shaberi_dagster.runs.former import record_former_configs
-from shaberi_dagster.runs.planning import load_questions, store_question_set
 from shaberi_dagster.runs.prompts_used import record_known_prompts
+from shaberi_dagster.runs.questions import load_questions, store_question_set
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings

@@ -38,7 +38,7 @@ from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.llm.thinking import split_thinking
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.reports.reading import fetch
-from shaberi_dagster.runs.planning import chosen_runs
+from shaberi_dagster.runs.stored import chosen_runs
 from shaberi_dagster.statistics.intervals import margin_of_error
 from shaberi_dagster.util.identity import check_run_tag, safe_name
 from shaberi_dagster.util.progress import StageProgress

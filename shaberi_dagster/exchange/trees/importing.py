@@ -45,7 +45,7 @@ from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.formats import FORMAT, stored_format
 from shaberi_dagster.lake.schemas import CONSENSUS, METRICS, SCORES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.runs.planning import store_question_set, stored_question_set
+from shaberi_dagster.runs.questions import store_question_set, stored_question_set
 from shaberi_dagster.runs.spec import ImportedJudge, ImportedSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.imported import OF_TREE

@@ -15,7 +15,7 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.results.selection import ExportSelection
 from shaberi_dagster.exchange.results.shaberi_v1 import RECORD_NAME, export
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
-from shaberi_dagster.runs.planning import store_run
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.settings import Settings
 from tests.commands import lake_of
 from tests.example_runs import ask, materialized, own_engine, stored_run, without_results

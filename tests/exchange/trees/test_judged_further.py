@@ -8,8 +8,9 @@ import pytest
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
-from shaberi_dagster.runs.planning import judged_anew, plan_run, store_run
+from shaberi_dagster.runs.planning import judged_anew, plan_run
 from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.evaluation import is_up_to_date

@@ -13,7 +13,7 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.lang_mixing import LangMixing
-from shaberi_dagster.runs.planning import load_run, store_run
+from shaberi_dagster.runs.stored import load_run, store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages import pass_outputs

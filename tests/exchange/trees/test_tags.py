@@ -15,7 +15,7 @@ from shaberi_dagster.reports.comparison import compare
 from shaberi_dagster.reports.inspection import read_runs
 from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
-from shaberi_dagster.runs.planning import chosen_runs, find_run
+from shaberi_dagster.runs.stored import chosen_runs, find_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.exchange.trees.trees import LegacyTree, rows_of
