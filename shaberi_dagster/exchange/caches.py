@@ -23,12 +23,12 @@ from shaberi_dagster.exchange.importer import (
     ImportedSample,
     ImportedVerdict,
     Importer,
-    ImportReport,
     ImportSource,
     RunPart,
-    import_logs,
 )
+from shaberi_dagster.exchange.logs import import_logs
 from shaberi_dagster.exchange.rejected import Rejected
+from shaberi_dagster.exchange.reporting import ImportReport
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.spec import CACHES, RunRequest
 from shaberi_dagster.runs.stored import load_run

@@ -249,9 +249,8 @@ def imported_run(
     model: str, run_tag: str, benchmarks: Mapping[str, BenchmarkSpec], imported: ImportedSpec, before: RunSpec | None
 ) -> RunSpec:
     """Return what is known of an imported run, with the judges, strategies and passes that were added to it."""
-    added = {name: getattr(before, name) for name in ("judges", "passes", "consensus", "plugins")} if before else {}
     known = {"model": model, "run_tag": run_tag, "endpoint": None, "benchmarks": benchmarks, "imported": imported}
-    return RunSpec(origin="imported", **{"judges": (), **added, **known})
+    return before.model_copy(update=known) if before else RunSpec(origin="imported", judges=(), **known)
 
 
 def imported_benchmark(questions: QuestionSet, before: BenchmarkSpec | None, **known: Any) -> BenchmarkSpec:
@@ -262,16 +261,15 @@ def imported_benchmark(questions: QuestionSet, before: BenchmarkSpec | None, **k
         before: What was known of it.
         known: Further fields.
     """
-    added = {name: getattr(before, name) for name in ("single", "strategies", "judges")} if before else {}
-    unknown = dict.fromkeys(("prompt_hash", "temperature", "max_tokens", "frequency_penalty"))
-    facts = {
+    known |= {
         "question_set": questions.name,
         "question_set_sha256": questions.sha256,
         "n_questions": len(questions.questions),
         "source": questions.source,
         "source_revision": questions.source_revision,
     }
-    return BenchmarkSpec(**{**facts, **unknown, **added, **known})
+    unknown = dict.fromkeys(("prompt_hash", "temperature", "max_tokens", "frequency_penalty"))
+    return before.model_copy(update=known) if before else BenchmarkSpec(**{**unknown, **known})
 
 
 @contextmanager
