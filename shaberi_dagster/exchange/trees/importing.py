@@ -38,7 +38,7 @@ from shaberi_dagster.exchange.trees.files import (
 from shaberi_dagster.exchange.trees.questions import question_sets_in
 from shaberi_dagster.exchange.trees.reading import Lines, ReadPart, read_models, without_cycles
 from shaberi_dagster.exchange.trees.rows import NOT_RECORDED, assemble, earlier_runs, legacy_judge, stored_lines
-from shaberi_dagster.exchange.trees.runs import Placing, groups_of, tag_of_tree
+from shaberi_dagster.exchange.trees.runs import groups_of, place_groups, tag_of_tree
 from shaberi_dagster.exchange.trees.sums import Reconciliation
 from shaberi_dagster.exchange.trees.superseding import counts_of, standing, superseding, with_superseded
 from shaberi_dagster.lake.connections import connected
@@ -332,20 +332,16 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
         lines = Lines.together([read, stored_lines(earlier, self.files.filter(of_models, status="imported"))])
         current = self._listing.current.filter(of_models)
         self._store_questions(questions for part in block for questions in part.sets)
-        placing = Placing(self.tag)
-        before = earlier_runs(earlier, runs)
         found = groups_of(lines, current.filter(status="imported"), self._sources, self._questions_of(lines))
         with without_cycles():
-            for model, groups, forms in found:
-                placing.place(model, groups, before.get(model, []), forms)
-        placed = placing.placed
+            placed, unmatched = place_groups(self.tag, found, earlier_runs(earlier, runs))
         fresh = assemble(lines, placed, self.now)
         return _Step(
             models=models,
             runs=runs,
             earlier=earlier,
             placed=placed,
-            unmatched=placing.unmatched,
+            unmatched=unmatched,
             rows=with_superseded(fresh, earlier, placed, runs, self.now),
             sets=dict(self._sets),
             quarantine=read.quarantine,
