@@ -18,6 +18,7 @@ from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.rule import rule_sampling
 from shaberi_dagster.judges.spec import JudgeSpec
+from shaberi_dagster.lake.schemas import ANSWERS, CALLS, CONSENSUS, JUDGEMENTS, METRICS, PASS_OUTPUTS, QUESTIONS, SCORES
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.llm.endpoints import may_be_sent
 from shaberi_dagster.llm.types import Sampling
@@ -28,7 +29,12 @@ from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.util.identity import sha256_json
 
 FORMAT = "shaberi-results/1"
-STAGES = {"answers": "generation", "judgements": "judging", "pass_outputs": "passes", "consensus": "consensus"}
+STAGES = {
+    ANSWERS.name: "generation",
+    JUDGEMENTS.name: "judging",
+    PASS_OUTPUTS.name: "passes",
+    CONSENSUS.name: CONSENSUS.name,
+}
 """Names of the stages in the manifest by those of the lake."""
 SHABERI, ENSEMBLE = "artifacts/shaberi", "artifacts/ensemble"
 """Folders of files: of one answer to each question, and of several."""
@@ -44,20 +50,20 @@ _METRICS = (
 _STATE = ("benchmark", "status", "error_class")
 _FAILED = ("error", "skipped")
 _COLUMNS = {
-    "answers": (*_STATE, "question_id", "answer_hash"),
-    "consensus": (*_STATE, "question_id", "strategy", "answer_hash"),
-    "judgements": (
+    ANSWERS.name: (*_STATE, "question_id", "answer_hash"),
+    CONSENSUS.name: (*_STATE, "question_id", "strategy", "answer_hash"),
+    JUDGEMENTS.name: (
         *(*_STATE, "question_id", "strategy", "answer_hash", "judge", "superseded"),
         *("judge_model", "judge_config_hash", "judge_prompt_hash", "created_at"),
     ),
-    "pass_outputs": (*(*_STATE, "pass", "pass_version", "pass_config", "pass_config_hash", "pass_prompt_hash"),),
-    "scores": ("pipeline", "pipeline_hash"),
-    "metrics": _METRICS,
-    "calls": (
+    PASS_OUTPUTS.name: (*_STATE, "pass", "pass_version", "pass_config", "pass_config_hash", "pass_prompt_hash"),
+    SCORES.name: ("pipeline", "pipeline_hash"),
+    METRICS.name: _METRICS,
+    CALLS.name: (
         *("stage", "benchmark", "status", "created_at", "cost_usd", "price_source"),
         *("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"),
     ),
-    "questions": ("benchmark", "source", "source_revision"),
+    QUESTIONS.name: ("benchmark", "source", "source_revision"),
 }
 """All that a manifest is made of, beside the run's row: no text of a question, an answer, an output or a call."""
 SUPERSEDED = pl.col("superseded").fill_null(value=False)
@@ -160,23 +166,14 @@ def read_records(lake: Lake, run_id: str) -> Records:
     row = run.row(0, named=True)
     spec = RunSpec.read(row["spec"]).model_dump(mode="json")
     judge_configs = dict(lake.read("judge_configs", columns=["former_hash", "judge_config_hash"]).iter_rows())
-    rows_of = dict.fromkeys(_COLUMNS, keys) | {"questions": question_sets(spec)}
+    rows_of = dict.fromkeys(_COLUMNS, keys) | {QUESTIONS.name: question_sets(spec)}
+    scans = {table: lake.scan(table, own, _COLUMNS[table]) for table, own in rows_of.items()}
+    scans[JUDGEMENTS.name] = scans[JUDGEMENTS.name].filter(~SUPERSEDED)
+    scans[METRICS.name] = scans[METRICS.name].sort(_METRIC_ORDER)
     # All at once, in half the time.
-    frames = pl.collect_all(lake.scan(table, own, _COLUMNS[table]) for table, own in rows_of.items())
-    read = {table: as_today(frame, judge_configs) for table, frame in zip(rows_of, frames, strict=True)}
-    return Records(
-        run=row,
-        spec=spec,
-        answers=read["answers"],
-        consensus=read["consensus"],
-        judgements=read["judgements"].filter(~SUPERSEDED),
-        pass_outputs=read["pass_outputs"],
-        scores=read["scores"],
-        metrics=read["metrics"].sort(_METRIC_ORDER),
-        calls=read["calls"],
-        questions=read["questions"],
-        judge_configs=judge_configs,
-    )
+    frames = dict(zip(scans, pl.collect_all(scans.values()), strict=True))
+    read = {table: as_today(frame, judge_configs) for table, frame in frames.items()}
+    return Records(run=row, spec=spec, judge_configs=judge_configs, **read)
 
 
 def as_today(rows: pl.DataFrame, judge_configs: Mapping[str, str]) -> pl.DataFrame:
@@ -313,7 +310,7 @@ def _benchmarks(records: Records) -> dict[str, Document]:
         to_judge = made if merged else planned
         parts = {
             "answers": {"": _part(answers[name,], planned)},
-            "consensus": {strategy: _part(tally, asked[name]) for strategy, tally in merged.items()},
+            CONSENSUS.name: {strategy: _part(tally, asked[name]) for strategy, tally in merged.items()},
             "judgements": {
                 judge: _part(judgements[name, judge], to_judge) | {"stale": stale[name, judge]}
                 for judge in records.judges(name)

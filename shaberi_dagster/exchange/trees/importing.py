@@ -439,7 +439,7 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
             connection.execute("create schema lake")
             _define(connection, "answers", rows.answers)
             _define(connection, "judgements", rows.judgements)
-            _define(connection, "consensus", CONSENSUS.schema.to_frame())
+            _define(connection, CONSENSUS.name, CONSENSUS.schema.to_frame())
             scores = derive("scores", connection, {"run_judges": judges}, settings)
             _define(connection, "scores", scores)
             metrics = derive("metrics", connection, {"plan": with_scales(plan)}, settings)
