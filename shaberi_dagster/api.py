@@ -108,16 +108,16 @@ class LakeReader:
                 raise ConfigurationError(f"the lake has no answers of {unknown[0]!r}")
             found = all_questions(catalog, [known[name].run_id for name in runs], Filter.parse(which))
             rows = [
-                {name: value for name, value in vars(one).items() if name != "scores"}
-                | {name: one.scores.get(known[name].run_id) for name in runs}
-                for one in found
+                {name: value for name, value in vars(comparison).items() if name != "scores"}
+                | {name: comparison.scores.get(known[name].run_id) for name in runs}
+                for comparison in found
             ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def question(
         self, benchmark: str, position: int, *, question_set: str | None = None, models: Sequence[str] = ()
     ) -> QuestionReport:
-        """One question with its answers and judgements.
+        """A question with its answers and judgements.
 
         Args:
             benchmark: Its benchmark.

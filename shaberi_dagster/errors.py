@@ -83,7 +83,7 @@ class PartitionBusyError(ShaberiError):
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether Ctrl-C, `kill` or a server's end stopped something.
+    """Return whether Ctrl-C, `kill` or a server's end stopped something.
 
     Libraries that call Python, or are called while it is pressed, make errors of their own of it, or errors of
     Python's. The latter can be anybody's and quote anything, so what they end with counts alone.

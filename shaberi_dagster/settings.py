@@ -1,4 +1,4 @@
-"""Where things are. The one place that reads the environment for folders."""
+"""Folders and settings of an installation: the one place that reads the environment for them."""
 
 import getpass
 import os
@@ -52,7 +52,7 @@ def database_label(url: str) -> str:
 
 
 def plugin_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """Where plugins are: the folders of `SHABERI_PLUGINS`, or `plugins/` in the working directory, then installed ones.
+    """Return the plugin folders: `SHABERI_PLUGINS`, or `plugins/` in the working directory, then installed ones.
 
     Several are separated as in `PATH`. An installed package has one where its entry point of the group `shaberi` leads
     to.
@@ -160,7 +160,7 @@ class Settings:
 
     @property
     def prompt_folders(self) -> tuple[Path, ...]:
-        """Where templates are, the first over the second and so on: the user's, those of plugins, the project's."""
+        """Folders of templates, the first over the second and so on: the user's, those of plugins, the project's."""
         user, project = self.prompts, project_folder("prompts")
         return (*(() if user == project else (user,)), *(folder / "prompts" for folder in self.plugins), project)
 

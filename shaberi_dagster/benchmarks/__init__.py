@@ -1,1 +1,1 @@
-"""What is asked and how it is graded: benchmarks as data, question sets by content."""
+"""Benchmarks as data: their questions, identified by content, and how answers are graded."""

@@ -4,12 +4,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from shaberi_dagster.benchmarks.upstream import RowReader
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile, load_module, read_yaml
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # a tenth of a second that only plugins cost
+    import pydantic
+else:
+    pydantic = lazy("pydantic")
 
 Field = Literal["question", "reference", "criteria", "category", "upstream_id"]
 LegacyScoreForm = Literal["tengu_points", "elyza_number", "double_brackets", "rakuda_brackets", "rakuda_mean_of_tenths"]
@@ -94,7 +100,7 @@ class JudgingDefaults:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One benchmark, as its YAML file says it.
+    """A benchmark, as its YAML file says it.
 
     Attributes:
         name: Identity in tables, commands and asset keys: the file's name.
@@ -166,9 +172,7 @@ _NESTED = {"hub": HubSource, "generation": GenerationDefaults, "judging": Judgin
 @cache
 def checked_benchmark() -> Callable[[Any], Benchmark]:
     """Return a function that makes a benchmark of a file's values, or says what is wrong with them."""
-    from pydantic import TypeAdapter  # noqa: PLC0415  (a tenth of a second that only plugins cost)
-
-    return TypeAdapter(Benchmark).validate_python
+    return pydantic.TypeAdapter(Benchmark).validate_python
 
 
 def _built(shape: Callable[..., Any], values: Mapping[str, Any]) -> Any:

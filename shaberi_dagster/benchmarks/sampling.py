@@ -45,7 +45,7 @@ def sample_questions(
 
 
 def ordered_questions(question_set: QuestionSet, seed: int = DEFAULT_SEED, order: Order = "pinned") -> list[Question]:
-    """All questions in the seed's order; see `sample_questions`."""
+    """Put all questions into the seed's order; see `sample_questions`."""
     if order == "pinned":
         return sorted(question_set.questions, key=lambda question: sha256_text(f"{seed}:{question.question_id}"))
     # Positions without a question are those of repeats, which the original did ask.

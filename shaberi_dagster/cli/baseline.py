@@ -28,7 +28,7 @@ A baseline is never changed, and no check changes one: to move on, promote anoth
 
 
 class Promotion(CommandOptions):
-    """What is to be a baseline, and under which name."""
+    """Options of `shaberi baseline promote`: the run, and the name of its baseline."""
 
     name: Annotated[
         str, Field(description="Name of the new baseline"), Option("what", metavar="NAME", is_argument=True)
@@ -54,7 +54,7 @@ class Promotion(CommandOptions):
 
 
 class ListBaselines(CommandOptions):
-    """What `shaberi baseline list` can be told."""
+    """Options of `shaberi baseline list`."""
 
     as_json: AsJson = False
 

@@ -1,4 +1,4 @@
-"""What all commands share: how they start, and how they say what went wrong."""
+"""Start, end and errors of every command."""
 
 import atexit
 import logging
@@ -38,7 +38,7 @@ Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_sho
 
 
 def exit_code(*codes: int) -> int:
-    """Of the exit codes that apply the one that counts: 130, 2, 1, 3, 4, the first of them; else 0."""
+    """Return the exit code that counts of those that apply: the first of 70, 130, 2, 1, 3, 4; else 0."""
     return next((code for code in _ORDER if code in codes), FINE)
 
 
@@ -133,7 +133,7 @@ def _not_lost(ignored: Any) -> None:
 
 
 def _usage_error(error: BaseException) -> int:
-    """One line for an option that typer does not take; a command without arguments shows its help."""
+    """Write one line for an option that typer does not take; a command without arguments shows its help."""
     format_message = getattr(error, "format_message", None)
     if callable(format_message):
         text, context = str(format_message()), getattr(error, "ctx", None)

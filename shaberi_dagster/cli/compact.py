@@ -20,7 +20,7 @@ else:
 
 
 class Compact(CommandOptions):
-    """What `shaberi compact` can be told."""
+    """Options of `shaberi compact`."""
 
     as_json: AsJson = False
 

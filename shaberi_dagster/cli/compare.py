@@ -25,7 +25,7 @@ benchmarks. `no difference shown` does not mean that there is none; `equal withi
 
 
 class Compare(CommandOptions):
-    """What `shaberi compare` can be told beside the request."""
+    """Options of `shaberi compare` beside the request."""
 
     output_format: OutputFormat = "table"
     html: Annotated[

@@ -45,7 +45,7 @@ command goes on)."""
 
 
 class Decide(CommandOptions):
-    """What `shaberi decide` can be told beside the request."""
+    """Options of `shaberi decide` beside the request."""
 
     dry_run: Annotated[bool, Field(description="Show what it may take; ask nobody"), Option("budget")] = False
     output_format: OutputFormat = "table"

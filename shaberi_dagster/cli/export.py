@@ -44,7 +44,7 @@ _ELSEWHERE = "name another folder with --output"
 
 
 class ExportOptions(CommandOptions):
-    """Where to and how, beside what is selected."""
+    """Options of `shaberi export` beside the selection."""
 
     output: Annotated[
         Path | None,

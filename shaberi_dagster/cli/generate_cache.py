@@ -33,7 +33,7 @@ Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed sampl
 
 
 class GenerateCache(CommandOptions):
-    """What `shaberi generate-cache` can be told beside the request."""
+    """Options of `shaberi generate-cache` beside the request."""
 
     as_json: AsJson = False
 

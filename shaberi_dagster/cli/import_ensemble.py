@@ -36,7 +36,7 @@ Exit codes: 0 fine, 2 usage or configuration error, 3 some parts could not be re
 
 
 class ImportEnsemble(CommandOptions):
-    """What to import, and what then to make of it."""
+    """Options of `shaberi import-ensemble`."""
 
     paths: Annotated[
         Sequence[Path],

@@ -40,7 +40,7 @@ Exit codes: 0 fine, 2 usage or configuration error, 3 some lines, files or folde
 
 
 class ImportLegacy(CommandOptions):
-    """What to import, or whether only to report what was."""
+    """Options of `shaberi import-legacy`."""
 
     trees: Annotated[
         Sequence[str],

@@ -37,7 +37,7 @@ score<N, score>N (reported scale), failed, and sort:score, sort:difference (of r
 
 
 class InspectOutput(CommandOptions):
-    """What `inspect-output` can be told."""
+    """Options of `inspect-output`."""
 
     models: Models = ()
     tags: Tags = ()

@@ -135,13 +135,13 @@ class OptionsCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group; the short help only names the options of the others, if there are some."""
         groups: dict[str, list[Any]] = {}
-        for one in self.params:
-            groups.setdefault(getattr(one, "rich_help_panel", None) or "advanced", []).append(one)
-        others = {one.name for group in _LONG[len(_SHORT) :] for one in groups.get(group, ())}
+        for option in self.params:
+            groups.setdefault(getattr(option, "rich_help_panel", None) or "advanced", []).append(option)
+        others = {option.name for group in _LONG[len(_SHORT) :] for option in groups.get(group, ())}
         whole = ctx.meta.get(_HELP_ALL, False) or others <= _OF_EVERY_COMMAND
         for group in _LONG if whole else _SHORT:
             if group in groups:
-                rows = [_long_record(one, ctx) if whole else _short_record(one, ctx) for one in groups[group]]
+                rows = [_long_record(option, ctx) if whole else _short_record(option, ctx) for option in groups[group]]
                 with formatter.section(group.capitalize()):
                     formatter.write_dl([row for row in rows if row])
         if not whole:
@@ -161,7 +161,7 @@ class OptionsCommand(TyperCommand):
 
     @staticmethod
     def whole_help(context: Any) -> str:
-        """What `--help-all` shows."""
+        """Return the text of `--help-all`."""
         context.meta[_HELP_ALL] = True
         text: str = context.get_help()
         return text
@@ -214,16 +214,16 @@ def _fields_of(model: type[Any]) -> dict[str, FieldInfo]:
         return dict(model.model_fields)
     hints = get_type_hints(model, include_extras=True)
     return {
-        one.name: FieldInfo.from_annotation(hints[one.name])
-        if one.default is dataclasses.MISSING
-        else FieldInfo.from_annotated_attribute(hints[one.name], one.default)
-        for one in dataclasses.fields(model)
+        field.name: FieldInfo.from_annotation(hints[field.name])
+        if field.default is dataclasses.MISSING
+        else FieldInfo.from_annotated_attribute(hints[field.name], field.default)
+        for field in dataclasses.fields(model)
     }
 
 
 def _option_of(field: FieldInfo) -> Option | None:
-    option = next((one for one in field.metadata if isinstance(one, Option)), None)
-    groups = [one.group for one in field.metadata if isinstance(one, InGroup)]
+    option = next((mark for mark in field.metadata if isinstance(mark, Option)), None)
+    groups = [mark.group for mark in field.metadata if isinstance(mark, InGroup)]
     return dataclasses.replace(option, group=groups[-1]) if option and groups else option
 
 
@@ -247,7 +247,7 @@ def _metavar(kind: Any, *, is_list: bool) -> str | None:
 
 def _bound(field: FieldInfo, kind: type) -> Any:
     """The least value (`Ge`) or the greatest (`Le`) that a field takes; None if there is none."""
-    one: Any = next((one for one in field.metadata if isinstance(one, kind)), None)
+    one: Any = next((mark for mark in field.metadata if isinstance(mark, kind)), None)
     return one and getattr(one, kind.__name__.lower())
 
 
@@ -271,7 +271,7 @@ def _filled(model: type[Any], given: Mapping[str, Any], context: typer.Context) 
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else ""
-        option = next((max(one.opts, key=len) for one in context.command.params if one.name == name), name)
+        option = next((max(option.opts, key=len) for option in context.command.params if option.name == name), name)
         hint = f" ({context.command_path} --help lists what there is)"
         text = f"Missing option '{option}'" if first["type"] == "missing" else f"{option}: {first['msg']}"
         raise ConfigurationError(text + hint) from error

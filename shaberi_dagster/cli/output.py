@@ -1,4 +1,4 @@
-"""What a command says: its result on stdout, all else on stderr."""
+"""Output of commands: results on stdout, all else on stderr."""
 
 import sys
 from pathlib import Path

@@ -22,7 +22,7 @@ An entry of the price file, in US dollars for a million tokens; of those that ho
 
 
 class Prices(CommandOptions):
-    """What `shaberi prices` can be told."""
+    """Options of `shaberi prices`."""
 
     refresh: Annotated[
         bool, Field(description="Write them into the table prices, by which SQL prices calls anew"), Option("how")

@@ -59,7 +59,7 @@ gate is inconclusive, 130 interrupted; where several apply, the first of 130, 2,
 
 
 class QuickEval(CommandOptions):
-    """What `quick-eval` can be told beside the request: the regression gate, and where the report goes."""
+    """Options of `quick-eval` beside the request: the regression gate, and the file of the report."""
 
     baseline: Annotated[
         str | None, Field(description="Compare with it; worse is exit code 1, no telling 4"), Option("how")

@@ -27,7 +27,7 @@ or a run has failed parts, 4 a gate is inconclusive (only with --ci); where seve
 
 
 class CombinedReport(CommandOptions):
-    """What `shaberi report` can be told beside what an HTML file is to have."""
+    """Options of `shaberi report` beside the contents of an HTML file."""
 
     files: Annotated[
         Sequence[Path],

@@ -29,7 +29,7 @@ The scores without passes stay beside the others, as the pipeline baseline."""
 
 
 class Reprocess(CommandOptions):
-    """Which runs to make anew, and with which passes."""
+    """Options of `shaberi reprocess`: the runs, and their passes."""
 
     passes: Annotated[
         Sequence[str],

@@ -46,7 +46,7 @@ Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed parts
 
 
 class RunEvals(CommandOptions):
-    """What `run-evals` can be told beside the request."""
+    """Options of `run-evals` beside the request."""
 
     runs: Annotated[int, Field(ge=1, description="Independent runs, TAG-run1 ... TAG-runN"), Option("what")] = 1
     rejudge: Annotated[bool, Field(description="Judge the stored answers anew; ask no model"), Option("how")] = False

@@ -1,6 +1,7 @@
 """`shaberi`: query the lake, look after it, open the UI."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -83,40 +84,49 @@ _LAST_BEFORE_REPORTS = "decide"
 """After this command the list has the declared reports of the project."""
 
 
-class _Announced(TyperCommand):
-    """A command's line in the list of commands; its module is loaded when the command is called."""
+class _Listed(TyperCommand):
+    """A command's line in the list of commands; the command itself is loaded when it is called.
 
-    def __init__(self, name: str, place: str, line: str) -> None:
+    Args:
+        name: The command.
+        line: Its line.
+        load: Returns its typer app.
+    """
+
+    def __init__(self, name: str, line: str, load: Callable[[], typer.Typer]) -> None:
         super().__init__(name, help=line)
-        self._place = place
+        self._load = load
 
     def loaded(self) -> Any:
         """Load the command itself."""
-        module, _, attribute = self._place.partition(":")
-        found = getattr(import_module(module), attribute)
-        if not isinstance(found, typer.Typer):
-            found = application(found, getattr(import_module(module), "EPILOG", ""), add_completion=False)
-        command = typer.main.get_command(found)
+        command = typer.main.get_command(self._load())
         command.name = self.name
         return command
 
 
-class _Report(TyperCommand):
-    """The line of a declared report in the list of commands; the file of a plugin is run when it is called."""
+def _app_at(place: str) -> typer.Typer:
+    """Load the app of a command, or make it of the command's function."""
+    name, _, attribute = place.partition(":")
+    module = import_module(name)
+    found = getattr(module, attribute)
+    if isinstance(found, typer.Typer):
+        return found
+    return application(found, getattr(module, "EPILOG", ""), add_completion=False)
 
-    def loaded(self) -> Any:
-        """Make the command itself."""
-        command = typer.main.get_command(report_app(REPORTS.use(str(self.name))))
-        command.name = self.name
-        return command
+
+def _app_of_report(name: str) -> typer.Typer:
+    """Make the app of a declared report; the file of a plugin is run for it."""
+    return report_app(REPORTS.use(name))
 
 
 class Commands(TyperGroup):
-    """All commands, of which only the one that is called is loaded, with one for each declared report."""
+    """The group of all commands, one for each declared report included; only the one that is called is loaded."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.commands = {name: _Announced(name, place, line) for name, (place, line) in _COMMANDS.items()}
+        self.commands = {
+            name: _Listed(name, line, partial(_app_at, place)) for name, (place, line) in _COMMANDS.items()
+        }
 
     def list_commands(self, ctx: Any) -> list[str]:
         """List the names of all commands: after the project's own those of plugin folders."""
@@ -132,19 +142,19 @@ class Commands(TyperGroup):
         if command is not None or cmd_name not in list(REPORTS):
             return command
         file = REPORTS.file(cmd_name)
-        return _Report(cmd_name, help=title_in(file) if file else REPORTS[cmd_name].title)
+        line = title_in(file) if file else REPORTS[cmd_name].title
+        return _Listed(cmd_name, line, partial(_app_of_report, cmd_name))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the command that the arguments begin with, and load it."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command.loaded() if isinstance(command, _Announced | _Report) else command, rest
+        return name, command.loaded() if isinstance(command, _Listed) else command, rest
 
     def all_loaded(self) -> Mapping[str, Any]:
         """Load every command, for those that document or check all of them."""
         commands = {name: self.get_command(None, name) for name in self.list_commands(None)}
         return {
-            name: command.loaded() if isinstance(command, _Announced | _Report) else command
-            for name, command in commands.items()
+            name: command.loaded() if isinstance(command, _Listed) else command for name, command in commands.items()
         }
 
 

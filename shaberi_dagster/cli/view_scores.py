@@ -34,7 +34,7 @@ mean undefined under strict."""
 
 
 class ViewScores(CommandOptions):
-    """What `view-scores` can be told beside the selection."""
+    """Options of `view-scores` beside the selection."""
 
     as_of: Annotated[
         str | None,

@@ -1,1 +1,1 @@
-"""One answer from several samples: strategies over an `ask` that somebody else makes the calls of."""
+"""Strategies that make one answer of several samples; the caller makes their calls."""

@@ -14,7 +14,7 @@ _USED = 3  # responses that go into the summary
 
 
 class Elo(Strategy):
-    """Each pair is judged in both orders, so a judge that prefers a position changes nothing."""
+    """Elo ratings from pairs judged in both orders, so that a judge's preference for a position changes nothing."""
 
     name = "elo"
     minimum = 3
@@ -26,7 +26,7 @@ class Elo(Strategy):
         return CallRange(calls, calls)
 
     async def _decide(self, question: str, candidates: Sequence[Candidate], ask: Ask) -> Consensus:
-        texts = {one.sample_index: one.text for one in candidates}
+        texts = {candidate.sample_index: candidate.text for candidate in candidates}
         pairs = list(combinations(texts, 2))
         calls: dict[str, Messages] = {}
         for first, second in pairs:
@@ -78,7 +78,7 @@ class Elo(Strategy):
 
 
 class EloSeed(Elo):
-    """As the original began.
+    """Elo exactly as the original began, with its known flaws.
 
     Each pair judged once and without reasons, K always 32, ties without effect, a stage of failed calls passed over.
     """

@@ -1,4 +1,4 @@
-"""What a submitted run is to be made with: it takes the hashes of its prompts and plugins to the worker.
+"""Content of submitted runs: hashes of prompts and plugins travel with a run to the worker, which compares them.
 
 A worker that has others refuses it.
 """
@@ -29,7 +29,7 @@ _HASH_LENGTH = 12
 
 
 def content_of(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> dict[str, str]:
-    """What a run is made with beside its spec, as it is on this machine: hashes by names that people know.
+    """Return the hashes of a run's prompts and plugins as they are on this machine, by names that people know.
 
     Args:
         spec: The run.
@@ -37,11 +37,11 @@ def content_of(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -
         workspace: Where prompts are.
     """
     plan = RunPlan(spec, benchmarks, workspace)
-    used = (one for stage in STAGES for one in stage.prompts(plan))
-    prompts = {f"prompt {one.name} ({one.purpose})": one.prompt_hash for one in used}
+    used = (prompt for stage in STAGES for prompt in stage.prompts(plan))
+    prompts = {f"prompt {prompt.name} ({prompt.purpose})": prompt.prompt_hash for prompt in used}
     kinds = {kind.noun: kind for kind in _KINDS}
-    files = {one: kinds[one.kind].file(one.name) for one in spec.plugins if one.kind in kinds}
-    plugins = {f"{one.kind} {one.name}": (file and file.sha256) or "none" for one, file in files.items()}
+    files = {plugin: kinds[plugin.kind].file(plugin.name) for plugin in spec.plugins if plugin.kind in kinds}
+    plugins = {f"{plugin.kind} {plugin.name}": (file and file.sha256) or "none" for plugin, file in files.items()}
     hashes = {"version of shaberi-dagster": VERSION, **prompts, **plugins}
     return {name: value[:_HASH_LENGTH] for name, value in sorted(hashes.items())}
 

@@ -31,7 +31,7 @@ def decisions(
     workspace: WorkspaceResource,
     config: DecisionConfig,  # type: ignore[valid-type]
 ) -> dg.MaterializeResult[None]:
-    """Which of some models is better, decided with as few questions as it takes; each materialization is a decision."""
+    """Decision about the better of some models, with as few questions as it takes; each materialization is one."""
     options = CallOptions(**part_of(config, CallOptions))
     place = workspace.workspace(context.log, options, spender=context.run.run_id)
     curve: list[dict[str, Any]] = []
@@ -58,7 +58,7 @@ def decisions(
 
 
 def _row(decision: Decision, look: Look) -> dict[str, Any]:
-    names = [one.name for one in decision.candidates]
+    names = [candidate.name for candidate in decision.candidates]
     return {
         "questions asked": look.n_asked,
         "A": names[look.a],
@@ -71,7 +71,7 @@ def _row(decision: Decision, look: Look) -> dict[str, Any]:
 
 
 def _numbers(row: dict[str, Any]) -> dict[str, Any]:
-    """What of a look Dagster can plot; it takes no number that is none."""
+    """Return the numbers of a look that Dagster can plot; it takes no number that is none."""
     return {name: value for name, value in row.items() if value == value}  # noqa: PLR0124
 
 
@@ -93,15 +93,15 @@ class CalibrationConfig(dg.Config):
 def decision_calibrations(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: CalibrationConfig
 ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with checks, Dagster wants the bare class
-    """How sure the history of each judge has to be before a decision stops: replays with families held out."""
+    """Calibrate, by replays with families held out, how sure a judge's history has to be before a decision stops."""
     place = workspace.workspace(context.log)
     judges = config.judges or _judges(place.lake)
     found: dict[str, Calibration | None] = {}
     for judge in judges:
         pool = judged_pool(judge, list(BENCHMARKS), place.lake)
         found[judge] = calibrated(pool, past_scores(pool, place.lake), pool.margin, config.error, place)
-    broken = [judge for judge, one in found.items() if one and not one.holds]
-    small = [judge for judge, one in found.items() if one is None]
+    broken = [judge for judge, calibration in found.items() if calibration and not calibration.holds]
+    small = [judge for judge, calibration in found.items() if calibration is None]
     said = [
         *(f"{judge} cannot be calibrated: its decisions use the anytime-valid boundary" for judge in broken),
         *(f"{judge} has too little history" for judge in small),
@@ -120,7 +120,7 @@ def decision_calibrations(
 
 
 def _judges(lake: Lake) -> list[str]:
-    """Those that judged enough models."""
+    """Return the judges that judged enough models."""
     rows = lake.read("metrics", {"benchmark": list(BENCHMARKS)}, ["judge", "model"])
     counts = rows.group_by("judge").agg(n=pl.col("model").n_unique())
     return counts.filter(pl.col("n") >= FEWEST_MODELS)["judge"].sort().to_list()
@@ -131,17 +131,17 @@ def _table(found: dict[str, Calibration | None]) -> pl.DataFrame:
         [
             {
                 "judge": judge,
-                "models": one.n_models,
-                "constant": one.constant,
+                "models": calibration.n_models,
+                "constant": calibration.constant,
                 "pairs of class": row.name,
                 "n": row.n_pairs,
                 "mean questions": row.mean_questions,
                 "share wrong": row.share_wrong,
                 "share equal": row.share_equal,
             }
-            for judge, one in found.items()
-            if one
-            for row in one.classes
+            for judge, calibration in found.items()
+            if calibration
+            for row in calibration.classes
         ],
         infer_schema_length=None,
     )

@@ -20,7 +20,7 @@ def report_materializations(instance: dg.DagsterInstance, materializations: Sequ
         instance: Where to record them.
         materializations: Of whatever assets and partitions.
     """
-    events = [_entry(one) for one in materializations]
+    events = [_entry(materialization) for materialization in materializations]
     storage = instance.event_log_storage
     if not isinstance(storage, SqliteEventLogStorage):
         storage.store_event_batch(events)

@@ -104,7 +104,7 @@ def open_instance(home: Path, say: Callable[[str], object] = _tell) -> dg.Dagste
 
 @contextmanager
 def ready_instance(home: Path) -> Iterator[dg.DagsterInstance]:
-    """What `open_instance` opens, with the runs of dead processes closed: what a command starts runs on."""
+    """Open the instance with the runs of dead processes closed, for a command that starts runs."""
     with open_instance(home) as instance:
         close_dead_runs(instance)
         yield instance
@@ -242,7 +242,7 @@ def close_dead_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def _is_dead(run: dg.DagsterRun) -> bool:
-    """Whether the process of a run is known to live no longer."""
+    """Return whether the process of a run is known to live no longer."""
     if LEASE_TAG in run.tags:
         url = database_url()
         return url is not None and not is_leased(run.run_id, url)

@@ -20,7 +20,7 @@ _FOLDER = "_export/shaberi-v1"  # in the warehouse, unless the launchpad says ot
 
 
 class ExportConfig(dg.Config):
-    """What to export, and where to."""
+    """Config of an export: its selection, and its folder."""
 
     output: str | None = Field(default=None, description=f"Folder to write; none: {_FOLDER} in the warehouse.")
     models: list[str] = Field(default=[], description="Only these models; none means all.")
@@ -56,7 +56,7 @@ def shaberi_v1(
 
 
 class ResultsConfig(dg.Config):
-    """Where to write, and how much."""
+    """Destination and size of an export."""
 
     output: str | None = Field(default=None, description="Folder of all runs' results; none: SHABERI_RESULTS.")
     compact: bool = Field(default=False, description="No whole texts in normalized/, but a pointer to them.")

@@ -49,7 +49,7 @@ trees = dg.DynamicPartitionsDefinition(name=TREES_NAME)
 
 
 class LegacyImportConfig(dg.Config):
-    """What to import."""
+    """Config of an import of legacy trees."""
 
     trees: list[str] = Field(
         default=[],
@@ -88,18 +88,19 @@ def legacy_import(
     checks = import_checks(counted.discrepancies(), left_out)
     sums = {name: {"folder": str(folder), **_reconciled(counted.of(name))} for name, folder in folders.items()}
     if of_partitions:
-        for name, own in sums.items():
-            context.add_asset_metadata(own, partition_key=name)
+        for name, sums_of_tree in sums.items():
+            context.add_asset_metadata(sums_of_tree, partition_key=name)
         return dg.MaterializeResult(metadata=facts, check_results=checks)
     context.instance.add_dynamic_partitions(TREES_NAME, names)
     report_materializations(
-        context.instance, [dg.AssetMaterialization(IMPORT, partition=name, metadata=own) for name, own in sums.items()]
+        context.instance,
+        [dg.AssetMaterialization(IMPORT, partition=name, metadata=sums_of_tree) for name, sums_of_tree in sums.items()],
     )
     return dg.MaterializeResult(metadata=facts | _reconciled(counted), check_results=checks)
 
 
 class EnsembleImportConfig(dg.Config):
-    """What to import."""
+    """Config of an import of response caches."""
 
     paths: list[str] = Field(description="Cache files, or folders with cache files.")
 
@@ -185,7 +186,7 @@ def _metadata(result: ImportResult) -> dict[str, Any]:
 
 
 def _reconciled(counted: Reconciliation) -> dict[str, Any]:
-    """What became of a tree's files."""
+    """Describe what became of a tree's files."""
     files = counted.files
     samples = {"quarantine": counted.quarantine, "not read": counted.left_out}
     return {

@@ -33,5 +33,5 @@ def canceled_when_interrupted(context: dg.OpExecutionContext | dg.AssetExecution
 
 
 def _goes_on_elsewhere(run: dg.DagsterRun, instance: dg.DagsterInstance) -> bool:
-    """Whether the daemon will give a run to another worker; one that a command makes has none."""
+    """Return whether the daemon will give a run to another worker; one that a command makes has none."""
     return LEASE_TAG not in run.tags and instance.run_will_resume(run.run_id)

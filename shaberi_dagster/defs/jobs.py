@@ -46,7 +46,7 @@ evaluate: Any = dg.define_asset_job(  # Dagster's type has no public name
 
 @cache
 def _evaluating_definitions() -> dg.Definitions:
-    """What evaluating takes, for those who evaluate in their own process: commands, and jobs that start such runs."""
+    """Return the definitions for evaluations in the own process, by commands and by jobs that start such runs."""
     return dg.Definitions(
         assets=ASSETS,
         jobs=[evaluate],
@@ -169,7 +169,7 @@ def evaluate_new_run(
 
 
 def _links(spec: RunSpec, dagster_run_id: str) -> dict[str, dg.MetadataValue[Any]]:
-    """Where the UI shows what a new run becomes."""
+    """Return links to the UI's pages of a new run."""
     evaluation = urlencode({"q[0]": f"tag:{STARTED_BY_TAG}={dagster_run_id}"})
     place = urlencode({"view": "partitions", "partition": spec.run_id})
     return {

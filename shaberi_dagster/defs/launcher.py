@@ -91,7 +91,7 @@ class ClusterRunLauncher(CeleryRunLauncher):
                 self.launch_run(LaunchRunContext(run, workspace=None))
 
     def terminate(self, run_id: str) -> bool:
-        """What the UI's Terminate asks for. A worker at work is interrupted; a run that none has ends at once.
+        """Terminate a run, as the UI's button asks. A worker at work is interrupted; a run that none has ends at once.
 
         Celery's launcher only interrupts, which looks to the daemon as if the worker had died.
         """
@@ -106,7 +106,7 @@ class ClusterRunLauncher(CeleryRunLauncher):
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """What the daemon asks of each run at work; one that has failed is resumed by another worker."""
+        """Check the health of a run at work, for the daemon; one that has failed is resumed by another worker."""
         task = run.tags.get(DAGSTER_CELERY_TASK_ID_TAG)
         url = database_url()
         if LEASE_TAG in run.tags or url is None or is_leased(run.run_id, url):  # that of a command has the tag
@@ -116,7 +116,7 @@ class ClusterRunLauncher(CeleryRunLauncher):
         return CheckRunHealthResult(WorkerStatus.FAILED, "the worker is gone")
 
     def _is_waiting(self, task: str) -> bool:
-        """Whether Redis has a task for the next worker; one that lost its data, or is another one, has not."""
+        """Return whether Redis has a task for the next worker; one that lost its data, or is another one, has not."""
         with self.celery.connection_for_read() as connection:
             redis = getattr(connection.default_channel, "client", None)
             if redis is None:  # another kind of broker

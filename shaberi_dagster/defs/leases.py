@@ -1,4 +1,4 @@
-"""Which Dagster runs are at work, on whatever host: each holds a lock in the database, which ends with its process.
+"""Leases of Dagster runs at work on any host: locks in the database that end with their process.
 
 Host names and process numbers tell nothing of containers, which share the former and have the latter anew.
 """
@@ -104,7 +104,7 @@ def end_process(reason: str) -> NoReturn:
 
 
 def is_leased(dagster_run_id: str, url: str) -> bool:
-    """Whether a living process is at work on a run.
+    """Return whether a living process is at work on a run.
 
     Args:
         dagster_run_id: The run.

@@ -1,4 +1,4 @@
-"""How outcomes and tables look in the Dagster UI."""
+"""Metadata of results and tables for the Dagster UI."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.stages.ordered import STAGES
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.util.identity import names_of
-from shaberi_dagster.viewer.web.ask import DEFAULT_PORT, address, command_for
+from shaberi_dagster.viewer.web.address import DEFAULT_PORT, command_for, page_url
 
 _PREVIEW_CHARACTERS = 120
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")  # of sha256 the first 12 digits tell rows apart
@@ -39,7 +39,7 @@ def column_schema(table: str) -> dg.TableSchema:
 
 
 def question_set_metadata(name: str, sha256: str, questions: int, source: str) -> dict[str, Any]:
-    """What there is to know about a question set."""
+    """Return the metadata of a question set."""
     return {"dagster/row_count": questions, "question_set": name, "sha256": sha256, "source": source}
 
 
@@ -109,7 +109,7 @@ def _rounded(value: Any) -> Any:
     """A number, or numbers by name, as people read them."""
     if isinstance(value, float):
         return round(value, _DECIMALS)
-    return {name: _rounded(one) for name, one in value.items()} if isinstance(value, Mapping) else value
+    return {name: _rounded(part) for name, part in value.items()} if isinstance(value, Mapping) else value
 
 
 def _inspecting(model: str, run_tag: str, benchmark: str) -> str:
@@ -119,7 +119,7 @@ def _inspecting(model: str, run_tag: str, benchmark: str) -> str:
 
 def _page(outcome: StageResult) -> str:
     """The viewer's page of the questions of a run's benchmark, and the command that opens it."""
-    page = address("/questions", [("m", outcome.run_id), ("benchmark", outcome.benchmark)])
+    page = page_url("/questions", [("m", outcome.run_id), ("benchmark", outcome.benchmark)])
     return f"`{command_for(page)}`, or while it runs [its questions](http://127.0.0.1:{DEFAULT_PORT}{page})"
 
 

@@ -55,6 +55,6 @@ def import_checks(discrepancies: Sequence[str], left_out: Mapping[str, int]) -> 
             check_name="nothing_quarantined",
             passed=not any(left_out.values()),
             severity=dg.AssetCheckSeverity.WARN,
-            description=", ".join(f"{count:,} {what}" for what, count in left_out.items()),
+            description=", ".join(f"{count:,} {reason}" for reason, count in left_out.items()),
         ),
     ]

@@ -1,4 +1,4 @@
-"""What is done beside evaluations, as commands ask for it: imports, reprocessing, decisions.
+"""Operations beside evaluations, as commands start them: imports, reprocessing, decisions.
 
 Each is a Dagster job in this process, on the instance that the UI shows; progress goes to stderr.
 """

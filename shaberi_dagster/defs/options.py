@@ -1,4 +1,4 @@
-"""What the launchpad asks for: pydantic models as Dagster config, and back."""
+"""Launchpad options: pydantic models as Dagster config, and back."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
@@ -80,10 +80,12 @@ def stage_config(
 def _type_of(name: str, field: FieldInfo) -> Any:
     """The type of a field as Dagster knows it: it takes enumerations where there may be none of it, but no literals."""
     is_optional = NoneType in get_args(field.annotation)
-    kind = next(one for one in get_args(field.annotation) if one is not NoneType) if is_optional else field.annotation
+    kind = (
+        next(kind for kind in get_args(field.annotation) if kind is not NoneType) if is_optional else field.annotation
+    )
     if get_origin(kind) is Literal:
         return _words(name, get_args(kind)) | None
-    known = next((one.known for one in field.metadata if isinstance(one, Option)), None)
+    known = next((mark.known for mark in field.metadata if isinstance(mark, Option)), None)
     if kind == list[str] and known and known in _CHOICES:
         return GenericAlias(list, _words(name, _CHOICES[known]())) | None
     return field.annotation

@@ -55,7 +55,9 @@ def _make_known(sets: Mapping[str, Mapping[str, Any]], instance: dg.DagsterInsta
     keys = {name: dg.AssetKey(["questions", name]) for name in (*ALL_BENCHMARKS, *sets)}
     records = [record.asset_entry for record in instance.get_asset_records(list(keys.values()))]
     known = {
-        one.asset_key: one.last_materialization.asset_materialization for one in records if one.last_materialization
+        record.asset_key: record.last_materialization.asset_materialization
+        for record in records
+        if record.last_materialization
     }
     made = []
     for name, key in sorted(keys.items()):

@@ -40,8 +40,8 @@ def pools_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[str]
         spec: The run.
         judges: For `judgements`: only these; none named means all of the run's.
     """
-    endpoints = [model.endpoint for model in stage_named(stage).models(spec, judges)]
-    return sorted({pool_name(one.base_url) for one in endpoints if one.base_url != EMBEDDED_URL})
+    endpoints = [endpoint for endpoint, _ in stage_named(stage).model_endpoints(spec, judges)]
+    return sorted({pool_name(endpoint.base_url) for endpoint in endpoints if endpoint.base_url != EMBEDDED_URL})
 
 
 @contextmanager

@@ -24,7 +24,7 @@ _NO_CALL = CallOptions(max_tokens_total=0)
 
 
 class ReprocessConfig(dg.Config):
-    """Which runs, and which passes."""
+    """Config of a reprocessing: the runs, and their passes."""
 
     passes: list[str] = Field(default=[], description="One more pipeline, in order; none: those there are.")
     pass_options: list[str] = Field(default=[], description="Settings of the passes, as NAME.SETTING=VALUE.")
@@ -49,13 +49,13 @@ def reprocess_runs(
         for stage in REMADE if imported else ():
             outcomes = reprocess_imported(stage, imported, list(ALL_BENCHMARKS), place, again=not config.passes)
             known = set(context.instance.get_dynamic_partitions(RUNS_NAME))
-            for key in {dg.AssetKey([stage, one.benchmark]) for one in outcomes}:
+            for key in {dg.AssetKey([stage, outcome.benchmark]) for outcome in outcomes}:
                 # Dagster has an event for each partition of each asset and takes 8 ms for it: only the first one.
                 there = context.instance.get_materialized_partitions(key)
-                for one in outcomes:
-                    if one.benchmark == key.path[-1] and one.run_id in known - there:
+                for outcome in outcomes:
+                    if outcome.benchmark == key.path[-1] and outcome.run_id in known - there:
                         context.instance.report_runless_asset_event(
-                            dg.AssetMaterialization(key, partition=one.run_id, description="reprocessed")
+                            dg.AssetMaterialization(key, partition=outcome.run_id, description="reprocessed")
                         )
         for run_id in (run_id for run_id in chosen if run_id not in imported):
             spec = stored_spec(run_id, place)

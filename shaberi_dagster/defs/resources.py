@@ -1,4 +1,4 @@
-"""What assets work with."""
+"""Resources of assets and jobs."""
 
 import dagster as dg
 from pydantic import PrivateAttr

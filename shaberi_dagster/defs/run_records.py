@@ -1,4 +1,4 @@
-"""What Dagster keeps of a run besides its events: which job of which code location it is of, its model and its tag.
+"""Records of a run in Dagster besides its events: its job and code location, its model and its tag.
 
 Dagster notes the job of those runs alone that its own servers launch, and its timeline and Jobs page show no others.
 `execute_in_process` has no argument for it, and the classes of an origin have no public names; an origin is read here
@@ -39,7 +39,7 @@ def complete_record(run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
 
 
 def _location(run: dg.DagsterRun, instance: dg.DagsterInstance) -> str:
-    """Where the run that started this one belongs, if one did."""
+    """Return the job and code location of the run that started this one, if one did."""
     by = run.tags.get(STARTED_BY_TAG)
     parent = instance.get_run_by_id(by) if by else None
     return parent.remote_job_origin.location_name if parent and parent.remote_job_origin else LOCATION

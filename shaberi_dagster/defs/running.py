@@ -24,7 +24,7 @@ from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.prompts.library import judges_alike
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.runs.forecast import Forecast
-from shaberi_dagster.runs.planning import benchmarks_of, judged_anew, named_judges, plan_run
+from shaberi_dagster.runs.planning import benchmarks_of, judged_again, named_judges, plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.stored import find_run, load_run, store_run
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
@@ -96,16 +96,16 @@ class Evaluation:
         self._rejudge, self._reprocess, self._submit = rejudge, reprocess, submit
         self._pipeline = ",".join(requests[0].passes or []) or BASELINE
         self._keys = named_pairs(
-            *((one.base_url, one.api_key_variable) for one in requests),
-            *((one.judge_base_url, one.judge_api_key_variable) for one in requests),
+            *((request.base_url, request.api_key_variable) for request in requests),
+            *((request.judge_base_url, request.judge_api_key_variable) for request in requests),
         )
         self._judges_asked = named_judges(requests[0], self._workspace)
         self._benchmarks = self._asked_benchmarks(requests[0])
-        self._specs = [self._judged_anew(one) if rejudge else self._planned(one) for one in requests]
+        self._specs = [self._judged_again(request) if rejudge else self._planned(request) for request in requests]
 
     @property
     def workspace(self) -> Workspace:
-        """Where it reads and writes."""
+        """Workspace that it reads and writes."""
         return self._workspace
 
     @property
@@ -115,7 +115,7 @@ class Evaluation:
 
     @property
     def benchmarks(self) -> list[str]:
-        """What it is about; the runs may have others."""
+        """Benchmarks that it is about; the runs may have others."""
         return self._benchmarks
 
     def run(self) -> str:
@@ -202,7 +202,11 @@ class Evaluation:
     def selection(self) -> ScoreSelection:
         """The scores of these runs."""
         asked = self._judges_asked
-        judges = (name for one in self._benchmarks for name in self.spec.chosen_judges(one, asked)) if asked else ()
+        judges = (
+            (name for benchmark in self._benchmarks for name in self.spec.chosen_judges(benchmark, asked))
+            if asked
+            else ()
+        )
         return ScoreSelection(
             models=[self.spec.model],
             tags=[spec.run_tag for spec in self._specs],
@@ -212,10 +216,10 @@ class Evaluation:
         )
 
     def failures(self) -> str:
-        """Why not all is complete, in one line."""
+        """Say why not all is complete, in one line."""
         keys = {"run_id": [spec.run_id for spec in self._specs], "benchmark": self._benchmarks}
         reasons = list(self._refusals)
-        for stage in (one for one in self._stages() if one in CALLING_NAMES):
+        for stage in (name for name in self._stages() if name in CALLING_NAMES):
             rows = self._workspace.lake.read(stage, keys).filter(status="error")
             if stage == Judgements.name:
                 rows = rows.filter(~pl.col("superseded"))
@@ -227,11 +231,11 @@ class Evaluation:
         return f"{told}; `shaberi sql failures` tells more, the same command tries again"
 
     def plan(self) -> list[Forecast]:
-        """What would be done."""
+        """Forecast the calls that would be made."""
         stages, judges = self._stages(), self._judges()
         now = datetime.now(UTC)
         estimates = forecast(self._specs, self._benchmarks, stages, self._workspace, now=now, judges=judges)
-        return [one.without_calls() for one in estimates] if self._reprocess else estimates
+        return [estimate.without_calls() for estimate in estimates] if self._reprocess else estimates
 
     def _asked_benchmarks(self, request: RunRequest) -> list[str]:
         return benchmarks_of(request, find_run(self._workspace.lake, request.model, request.tag))
@@ -239,7 +243,7 @@ class Evaluation:
     def _planned(self, request: RunRequest) -> RunSpec:
         return plan_run(request, self._workspace, is_judged=self._only is None or Judgements.name in self._only)
 
-    def _judged_anew(self, request: RunRequest) -> RunSpec:
+    def _judged_again(self, request: RunRequest) -> RunSpec:
         """Judges that judged the run before get a new round; a judge that is new to it needs none."""
         before = find_run(self._workspace.lake, request.model, request.tag)
         if before is None:
@@ -249,9 +253,9 @@ class Evaluation:
         # No answer is made, so a limited run stays limited.
         spec = plan_run(request.model_copy(update={"limit": request.limit or before.limit}), self._workspace)
         old = {judge.name for judge in before.judges}
-        old |= {name for one in before.benchmarks.values() for name in one.imported_judges}
+        old |= {name for settings in before.benchmarks.values() for name in settings.imported_judges}
         asked = self._judges_asked or [judge.name for judge in spec.judges]
-        return judged_anew(spec, [name for name in asked if name in old], self._benchmarks)
+        return judged_again(spec, [name for name in asked if name in old], self._benchmarks)
 
     def _stages(self) -> list[str]:
         spec = self.spec
@@ -275,7 +279,7 @@ class Evaluation:
         return sum(answers_missing(spec, self._benchmarks, self._workspace) for spec in self._specs)
 
     def _is_sampled(self) -> bool:
-        """Whether several samples are made here."""
+        """Return whether several samples are made here."""
         return self.spec.origin == "own" and any(self.spec.benchmarks[name].samples > 1 for name in self._benchmarks)
 
     def _llm_judges(self) -> list[str]:
@@ -288,11 +292,11 @@ class Evaluation:
         if Judgements.name not in self._stages():
             return []
         ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
-        chosen = (self.spec.judge(one) for name in ruled for one in self.spec.chosen_judges(name, self._judges()))
+        chosen = (self.spec.judge(judge) for name in ruled for judge in self.spec.chosen_judges(name, self._judges()))
         return sorted({judge.name for judge in chosen if judge})
 
     def _is_up_to_date(self) -> bool:
-        """Whether there is nothing to do, which is found out without Dagster."""
+        """Return whether there is nothing to do, which is found out without Dagster."""
         if self._rejudge or self._reprocess:
             return False
         stages = self._stages()
@@ -307,7 +311,7 @@ class Evaluation:
         return Counter(self._workspace.lake.read("calls", keys, ["stage"])["stage"].to_list())
 
     def _state(self, spec: RunSpec) -> str:
-        """Of the benchmarks that this command is about; the run may have others."""
+        """Return the state of the benchmarks that this command is about; the run may have others."""
         (text,) = self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["status_by_benchmark"]).row(0)
         states: dict[str, str] = orjson.loads(text)
         made = (states[name] for name in self._benchmarks if spec.is_made_here(name))
@@ -344,7 +348,7 @@ class Evaluation:
 
 
 def answers_missing(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> int:
-    """How many answers of a run nobody has paid for yet.
+    """Count the answers of a run that nobody has paid for yet.
 
     Args:
         spec: The run, planned or stored.
@@ -352,4 +356,4 @@ def answers_missing(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspa
         workspace: Its lake and journals are read.
     """
     estimates = forecast([spec], benchmarks, [Answers.name], workspace, now=datetime.now(UTC))
-    return sum(one.calls for one in estimates)
+    return sum(estimate.calls for estimate in estimates)

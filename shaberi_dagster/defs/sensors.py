@@ -23,7 +23,7 @@ from shaberi_dagster.runs.workspace import Workspace
 def run_spec_folder(
     context: dg.SensorEvaluationContext, workspace: WorkspaceResource
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """One evaluation for each new or changed `*.yaml` file."""
+    """Request an evaluation for each new or changed `*.yaml` file."""
     place = workspace.workspace()
     folder = place.settings.run_specs
     found = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])

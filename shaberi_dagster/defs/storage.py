@@ -56,7 +56,7 @@ class OpenSqliteStorage(DagsterSqliteStorage):
 
     @classmethod
     def from_config_value(cls, inst_data: Any, config_value: Any) -> "OpenSqliteStorage":
-        """As Dagster makes it."""
+        """Open the storage as Dagster makes it."""
         return cls.from_local(inst_data=inst_data, **config_value)
 
 
@@ -74,7 +74,7 @@ class SqliteRunStorage(runs.SqliteRunStorage):
 
     @contextmanager
     def connect(self) -> Iterator[sqlalchemy.Connection]:
-        """One transaction."""
+        """Open a transaction."""
         with self._engine.begin() as connection:
             yield connection
 
@@ -157,7 +157,7 @@ def complete_databases(folder: Path) -> list[str]:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether Dagster has come to the end of making a database: it has its version, and marks or rows."""
+    """Return whether Dagster finished making a database: it has its version, and marks or rows."""
     filled = _filled_tables(path) if path.exists() else None
     return filled is not None and _STAMP in filled and filled != {_STAMP}
 

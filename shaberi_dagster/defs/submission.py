@@ -29,7 +29,7 @@ from shaberi_dagster.defs.run_records import LOCATION
 from shaberi_dagster.errors import ConfigurationError, EndpointError, ShaberiError
 from shaberi_dagster.llm.endpoints import key_variables
 from shaberi_dagster.llm.keys import how_to_bind
-from shaberi_dagster.llm.types import Endpoint
+from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.stored import store_run, stored_spec
 from shaberi_dagster.runs.workspace import Workspace
@@ -126,7 +126,7 @@ class ByWorkers:
             for dagster_run_id in followed:
                 follow(dagster_run_id, self._instance, reporter.note)
         except KeyboardInterrupt:
-            going_on = [one[:8] for run in (followed, *self._at_work.values()) for one in run]
+            going_on = [dagster_run_id[:8] for run in (followed, *self._at_work.values()) for dagster_run_id in run]
             reporter.note(
                 f"the cluster goes on with what was submitted (Dagster run {', '.join(going_on)}); "
                 "the same command looks on again, Terminate in Dagster's UI cancels it"
@@ -272,7 +272,7 @@ def _existing(dagster_run_id: str, instance: dg.DagsterInstance) -> dg.DagsterRu
 
 
 def _tell(entry: dg.EventLogEntry, note: Callable[[str], object]) -> None:
-    """What the stages of a run tell, and that another worker has it."""
+    """Report the progress of a run's stages, and that another worker has it."""
     if not entry.is_dagster_event and int(entry.level) >= logging.INFO:
         if _OF_DAGSTER not in entry.user_message:
             note(entry.user_message)
@@ -281,7 +281,7 @@ def _tell(entry: dg.EventLogEntry, note: Callable[[str], object]) -> None:
 
 
 def _failure(entry: dg.EventLogEntry) -> Exception | None:
-    """What a failed step raised, as far as it is known here; None if this is no such event."""
+    """Return the error of a failed step, as far as it is known here; None if this is no such event."""
     event = entry.dagster_event
     if event is None or not event.is_step_failure or event.step_failure_data.error is None:
         return None

@@ -5,7 +5,7 @@ from shaberi_dagster.exchange.results.results_tree import is_exported
 from shaberi_dagster.exchange.trees.importing import regroup_imports
 from shaberi_dagster.lake.store import Lake, Step
 from shaberi_dagster.lake.upgrades import bring_up_to_date
-from shaberi_dagster.runs.former import record_former_configs
+from shaberi_dagster.runs.former_hashes import record_former_configs
 from shaberi_dagster.runs.prompts_used import record_known_prompts
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.imported import fill_scores

@@ -13,13 +13,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.journal.records import Call, Usage
-from shaberi_dagster.judges.base import AskJudge, Case, Judge
+from shaberi_dagster.judges.base import Case, Judge
 from shaberi_dagster.judges.rules.base import GradedQuestion, Grader, Verdict
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.spec import JudgeSpec
-from shaberi_dagster.llm.endpoints import default_max_tokens
+from shaberi_dagster.llm.endpoints import default_max_tokens, places_of
+from shaberi_dagster.llm.request import CallMaker, ChatRequest, Endpoint
 from shaberi_dagster.llm.thinking import split_thinking
-from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint, Message, Sampling
+from shaberi_dagster.llm.types import CallRange, Message, Sampling
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.prompts.library import PromptLibrary, boundary_of
 from shaberi_dagster.util.identity import sha256_json
@@ -45,7 +46,7 @@ _SCHEMA = {
 
 
 class GraderReply(BaseModel):
-    """What the model says that decides where the rule abstains."""
+    """The verdict of the model that decides where the rule abstains."""
 
     model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
 
@@ -87,21 +88,21 @@ class RuleJudge(Judge):
                     *former_config_hashes_of(rule, model, self.prompt_hash, version),
                 )
             ]
-            self.asks, self.of_unmade = (model.endpoint.to_endpoint(), model.model), CallRange(0, 1)
-            self.max_tokens = rule_sampling(self.asks[0]).max_tokens
+            self.model_endpoint, self.of_unmade = (model.endpoint, model.model), CallRange(0, 1)
+            self.max_tokens = rule_sampling(self.model_endpoint[0]).max_tokens
 
     def case(self, question: Question, answer: Mapping[str, Any]) -> Case:
-        """What the rule says, and what the model is asked if the rule says nothing."""
+        """Grade an answer by the rule, and prepare the model's call if the rule abstains."""
         verdict = _graded(self._rule, answer["answer"], graded_question(question))
         if self._model is None or verdict.correct is not None:
             return Case(question, answer, None, CallRange(0, 0), verdict)
         return Case(question, answer, self.request_for(question, answer["answer"]), CallRange(1, 1), verdict)
 
-    async def judge(self, case: Case, ask: AskJudge) -> dict[str, Any]:
+    async def judge(self, case: Case, make_call: CallMaker) -> dict[str, Any]:
         """Right or wrong, or that nobody can tell."""
         if case.request is None:
             return self._by_rule(case.finding)
-        call, _ = await ask(case.request, "grade")
+        call, _ = await make_call(case.request, "grade")
         return _by_model(call)
 
     def again(self, case: Case, stored: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -125,8 +126,8 @@ class RuleJudge(Judge):
         return _right(verdict.correct) | {"score_source": "rule", "extracted": extracted}
 
     def request_for(self, question: Question, text: str) -> ChatRequest | None:
-        """What the model is asked about a text that the rule cannot tell."""
-        if self.asks is None:
+        """Make the request to the model about a text that the rule cannot tell."""
+        if self.model_endpoint is None:
             return None
         prompt = self._prompts.render(
             self._benchmark.judging.primary_template,
@@ -136,9 +137,9 @@ class RuleJudge(Judge):
             answer=text,
             boundary=boundary_of(text),
         )
-        sampling = replace(rule_sampling(self.asks[0]), json_schema=orjson.dumps(_SCHEMA).decode())
+        sampling = replace(rule_sampling(self.model_endpoint[0]), json_schema=orjson.dumps(_SCHEMA).decode())
         replicate = f"round{self.round}" if self.round else ""
-        return ChatRequest(*self.asks, (Message("user", prompt),), sampling, replicate=replicate)
+        return ChatRequest(*self.model_endpoint, (Message("user", prompt),), sampling, replicate=replicate)
 
 
 def rule_sampling(endpoint: Endpoint) -> Sampling:
@@ -156,8 +157,8 @@ def config_hash_of(rule: Grader, model: JudgeSpec, prompt_hash: str, version: in
 def former_config_hashes_of(rule: Grader, model: JudgeSpec, prompt_hash: str, version: int | None = None) -> list[str]:
     """The same as it was when the address was part of it, at each address of the endpoint."""
     settings = {"rule": _hash_of_rule(rule, version or rule.version), "prompt": prompt_hash}
-    models = ({"model": model.model, "endpoint": place} for place in model.endpoint.places)
-    return [sha256_json(settings | {"model": one}) for one in models]
+    models = ({"model": model.model, "endpoint": place} for place in places_of(model.endpoint))
+    return [sha256_json(settings | {"model": at_place}) for at_place in models]
 
 
 def _hash_of_rule(rule: Grader, version: int) -> str:

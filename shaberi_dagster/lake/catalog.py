@@ -29,9 +29,12 @@ from shaberi_dagster.lake.log import LOG, Log
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.views import define_added_views, public_views, view_files
+from shaberi_dagster.util.lazy import lazy
 
-if TYPE_CHECKING:
-    from shaberi_dagster.lake.store import Lake
+if TYPE_CHECKING:  # delta-rs and polars cost start-up time
+    from shaberi_dagster.lake import store
+else:
+    store = lazy("shaberi_dagster.lake.store")
 
 # EXPLAIN ANALYZE runs what it explains, which may be a COPY; what comes after this must itself be a SELECT.
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
@@ -79,9 +82,7 @@ def open_catalog(folder: Path, former: duckdb.DuckDBPyConnection | None = None) 
         former.close()
     connection = connected()
     if not _attach_current(connection, folder):
-        from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
-
-        _attach_renewed(connection, Lake(folder))
+        _attach_renewed(connection, store.Lake(folder))
     connection.execute("set TimeZone = 'UTC'")
     define_added_views(connection)
     # Where large results are spilled to is readable as well; by default that is in the working directory.
@@ -101,7 +102,7 @@ def _spill_folder(folder: Path) -> Path:
     return folder / "_spill" if writable else Path(tempfile.gettempdir()) / f"shaberi-{uuid.uuid4()}"
 
 
-def _attach_renewed(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
+def _attach_renewed(connection: duckdb.DuckDBPyConnection, lake: "store.Lake") -> None:
     """Have the public views as they are now: from the catalog made anew, or in memory where that cannot be written.
 
     Where a file is damaged they are in memory, too, and only those that need it say so.
@@ -132,10 +133,8 @@ def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
         ConfigurationError: There is no lake in that folder, a newer program wrote it, or files of that time are gone.
     """
     check_format(folder)
-    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
-
     check_there(folder)
-    lake = Lake(folder, time)
+    lake = store.Lake(folder, time)
     gone = [
         table for table in lake.versions() if not all(Path(file).is_file() for file in lake.delta(table).file_uris())
     ]
@@ -199,7 +198,7 @@ def run_query(
         raise SqlError(error) from error
 
 
-def refresh_catalog(lake: "Lake") -> None:
+def refresh_catalog(lake: "store.Lake") -> None:
     """Write `catalog.duckdb` unless it stands for the current versions, or the lake can only be read."""
     with connected() as connection:
         if _attach_current(connection, lake.folder):
@@ -211,7 +210,7 @@ def refresh_catalog(lake: "Lake") -> None:
             raise
 
 
-def write_catalog(lake: "Lake") -> Path:
+def write_catalog(lake: "store.Lake") -> Path:
     """Write `catalog.duckdb` for the current versions of all tables and swap it in; no table is touched.
 
     Returns:
@@ -232,7 +231,7 @@ class _OtherViewsError(Exception):
     """A catalog has not today's views."""
 
 
-def _bring_up_to_date(file: Path, former: bytes, lake: "Lake") -> None:
+def _bring_up_to_date(file: Path, former: bytes, lake: "store.Lake") -> None:
     """Write a catalog for the current versions of all tables, by what is different in one for other versions.
 
     Raises:
@@ -260,12 +259,10 @@ def _blank_catalog(definitions: str) -> bytes:
     Args:
         definitions: What it is made from, as it is now.
     """
-    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
-
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / CATALOG_NAME
         with _writing(file) as connection:
-            define_views(connection, Lake(Path(scratch)))
+            define_views(connection, store.Lake(Path(scratch)))
             _describe_views(connection)
             _describe(connection, {"folder": None, "versions": {}, "definitions": definitions})
         return file.read_bytes()
@@ -282,7 +279,7 @@ def _writing(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @contextmanager
-def connect(lake: "Lake", *tables: str) -> Iterator[duckdb.DuckDBPyConnection]:
+def connect(lake: "store.Lake", *tables: str) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection over the current versions, for SQL of our own.
 
     Args:
@@ -299,7 +296,11 @@ def connect(lake: "Lake", *tables: str) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def define_tables(
-    connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: Iterable[str], *, in_spite_of_damage: bool = False
+    connection: duckdb.DuckDBPyConnection,
+    lake: "store.Lake",
+    tables: Iterable[str],
+    *,
+    in_spite_of_damage: bool = False,
 ) -> dict[str, int]:
     """Have one view per table in schema `lake`; that of a table that is missing is empty.
 
@@ -341,7 +342,7 @@ def define_tables(
     return versions
 
 
-def _define_table(connection: duckdb.DuckDBPyConnection, lake: "Lake", table: LakeTable) -> int | None:
+def _define_table(connection: duckdb.DuckDBPyConnection, lake: "store.Lake", table: LakeTable) -> int | None:
     """Have the view of one table; its version, if it is there."""
     name, files, version = table.name, list[str](), None
     if lake.exists(name):
@@ -371,7 +372,7 @@ def _make_empty(connection: duckdb.DuckDBPyConnection, table: LakeTable) -> None
 
 
 def define_views(
-    connection: duckdb.DuckDBPyConnection, lake: "Lake", *, in_spite_of_damage: bool = False
+    connection: duckdb.DuckDBPyConnection, lake: "store.Lake", *, in_spite_of_damage: bool = False
 ) -> dict[str, int]:
     """Create schema `lake` and the public views of `sql/views` in `main`.
 

@@ -12,11 +12,14 @@ from weakref import ReferenceType, ref
 import duckdb
 
 from shaberi_dagster.errors import StatementStoppedError
+from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.memory import give_back
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # only frames need them
     import polars as pl
     import pyarrow as pa
+else:
+    pl = lazy("polars")
 
 # Not a WeakSet, whose callback would take an interrupt that comes while a connection is freed, and lose it.
 _connections: list[ReferenceType[duckdb.DuckDBPyConnection]] = []
@@ -68,8 +71,6 @@ def interrupt_statements() -> None:
 
 def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
     """The result of a statement as a frame."""
-    import polars as pl  # noqa: PLC0415  (only for those who want it)
-
     return pl.DataFrame(arrow_of(result))
 
 

@@ -20,14 +20,14 @@ from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, extra_headers, 
 from shaberi_dagster.llm.keys import Pair, pairs_named
 from shaberi_dagster.llm.limiter import Limiter, LimiterSettings, Outcome, make_limiter
 from shaberi_dagster.llm.reply import ReceivedReply
-from shaberi_dagster.llm.types import ChatRequest, Endpoint
+from shaberi_dagster.llm.request import ChatRequest, Endpoint
 
 _MOST_DOUBLINGS = 30  # a short Retry-After allows thousands of attempts, and 2**1024 is no float
 
 
 @dataclass(frozen=True)
 class RetrySettings:
-    """When a failed attempt is repeated.
+    """Settings of the repetition of failed attempts.
 
     A rate limit (429, 529) is repeated until the deadline, a transient failure a few times, others never.
 

@@ -14,7 +14,7 @@ _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class OwnPrice(Frozen, strict=True):
-    """One entry of the user's price file, or of an endpoint's `prices`.
+    """An entry of the user's price file, or of an endpoint's `prices`.
 
     Attributes:
         model: The model's name, or a pattern with `*`, `?` and `[…]`.

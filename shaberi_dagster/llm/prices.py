@@ -174,7 +174,7 @@ class PriceList:
         return self.cost({"model": model, "base_url": base_url, "created_at": datetime.now(UTC)} | tokens) is not None
 
     def history(self, model: str, base_url: str) -> list[Price]:
-        """All prices of the model at the address, by time; empty when none is known."""
+        """List the prices of the model at the address, by time; empty when none is known."""
         key = model, base_url
         if key not in self._histories:
             self._histories[key] = list(self._history(model, base_url))

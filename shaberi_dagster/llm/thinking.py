@@ -165,7 +165,7 @@ def _is_blank(char: str) -> bool:
 
 
 class _Scan:
-    """One walk over a text from tag to tag.
+    """A walk over a text from tag to tag.
 
     Attributes:
         pieces: All text outside the tags that were recognised, in order.

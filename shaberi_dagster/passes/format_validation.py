@@ -201,7 +201,7 @@ class ContainsRule(_Rule):
 
 
 class ChoiceRule(_Rule):
-    """One of the given choices must be named.
+    """A demand that one of the given choices is named.
 
     Attributes:
         options: How a choice can be named.

@@ -53,7 +53,7 @@ class PluginError(ConfigurationError):
 
 @dataclass(frozen=True)
 class PluginFile:
-    """One file that something is made of.
+    """A file that a plugin, or a built-in thing of the same kind, is made of.
 
     Attributes:
         name: What that is called.
@@ -72,7 +72,7 @@ class PluginFile:
 
 
 class Kind(Mapping[str, T], Generic[T]):
-    """Everything of one kind by name: the project's in its order, then that of plugin folders.
+    """The things of one kind by name: the project's in its order, then those of plugin folders.
 
     Names come from file names, so listing them runs no code. What is looked up is read once. As a mapping it has what
     can be read, the first file of a name; `use` is for what is to be worked with, and says why something cannot be.

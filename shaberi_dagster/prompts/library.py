@@ -46,7 +46,7 @@ class PromptError(ConfigurationError):
 
 @dataclass(frozen=True)
 class Template:
-    """One template that a prompt is made of.
+    """A template that a prompt is made of.
 
     Attributes:
         name: Its name.

@@ -14,7 +14,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, fetch, reported_scales
 from shaberi_dagster.reports.requests import OVER, POLICIES, ComparisonRequest, check_choice
-from shaberi_dagster.reports.sameness import (
+from shaberi_dagster.reports.score_settings import (
     QUESTIONS,
     changed_questions,
     differences,

@@ -15,7 +15,7 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.reports.sameness import changed_questions
+from shaberi_dagster.reports.score_settings import changed_questions
 from shaberi_dagster.reports.verdicts import baseline_of, listed, run_of, verdicts_of
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.gates import (

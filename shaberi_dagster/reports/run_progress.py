@@ -68,7 +68,7 @@ class JournalTally:
         news = journals.news(run_id, self.stage, self._place)
         if news is None:
             return None
-        tally = JournalTally(self.stage) if news.anew else self
+        tally = JournalTally(self.stage) if news.restarted else self
         return tally.with_news(news)
 
     def with_news(self, news: News) -> "JournalTally":

@@ -10,8 +10,8 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import benchmarks_in, check_passes, fetch, fetch_as, reported_scales
 from shaberi_dagster.reports.requests import ScoreSelection
-from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.score_report import MOST_RUNS, ScoreReport
+from shaberi_dagster.reports.score_settings import differences, read_settings
 from shaberi_dagster.reports.scores import Replies, RunStatistic, ScoreRow, grouped
 from shaberi_dagster.reports.standings import read_standings, with_intervals_in
 from shaberi_dagster.reports.uncertainty import (

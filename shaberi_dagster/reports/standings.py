@@ -11,7 +11,7 @@ import duckdb
 
 from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.reports.reading import Scales, fetch_as
-from shaberi_dagster.reports.sameness import differences, read_settings
+from shaberi_dagster.reports.score_settings import differences, read_settings
 from shaberi_dagster.reports.scores import ScoreRow, Tie, benchmark_order, grouped, is_apart
 from shaberi_dagster.reports.uncertainty import JudgeScores, SamplesByRow, ties_among, ties_between
 from shaberi_dagster.statistics.intervals import (

@@ -1,1 +1,1 @@
-"""What a run is asked to be, what it is, and what it still takes."""
+"""Requests for runs, the specs of runs, and forecasts of the calls that they still take."""

@@ -1,4 +1,4 @@
-"""What runs are expected to take: rows, calls, tokens and dollars, and their sums."""
+"""Forecasts of the rows, calls, tokens and dollars of runs, and their totals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ NO_CALL = "no call"
 
 @dataclass(frozen=True)
 class Forecast:
-    """What one model has yet to do in one stage for one benchmark of one run.
+    """Forecast of the calls to one model in one stage, for one benchmark of one run.
 
     Attributes:
         run_id: The run.

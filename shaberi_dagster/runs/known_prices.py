@@ -1,4 +1,4 @@
-"""What the models that were called cost, as it is known now."""
+"""Current prices of the models that were called."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a later request may do to each field of stored settings, and what follows for the settings as a whole.
+"""Marks that say what a later request may change in stored settings, and generic functions that apply them.
 
 A field says it by a mark, as in `temperature: Annotated[float, IDENTITY]`; one without a mark stays as it was stored.
 """

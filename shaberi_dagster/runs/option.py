@@ -1,4 +1,4 @@
-"""How fields of request models are given on a command line: the models say it, `cli/options.py` makes options of it."""
+"""Command-line annotations for fields of request models; `cli/options.py` makes options of them."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -13,7 +13,7 @@ from shaberi_dagster.runs.workspace import Workspace
 
 @dataclass(frozen=True)
 class BenchmarkPlan:
-    """One benchmark of a run.
+    """A benchmark of a run, resolved: its entry, settings and questions.
 
     Attributes:
         benchmark: Its entry.

@@ -1,4 +1,4 @@
-"""What `quick-eval` and `generate-cache` are asked for: a `RunRequest` in fewer words, its tag made of its settings."""
+"""Requests of `quick-eval` and `generate-cache`: shorter forms of `RunRequest` whose tag follows from the settings."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -139,7 +139,7 @@ class CacheRequest(BaseModel):
         )
 
     def _unusual(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Those that are not as they would be without a word, apart from those that a run can take more of."""
+        """Return settings that differ from their default, leaving out additive ones (benchmarks, strategies)."""
         usual = {"single": "own", "sample_order": "pinned", "consensus_model": self.model, "grader_model": self.model}
         free = {"api_key_variable", "judge_api_key_variable"}
         return {
@@ -150,7 +150,7 @@ class CacheRequest(BaseModel):
 
     @property
     def _size_and_models(self) -> tuple[int, list[str] | None]:
-        """How many samples, and of which models if they are not all of the evaluated one."""
+        """Return the number of samples, and their models unless all are of the evaluated one."""
         if self.ensemble.strip().lstrip("+-").isdecimal():
             if self.samples is not None:
                 raise ConfigurationError(
@@ -204,7 +204,7 @@ class QuickRequest(CacheRequest):
 
 
 def _source(questions: str | None) -> str | None:
-    """Where questions are from, if it is not the starter sets."""
+    """Return the source of the questions; None for the starter sets."""
     configured = Settings.from_environment().datasets
     source = questions or (str(configured) if configured else "starter")
     return None if source == "starter" else source

@@ -44,7 +44,7 @@ GENERATION, PRIMARY, FALLBACK, GRADING = "generation", "judging primary", "judgi
 
 @dataclass(frozen=True)
 class UsedPrompt:
-    """One prompt as a stage uses it.
+    """A prompt as a stage uses it.
 
     Attributes:
         purpose: What for, as in the column `purpose`.
@@ -60,8 +60,8 @@ class UsedPrompt:
 
     @property
     def prompt_hash(self) -> str:
-        """What rows have of it; the same as `PromptLibrary.prompt_hash` says."""
-        return sha256_json([one.source for one in self.templates])
+        """Hash of the prompt that rows carry; equal to `PromptLibrary.prompt_hash`."""
+        return sha256_json([template.source for template in self.templates])
 
 
 def record_prompts(lake: Lake, used: Iterable[UsedPrompt]) -> list[str]:
@@ -102,10 +102,10 @@ def record_known_prompts(lake: Lake, library: PromptLibrary) -> list[str]:
         )
         passes = connection.sql(statement("used_passes")).fetchall()
     candidates = [*_all_prompts(library), *_past_passes(library, passes)]
-    known = [one for one in candidates if one.prompt_hash in stored and one.purpose != FALLBACK]
+    known = [prompt for prompt in candidates if prompt.prompt_hash in stored and prompt.purpose != FALLBACK]
     # Of the fallback only the judge's settings have the hash.
     fallbacks = _past_fallbacks(lake, library, configs)
-    known += [one for one in candidates if one.prompt_hash in fallbacks and one.purpose == FALLBACK]
+    known += [prompt for prompt in candidates if prompt.prompt_hash in fallbacks and prompt.purpose == FALLBACK]
     return record_prompts(lake, known)
 
 
@@ -163,21 +163,26 @@ def judge_prompts(library: PromptLibrary, entry: Benchmark, variant: str | None)
 
 def strategy_prompts(library: PromptLibrary, names: Sequence[str]) -> Iterator[UsedPrompt]:
     """Yield the prompts of strategies; most have none."""
-    for one in make_strategies(names, library, lambda _: (0, {})):
-        if one.templates:
-            yield _used(library, f"strategy:{one.name}", template_names(*one.templates), name=f"consensus-{one.name}")
+    for strategy in make_strategies(names, library, lambda _: (0, {})):
+        if strategy.templates:
+            yield _used(
+                library,
+                f"strategy:{strategy.name}",
+                template_names(*strategy.templates),
+                name=f"consensus-{strategy.name}",
+            )
 
 
-def pass_prompt(library: PromptLibrary, one: Pass[Any]) -> UsedPrompt:
+def pass_prompt(library: PromptLibrary, examiner: Pass[Any]) -> UsedPrompt:
     """Return the prompt of a pass that asks a model."""
-    return _used(library, f"pass:{one.name}", tuple(one.templates))
+    return _used(library, f"pass:{examiner.name}", tuple(examiner.templates))
 
 
 def _used(
     library: PromptLibrary, purpose: str, names: Sequence[str], variant: str | None = None, name: str | None = None
 ) -> UsedPrompt:
     templates = tuple(library.templates(*names))
-    own = variant if any(one.file.startswith(f"{VARIANTS}/") for one in templates) else None
+    own = variant if any(template.file.startswith(f"{VARIANTS}/") for template in templates) else None
     name = name or _name(names[-1])
     return UsedPrompt(purpose, f"{name}+{own}" if own else name, templates, own)
 
@@ -191,17 +196,17 @@ def _name(template: str) -> str:
 def _each_once(used: Iterable[UsedPrompt]) -> list[UsedPrompt]:
     """The first of those that have the same texts."""
     first: dict[str, UsedPrompt] = {}
-    for one in used:
-        first.setdefault(one.prompt_hash, one)
+    for prompt in used:
+        first.setdefault(prompt.prompt_hash, prompt)
     return list(first.values())
 
 
 def _unknown(lake: Lake, used: Sequence[UsedPrompt]) -> list[UsedPrompt]:
     if not used:
         return []
-    rows = lake.read(PROMPTS.name, {"prompt_hash": [one.prompt_hash for one in used]}, ["prompt_hash"])
+    rows = lake.read(PROMPTS.name, {"prompt_hash": [prompt.prompt_hash for prompt in used]}, ["prompt_hash"])
     known = set(rows["prompt_hash"])
-    return [one for one in used if one.prompt_hash not in known]
+    return [prompt for prompt in used if prompt.prompt_hash not in known]
 
 
 def _labels(new: Sequence[UsedPrompt], taken: Iterable[str]) -> list[str]:
@@ -211,9 +216,9 @@ def _labels(new: Sequence[UsedPrompt], taken: Iterable[str]) -> list[str]:
         name, _, number = label.rpartition(" v")
         last[name] = max(last.get(name, 0), int(number))
     labels = []
-    for one in new:
-        last[one.name] = last.get(one.name, 0) + 1
-        labels.append(f"{one.name} v{last[one.name]}")
+    for prompt in new:
+        last[prompt.name] = last.get(prompt.name, 0) + 1
+        labels.append(f"{prompt.name} v{last[prompt.name]}")
     return labels
 
 
@@ -221,17 +226,17 @@ def _rows(labelled: Iterable[tuple[UsedPrompt, str]]) -> pl.DataFrame:
     now = datetime.now(UTC)
     rows = [
         {
-            "prompt_hash": one.prompt_hash,
+            "prompt_hash": prompt.prompt_hash,
             "position": position,
             "template": template.name,
             "source": template.source,
             "file": template.file,
-            "variant": one.variant,
-            "purpose": one.purpose,
+            "variant": prompt.variant,
+            "purpose": prompt.purpose,
             "label": label,
             "created_at": now,
         }
-        for one, label in labelled
-        for position, template in enumerate(one.templates, start=1)
+        for prompt, label in labelled
+        for position, template in enumerate(prompt.templates, start=1)
     ]
     return pl.DataFrame(rows, schema=PROMPTS.schema)

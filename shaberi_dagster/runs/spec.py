@@ -1,11 +1,11 @@
-"""What a run is asked to be (`RunRequest`), what it is (`RunSpec`), and how calls are made for it (`CallOptions`)."""
+"""Request for a run (`RunRequest`), its frozen settings (`RunSpec`), and options of its calls (`CallOptions`)."""
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 
 from shaberi_dagster.benchmarks.registry import (
     DEFAULT_SEED,
@@ -16,8 +16,8 @@ from shaberi_dagster.benchmarks.registry import (
 )
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
-from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.llm.limiter import LimiterSettings
+from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.runs.marks import GROWS, IDENTITY, MOVES, Grows, Identity
 from shaberi_dagster.runs.option import Option
@@ -71,7 +71,7 @@ QuestionSets = Annotated[
 
 
 class RunRequest(BaseModel):
-    """What a user asks for, in the command line, the launchpad or a YAML file.
+    """A user's request, from the command line, the launchpad or a YAML file.
 
     None means: as the stored run has it, else the benchmark's default.
     """
@@ -187,7 +187,7 @@ class RunRequest(BaseModel):
 
 
 class CallOptions(BaseModel):
-    """How the calls of one command or launch are made; no part of what a run is."""
+    """Options of the calls of one command or launch; they are no part of a run's identity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -228,7 +228,7 @@ class CallOptions(BaseModel):
 
     @property
     def limiter_settings(self) -> LimiterSettings:
-        """As the call engine knows them; an initial limit outside of the bounds is moved to the nearest.
+        """Settings for the call engine's limiters; an initial limit outside of the bounds is moved to the nearest.
 
         Raises:
             ConfigurationError: The bounds exclude each other.
@@ -250,7 +250,7 @@ def _wider(*limits: int | None) -> int | None:
 
 
 class SampleSpec(Frozen):
-    """Which part of a larger set a run's questions are."""
+    """A sample of a larger question set."""
 
     of: str
     size: int
@@ -269,7 +269,7 @@ class PluginSpec(Frozen):
 
 
 class PluginEntry(Frozen):
-    """What a plugin's benchmark is to those who read scores, kept with the run for when its file is gone."""
+    """The scale and grader of a plugin's benchmark, kept with the run for when its file is gone."""
 
     title: str
     scale_minimum: Annotated[int, IDENTITY]
@@ -285,12 +285,12 @@ class PluginEntry(Frozen):
         return cls(**{name: getattr(benchmark, name) for name in cls.model_fields})
 
     def to_benchmark(self, name: str) -> Benchmark:
-        """As reports know benchmarks; questions can be neither read nor asked with it."""
+        """Return a benchmark for reports; questions can be neither read nor asked with it."""
         return Benchmark(name=name, description="", judging=JudgingDefaults(""), **dict(self))
 
 
 class BenchmarkSpec(Frozen):
-    """Which questions of a benchmark a run answers, how, what is made of the answers, and who judges them.
+    """Settings of a benchmark in a run: its questions, sampling, strategies and judges.
 
     The single answer is sample 0. It is a sample of its own, and the strategies share the others, or (`first`) it is
     the first of those that they share.
@@ -338,7 +338,7 @@ class BenchmarkSpec(Frozen):
 
     @property
     def sampling(self) -> Sampling:
-        """How its answers are asked for.
+        """Sampling parameters of its answers.
 
         Raises:
             ConfigurationError: It is not known.
@@ -354,24 +354,24 @@ class BenchmarkSpec(Frozen):
 
     @property
     def has_consensus(self) -> bool:
-        """Whether a strategy makes answers of the samples."""
+        """True if a strategy makes answers of the samples."""
         return bool(self.strategies)
 
 
 class PassSpec(Frozen):
-    """One pass of a pipeline with its settings, and the version that they were given to."""
+    """A pass of a pipeline with its settings, and the version that they were given to."""
 
     name: str
     config: dict[str, JsonValue]
     version: Annotated[str, Field(exclude_if=lambda version: version == "1")] = "1"
-    endpoint: EndpointSpec | None = None
+    endpoint: Endpoint | None = None
     """Of the model that it asks; None when it asks none."""
     # Left out of JSON for the project's own passes.
     config_hash: Annotated[str | None, Field(exclude_if=lambda config_hash: config_hash is None)] = None
     """What a plugin's pass is known by in `pass_outputs`, kept with the run for when its file is gone."""
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is the same pass; `config_hash` follows from the rest and the plugin, and older specs lack it."""
+        """Compare all but `config_hash`, which follows from the rest and the plugin, and which older specs lack."""
         return isinstance(other, PassSpec) and self._content == other._content
 
     def __hash__(self) -> int:
@@ -386,7 +386,7 @@ class ModelSpec(Frozen):
     """A model and where it is served."""
 
     model: str
-    endpoint: EndpointSpec
+    endpoint: Endpoint
 
 
 class ImportedJudge(Frozen):
@@ -402,7 +402,7 @@ class ImportedJudge(Frozen):
 
 
 class ImportedSpec(Frozen):
-    """What is known of a run that was imported.
+    """Recorded facts of an imported run.
 
     Attributes:
         form: What it was imported from: a legacy tree, caches of the ensemble evaluation, or another tool's log.
@@ -437,7 +437,7 @@ class RunSpec(Frozen):
     imported: Annotated[ImportedSpec | None, Field(exclude_if=lambda imported: imported is None)] = None
     model: Annotated[str, IDENTITY]
     run_tag: Annotated[str, IDENTITY]
-    endpoint: Annotated[EndpointSpec | None, MOVES]
+    endpoint: Annotated[Endpoint | None, MOVES]
     """Where the model is served; None when that is not known."""
     benchmarks: Annotated[dict[str, BenchmarkSpec], GROWS]
     judges: Annotated[tuple[JudgeSpec, ...], GROWS]
@@ -488,8 +488,8 @@ class RunSpec(Frozen):
 
     @property
     def is_partial(self) -> bool:
-        """Whether it has only what decisions asked: it is no evaluation, and has no scores and metrics."""
-        return any(one.asked is not None for one in self.benchmarks.values())
+        """True if the run has only questions that decisions asked: it is no evaluation and has no scores."""
+        return any(settings.asked is not None for settings in self.benchmarks.values())
 
     @property
     def spec_hash(self) -> str:
@@ -510,22 +510,22 @@ class RunSpec(Frozen):
     @property
     def sampled_models(self) -> list[str]:
         """Whose samples the strategies share, in turn."""
-        return [one.model for one in self.members] or [self.model]
+        return [member.model for member in self.members] or [self.model]
 
     @property
     def consensus_model(self) -> str:
-        """Who makes the strategies' calls, if they take any."""
+        """Name of the model that makes the strategies' calls, if they take any."""
         return self.consensus.model if self.consensus else self.model
 
     @property
     def has_consensus(self) -> bool:
-        """Whether a strategy makes answers of the samples of one of its benchmarks."""
-        return any(one.has_consensus for one in self.benchmarks.values())
+        """True if a strategy makes answers of the samples of one of its benchmarks."""
+        return any(settings.has_consensus for settings in self.benchmarks.values())
 
     @property
     def strategies(self) -> list[str]:
         """The strategies of all benchmarks, the single answer first."""
-        return list(dict.fromkeys(name for one in self.benchmarks.values() for name in one.strategies))
+        return list(dict.fromkeys(name for settings in self.benchmarks.values() for name in settings.strategies))
 
     def sampled(self, benchmark: str, sample_index: int) -> ModelSpec:
         """Whose sample it is."""
@@ -535,7 +535,7 @@ class RunSpec(Frozen):
         return self.members[(sample_index - shared.start) % len(self.members)]
 
     def benchmark(self, name: str) -> Benchmark:
-        """One of its benchmarks as reports know it, also one of a plugin that is gone.
+        """Return one of its benchmarks for reports, also one of a plugin that is gone.
 
         Raises:
             ConfigurationError: There is none of that name.
@@ -559,7 +559,7 @@ class RunSpec(Frozen):
         return self.n_planned(benchmark) + self.n_questions(benchmark) * len(self.benchmarks[benchmark].strategies)
 
     def is_made_here(self, benchmark: str) -> bool:
-        """Whether answers or judgements of a benchmark are made here, so that some can be missing."""
+        """Return whether answers or judgements of a benchmark are made here, so that some can be missing."""
         return self.origin == "own" or bool(self.benchmarks[benchmark].judges)
 
     def judge(self, name: str) -> JudgeSpec | None:
@@ -568,7 +568,7 @@ class RunSpec(Frozen):
         return next((judge for judge in self.judges if judge.name == model), None)
 
     def chosen_judges(self, benchmark: str, names: Sequence[str]) -> list[str]:
-        """Those of a benchmark's judges that are meant by names, of judges or of models that rules leave something to.
+        """Select a benchmark's judges by name, or by the name of the model that a rule leaves undecided answers to.
 
         Args:
             benchmark: One of the run's.
@@ -595,26 +595,27 @@ def _from_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
         spec["consensus"] = None if consensus == own else consensus
         of_benchmark = {"single": ensemble["single"], "strategies": [SINGLE, *ensemble["strategies"]]}
     if grader := ensemble.get("grader"):
-        endpoint = EndpointSpec.model_validate(grader["endpoint"])
+        endpoint = TypeAdapter(Endpoint).validate_python(grader["endpoint"])
         judges = [{"model": grader["model"], "endpoint": endpoint, **judge_defaults(endpoint)}]
     models = [judge_name(judge["model"], judge.get("prompt")) for judge in judges]
     spec["benchmarks"] = {
-        name: one | of_benchmark | {"judges": judge_names(name, models)} for name, one in values["benchmarks"].items()
+        name: settings | of_benchmark | {"judges": judge_names(name, models)}
+        for name, settings in values["benchmarks"].items()
     }
     return spec | {"judges": judges, "version": 2}
 
 
 def _from_tree(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What was known of a run that was imported from a tree stood in a document of its own kind."""
+    """Convert the document of a run that an early version imported from a tree."""
     benchmarks = {
         name: {
-            **{key: one[key] for key in ("question_set", "question_set_sha256", "n_questions")},
+            **{key: settings[key] for key in ("question_set", "question_set_sha256", "n_questions")},
             **dict.fromkeys(("prompt_hash", "temperature", "max_tokens", "frequency_penalty", "source_revision")),
             "source": TREE,
-            "imported_judges": one["judges"],
-            "imported_samples": one["n_planned"],
+            "imported_judges": settings["judges"],
+            "imported_samples": settings["n_planned"],
         }
-        for name, one in values["benchmarks"].items()
+        for name, settings in values["benchmarks"].items()
     }
     known = {name: values[name] for name in ("display_name", "generation", "judges", "not_recorded")}
     return {
@@ -628,18 +629,18 @@ def _from_tree(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_caches(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of imported caches were of another kind too; the temperature was of the whole run."""
+    """Convert the document of a run that an early version imported from caches; it had one temperature."""
     benchmarks = {
         name: {
-            **{key: one[key] for key in ("question_set", "question_set_sha256", "question_texts", "n_questions")},
+            **{key: settings[key] for key in ("question_set", "question_set_sha256", "question_texts", "n_questions")},
             **dict.fromkeys(("prompt_hash", "max_tokens", "frequency_penalty", "source_revision")),
             "temperature": values["temperature"],
             "source": CACHES,
-            "samples": one["samples"],
-            "imported_judges": one["judges"],
-            "imported_samples": one["n_planned"],
+            "samples": settings["samples"],
+            "imported_judges": settings["judges"],
+            "imported_samples": settings["n_planned"],
         }
-        for name, one in values["benchmarks"].items()
+        for name, settings in values["benchmarks"].items()
     }
     return {
         **{name: values[name] for name in ("model", "run_tag")},
@@ -652,7 +653,7 @@ def _from_caches(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def imported_caches(model: str, not_recorded: str) -> ImportedSpec:
-    """What is known of a run that was imported from caches."""
+    """Return the recorded facts of a run that was imported from caches."""
     return ImportedSpec(
         form="caches", display_name=model, generation=1, source=CACHES, judges=(), not_recorded=not_recorded
     )

@@ -45,7 +45,7 @@ def load_run(lake: Lake, run_id: str) -> RunSpec | None:
 
 
 def find_run(lake: Lake, model: str, tag: str) -> RunSpec | None:
-    """The run of a model under a tag, or else the one that was imported under it from whatever tree.
+    """Find the run of a model under a tag, or else the one that was imported under it from whatever tree.
 
     Args:
         lake: Where it is.
@@ -71,7 +71,7 @@ def find_run(lake: Lake, model: str, tag: str) -> RunSpec | None:
 
 
 def chosen_runs(lake: Lake, models: Sequence[str], tags: Sequence[str], sources: Sequence[str]) -> pl.DataFrame:
-    """The runs with these models, tags and trees, by their identity; none of a kind means all.
+    """Select the runs with these models, tags and trees, by their identity; none of a kind means all.
 
     Args:
         lake: Where they are.
@@ -85,9 +85,9 @@ def chosen_runs(lake: Lake, models: Sequence[str], tags: Sequence[str], sources:
     names = ["run_tag", "base_tag", "import_tag"]
     runs = lake.read("runs", columns=["run_id", "model", *names, "run_number", "source"]).sort("run_id")
     chosen = runs
-    for what, given, columns in (("model", models, ["model"]), ("tag", tags, names), ("source", sources, ["source"])):
+    for kind, given, columns in (("model", models, ["model"]), ("tag", tags, names), ("source", sources, ["source"])):
         if given:
-            check_known(what, given, pl.concat([runs[name] for name in columns]).drop_nulls().unique().to_list())
+            check_known(kind, given, pl.concat([runs[name] for name in columns]).drop_nulls().unique().to_list())
             chosen = chosen.filter(pl.any_horizontal(pl.col(columns).is_in(list(given))))
     return chosen
 
@@ -97,8 +97,8 @@ def store_run(spec: RunSpec, workspace: Workspace) -> None:
 
     Nothing changes when they are already there.
     """
-    for name, one in spec.benchmarks.items():
-        if one.question_texts == "known":
+    for name, settings in spec.benchmarks.items():
+        if settings.question_texts == "known":
             store_question_set(workspace.lake, load_questions(spec, name, workspace))
     now = datetime.now(UTC)
     stored = workspace.lake.read("runs", {"run_id": spec.run_id})
@@ -142,7 +142,7 @@ def store_run(spec: RunSpec, workspace: Workspace) -> None:
 def differences(stored: RunSpec, asked: RunSpec) -> list[str]:
     """Say in words what of a run cannot change once it has begun, and is asked to be otherwise."""
     found = contradictions(stored, asked)
-    if any(one.samples > 1 for one in stored.benchmarks.values()):
+    if any(settings.samples > 1 for settings in stored.benchmarks.values()):
         found += _other_models("samples of", stored.sampled_models, asked.sampled_models)
     if stored.has_consensus and (stored.consensus or stored.endpoint):  # of an imported run nobody has been asked yet
         found += _other_models("consensus model", [stored.consensus_model], [asked.consensus_model])
@@ -155,7 +155,7 @@ def _other_models(what: str, stored: Sequence[str], asked: Sequence[str]) -> lis
 
 
 def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
-    """The stored run, widened by what is asked: more benchmarks, other judges, a higher limit.
+    """Return the stored run, widened by what is asked: more benchmarks, other judges, a higher limit.
 
     Raises:
         ConfigurationError: They differ in something that cannot change; the message names it.
@@ -171,7 +171,7 @@ def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
 
 
 def has_begun(spec: RunSpec, workspace: Workspace) -> bool:
-    """Whether a call of a run has succeeded, or an answer of it was there already."""
+    """Return whether a call of a run has succeeded, or an answer of it was there already."""
     if workspace.journals.finished_calls(spec.run_id, "answers"):
         return True
     keys = {"run_id": spec.run_id, "status": "ok"}
@@ -179,7 +179,7 @@ def has_begun(spec: RunSpec, workspace: Workspace) -> bool:
 
 
 def _moves(stored: RunSpec, planned: RunSpec) -> list[str]:
-    """Which endpoints have another address now, in words."""
+    """Say in words which endpoints have another address now."""
     before = _addresses(stored)
     return [
         f"run {planned.run_id}: the address of {name} changed from {before[name]} to {address}"
@@ -189,31 +189,35 @@ def _moves(stored: RunSpec, planned: RunSpec) -> list[str]:
 
 
 def _addresses(spec: RunSpec) -> dict[str, str]:
-    """Who is asked where."""
+    """Map each model, judge and pass, in words, to its address."""
     models = [*([spec.itself] if spec.endpoint else []), *spec.members, *([spec.consensus] if spec.consensus else [])]
-    passes = [one for pipeline in spec.passes for one in pipeline]
+    passes = [settings for pipeline in spec.passes for settings in pipeline]
     return {
-        **{f"model {one.model}": one.endpoint.base_url for one in models},
-        **{f"judge {one.name}": one.endpoint.base_url for one in spec.judges},
-        **{f"pass {one.name}": one.endpoint.base_url for one in passes if one.endpoint},
+        **{f"model {model.model}": model.endpoint.base_url for model in models},
+        **{f"judge {judge.name}": judge.endpoint.base_url for judge in spec.judges},
+        **{f"pass {settings.name}": settings.endpoint.base_url for settings in passes if settings.endpoint},
     }
 
 
 def _moved_along(pipeline: Sequence[PassSpec], judges: Sequence[JudgeSpec]) -> tuple[PassSpec, ...]:
     """A stored pipeline, whose passes ask where the judges are, also when these have moved."""
 
-    def moved(one: PassSpec) -> PassSpec:
-        left = (judge.endpoint for judge in judges if one.endpoint and one.endpoint.base_url in judge.endpoint.earlier)
+    def moved(settings: PassSpec) -> PassSpec:
+        left = (
+            judge.endpoint
+            for judge in judges
+            if settings.endpoint and settings.endpoint.base_url in judge.endpoint.earlier
+        )
         there = next(left, None)
-        if one.endpoint is None or there is None:
-            return one
-        return one.model_copy(update={"endpoint": there.moved_from(one.endpoint)})
+        if settings.endpoint is None or there is None:
+            return settings
+        return settings.model_copy(update={"endpoint": there.moved_from(settings.endpoint)})
 
     return tuple(map(moved, pipeline))
 
 
 def _names(pipeline: Sequence[PassSpec]) -> tuple[str, ...]:
-    return tuple(one.name for one in pipeline)
+    return tuple(settings.name for settings in pipeline)
 
 
 def _not_sent(spec: RunSpec) -> list[str] | None:
@@ -223,13 +227,13 @@ def _not_sent(spec: RunSpec) -> list[str] | None:
     """
     answers, judges = dict[str, set[str]](), dict[str, set[str]]()
     try:
-        for benchmark, one in spec.benchmarks.items() if spec.origin == "own" else ():
-            for asked in (spec.sampled(benchmark, index) for index in range(one.samples)):
-                dropped = not_sent(asked.endpoint.to_endpoint(), asked.model, one.sampling)
+        for benchmark, settings in spec.benchmarks.items() if spec.origin == "own" else ():
+            for asked in (spec.sampled(benchmark, index) for index in range(settings.samples)):
+                dropped = not_sent(asked.endpoint, asked.model, settings.sampling)
                 answers.setdefault(asked.model, set()).update(dropped)
         for judge in spec.judges:
             sampling = Sampling(judge.temperature, judge.max_tokens)
-            dropped = not_sent(judge.endpoint.to_endpoint(), judge.model, sampling)
+            dropped = not_sent(judge.endpoint, judge.model, sampling)
             judges[judge.name] = {f"judge_{name}" for name in dropped}
     except ConfigurationError:  # the endpoint is a plugin's that is gone or broken
         return None

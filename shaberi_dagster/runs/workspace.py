@@ -1,4 +1,4 @@
-"""What every stage works with: the lake, the prompts, the engine, and someone to tell about progress."""
+"""Resources that every stage works with: the lake, the prompts, the call engine, and a progress reporter."""
 
 import asyncio
 import atexit
@@ -115,7 +115,7 @@ Unpublished = dict[str, dict[str, int]]
 
 @dataclass
 class Workspace:
-    """One installation at work; `exchange.installation` adds what stands above the stages.
+    """Resources of an installation; `exchange.installation` adds those that stand above the stages.
 
     Attributes:
         settings: Its folders.
@@ -136,7 +136,7 @@ class Workspace:
 
     @cached_property
     def budget(self) -> Budget:
-        """What calls may cost together."""
+        """Budget that all calls share."""
         own = Budget(self.options.max_cost, self.options.max_tokens_total, prices=self.prices)
         return _budgets.setdefault(self.spender, own) if self.spender else own
 
@@ -176,7 +176,7 @@ class Workspace:
 
     @cached_property
     def prices(self) -> PriceList:
-        """What calls cost, as it is known now.
+        """Current prices of calls.
 
         Raises:
             ConfigurationError: The user's price file is wrong.
@@ -207,16 +207,16 @@ class Workspace:
 
     @property
     def reporter(self) -> Reporter:
-        """Who is told about progress."""
+        """Reporter of progress."""
         return _reporter.get() or self.default_reporter
 
     @cached_property
     def journals(self) -> Journals:
-        """Where stages keep their finished calls until they are in the lake."""
+        """Journals of finished calls, until these are in the lake."""
         return journals_of(self.settings.warehouse)
 
     def claims(self, journal: Journal) -> AbstractContextManager[Claims | None]:
-        """What keeps others from making the same calls at the same time; nothing with `fresh`, or on macOS."""
+        """Return the claims that keep other processes from making the same calls; none with `fresh`, or on macOS."""
         return nullcontext() if self.options.fresh else journal.claims()
 
     def paid_calls(self, run_id: str, request_hashes: Sequence[str]) -> dict[str, Call]:

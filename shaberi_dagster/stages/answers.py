@@ -11,13 +11,14 @@ from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.records import Call
+from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
-from shaberi_dagster.llm.types import CallRange, ChatRequest, Message
+from shaberi_dagster.llm.types import CallRange, Message
 from shaberi_dagster.prompts.library import generation_messages, generation_prompt_hash
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, generation_prompt
-from shaberi_dagster.runs.spec import ModelSpec, RunSpec
-from shaberi_dagster.stages.base import RUN_COLUMNS, Asker, CallMaker, Item, RowStage
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.stages.base import RUN_COLUMNS, Caller, Item, RowStage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.identity import sha256_text
 
@@ -28,7 +29,7 @@ _FILTERS = ("content_filter", "safety", "prohibited_content", "blocklist", "reci
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerItem(Item):
-    """One sample of a question."""
+    """A sample of a question, to be made."""
 
     request: ChatRequest
 
@@ -52,13 +53,14 @@ class Answers(RowStage[AnswerItem]):
     )
 
     @classmethod
-    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:  # noqa: ARG003
+    def model_endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelEndpoint]:  # noqa: ARG003
         """Return the models of its samples; where that of an imported run is served is not known."""
-        return [*([spec.itself] if spec.endpoint else []), *spec.members]
+        models = [*([spec.itself] if spec.endpoint else []), *spec.members]
+        return [(model.endpoint, model.model) for model in models]
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
-        """Those of the run, which refuses others."""
+        """Yield the generation prompts of the run, which refuses others."""
         for name in plan.names:
             used = generation_prompt(plan.workspace.prompts, get_benchmark(name))
             if used.prompt_hash == plan.spec.benchmarks[name].prompt_hash:
@@ -70,16 +72,16 @@ class Answers(RowStage[AnswerItem]):
         return spec.n_planned(benchmark)
 
     def planned(self) -> pl.DataFrame:
-        """One row a sample.
+        """Return a row for each sample.
 
         Raises:
             ConfigurationError: The generation prompt is not the one that the run was made with.
         """
         keys = [
-            (self.plan.spec.run_id, one.name, question.question_id, request.sample_index, request.request_hash)
-            for one in self._benchmarks()
-            for question in one.asked
-            for request in self._requests(one, question)
+            (self.plan.spec.run_id, plan.name, question.question_id, request.sample_index, request.request_hash)
+            for plan in self._benchmarks()
+            for question in plan.asked
+            for request in self._requests(plan, question)
         ]
         texts = dict.fromkeys((*self.key, *self.identity), pl.String())
         return pl.DataFrame(keys, schema=texts | {"sample_index": pl.Int64()}, orient="row")
@@ -87,37 +89,42 @@ class Answers(RowStage[AnswerItem]):
     def identity_aliases(self) -> Mapping[str, Mapping[str, str]]:
         """The requests at earlier addresses."""
         spec = self.plan.spec
-        if not any(one.endpoint.earlier for one in (spec.itself, *spec.members)):
+        if not any(model.endpoint.earlier for model in (spec.itself, *spec.members)):
             return {}
         requests = (
-            request for one in self._benchmarks() for question in one.asked for request in self._requests(one, question)
+            request
+            for plan in self._benchmarks()
+            for question in plan.asked
+            for request in self._requests(plan, question)
         )
-        return {"request_hash": {name: one.request_hash for one in requests for name in one.request_hashes[1:]}}
+        return {
+            "request_hash": {name: request.request_hash for request in requests for name in request.request_hashes[1:]}
+        }
 
     def items(self, pending: pl.DataFrame) -> Iterator[AnswerItem]:
         """In the order of the questions."""
         spec, wanted = self.plan.spec, set(pending.select(self.key[1:]).iter_rows())
-        for one in self._benchmarks():
+        for plan in self._benchmarks():
             settings = {name: getattr(spec, name) for name in RUN_COLUMNS} | {
-                "benchmark": one.name,
-                "question_set": one.settings.question_set,
-                "prompt_hash": one.settings.prompt_hash,
+                "benchmark": plan.name,
+                "question_set": plan.settings.question_set,
+                "prompt_hash": plan.settings.prompt_hash,
             }
-            for question in one.asked:
-                for request in self._requests(one, question):
-                    if (one.name, question.question_id, request.sample_index) in wanted:
+            for question in plan.asked:
+                for request in self._requests(plan, question):
+                    if (plan.name, question.question_id, request.sample_index) in wanted:
                         own = {"question_id": question.question_id, "sample_index": request.sample_index}
                         yield AnswerItem(columns=settings | own, request=request, calls=_ONE_CALL)
 
-    def asker(self, columns: Mapping[str, Any]) -> Asker:
+    def caller(self, columns: Mapping[str, Any]) -> Caller:
         """The model whose sample it is."""
         spec, settings = self.plan.spec, self.plan.spec.benchmarks[columns["benchmark"]]
         asked = spec.sampled(columns["benchmark"], columns["sample_index"])
-        return Asker(asked.model, asked.model, asked.endpoint.to_endpoint(), settings.sampling.max_tokens)
+        return Caller(asked.model, asked.model, asked.endpoint, settings.sampling.max_tokens)
 
-    async def make(self, item: AnswerItem, ask: CallMaker) -> dict[str, Any]:
-        """What the model says, its thinking split off."""
-        call, _ = await ask(item.request, "answer")
+    async def make(self, item: AnswerItem, make_call: CallMaker) -> dict[str, Any]:
+        """Return the row of a sample: the model's answer, its thinking split off."""
+        call, _ = await make_call(item.request, "answer")
         row = {
             **item.columns,
             "status": call.status,
@@ -168,28 +175,28 @@ class Answers(RowStage[AnswerItem]):
         )
 
     def _benchmarks(self) -> Iterator[BenchmarkPlan]:
-        """Each benchmark, if it is still asked with the same words."""
-        for one in self.plan.benchmarks.values():
-            if generation_prompt_hash(self.workspace.prompts, one.benchmark) != one.settings.prompt_hash:
+        """Yield each benchmark, if its generation prompt is still the run's."""
+        for plan in self.plan.benchmarks.values():
+            if generation_prompt_hash(self.workspace.prompts, plan.benchmark) != plan.settings.prompt_hash:
                 raise ConfigurationError(
-                    f"the generation prompt of {one.name} has changed since run {self.plan.spec.run_id} was made: "
+                    f"the generation prompt of {plan.name} has changed since run {self.plan.spec.run_id} was made: "
                     "give another --tag"
                 )
-            yield one
+            yield plan
 
-    def _requests(self, one: BenchmarkPlan, question: Question) -> Iterator[ChatRequest]:
-        """One for each sample."""
-        spec, settings = self.plan.spec, one.settings
-        messages: tuple[Message, ...] = generation_messages(self.workspace.prompts, one.benchmark, question)
+    def _requests(self, plan: BenchmarkPlan, question: Question) -> Iterator[ChatRequest]:
+        """Yield a request for each sample."""
+        spec, settings = self.plan.spec, plan.settings
+        messages: tuple[Message, ...] = generation_messages(self.workspace.prompts, plan.benchmark, question)
         # Runs of one multi-run are independent samples; other equal requests are paid for once.
         replicate = "" if spec.run_number is None else f"run{spec.run_number}"
         for index in range(settings.samples):
-            asked = spec.sampled(one.name, index)
-            yield ChatRequest(asked.endpoint.to_endpoint(), asked.model, messages, settings.sampling, index, replicate)
+            asked = spec.sampled(plan.name, index)
+            yield ChatRequest(asked.endpoint, asked.model, messages, settings.sampling, index, replicate)
 
 
 def _ending(call: Call, answer: str) -> str:
-    """How the endpoint says that the reply ended; only where it says nothing else, whether there is an answer."""
+    """Classify the end of a reply by the endpoint's reason; without one, by whether there is an answer."""
     reason = (call.finish_reason or "").lower()
     if call.refusal or reason == "refusal":
         return "refused"

@@ -1,4 +1,4 @@
-"""What every stage does: see what stands, make what is missing, commit it, and say what came of it.
+"""Base of the stages: survey what is stored, make what is missing, commit it, and describe the result.
 
 A stage says what its rows are (`planned`), how one is made (`items`, `make`) and what there is to say of them
 (`result`). A stored row stands while it agrees with a planned one in the stage's key and identity, of which former
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mappin
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import polars as pl
 
@@ -25,12 +25,13 @@ from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.lake.writer import RowWriter
 from shaberi_dagster.llm.limiter import Limiter
 from shaberi_dagster.llm.prices import PriceList
+from shaberi_dagster.llm.request import CallMaker, ChatRequest, Endpoint, ModelEndpoint
 from shaberi_dagster.llm.session import CallSession, Outcome
-from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint
+from shaberi_dagster.llm.types import CallRange
 from shaberi_dagster.llm.workers import run_all
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt
-from shaberi_dagster.runs.spec import ModelSpec, RunSpec
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.stages.paid import PaidCalls
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.util.memory import give_back
@@ -45,12 +46,9 @@ RUN_COLUMNS = ("run_id", "model", "run_tag")
 _FEWEST_WORKERS, _WORKERS_PER_SLOT = 256, 4
 _BLOCK_ITEMS, _BLOCK_CHARACTERS = 512, 2 << 20  # items whose paid calls are looked up together
 
-Asked = tuple[Endpoint, str]
-"""A model and where it is served."""
-
 
 @dataclass(frozen=True)
-class Asker:
+class Caller:
     """On whose behalf calls are made, and whom they ask.
 
     Attributes:
@@ -70,7 +68,7 @@ class Asker:
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One row to make.
+    """A row to make.
 
     Attributes:
         columns: Its key and identity, and whose row it is.
@@ -88,22 +86,6 @@ class Item:
 ItemT = TypeVar("ItemT", bound=Item)
 
 
-class CallMaker(Protocol):
-    """Makes the calls of one item, or finds them paid for."""
-
-    def __call__(
-        self, request: ChatRequest, purpose: str, *, lookup: bool = False
-    ) -> Coroutine[Any, Any, tuple[Call, bool]]:
-        """The outcome of a call, and whether it was paid for before.
-
-        Args:
-            request: What to ask.
-            purpose: What the call is within its stage.
-            lookup: Also look among the paid calls of the lake; needed for all but an item's first request.
-        """
-        ...
-
-
 class Rows:
     """The rows of the stages before, as a stage finds them.
 
@@ -115,17 +97,17 @@ class Rows:
         self._lake = lake
 
     def read(self, table: str, keys: Keys, columns: Sequence[str]) -> pl.DataFrame:
-        """All of them at once: for columns that are not texts."""
+        """Read rows all at once: for columns that are not texts."""
         return self._lake.read(table, keys, list(columns))
 
     def blocks(self, table: str, keys: Keys, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Some hundred at a time."""
+        """Read rows, some hundred at a time."""
         return self._lake.blocks(table, keys, columns)
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What there is of a stage, and what is missing.
+    """Stored and missing rows of a stage.
 
     Attributes:
         planned: One row an item: key and identity.
@@ -143,12 +125,12 @@ class Survey:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing to make and nothing to put away."""
+        """True if there is nothing to make and nothing to put away."""
         return self.pending.is_empty() and self.outdated.is_empty()
 
 
 class Stage(ABC):
-    """One stage of a run; `stages.ordered` lists them.
+    """A stage of a run; `stages.ordered` lists them.
 
     Args:
         plan: The run, the benchmarks that are worked on, and the judges that are asked.
@@ -188,7 +170,7 @@ class Stage(ABC):
         return True
 
     @classmethod
-    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:  # noqa: ARG003
+    def model_endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelEndpoint]:  # noqa: ARG003
         """Return the models that it calls for a run; of the judges only these, none named means all."""
         return ()
 
@@ -247,24 +229,24 @@ class RowStage(Stage, Generic[ItemT]):
 
     @property
     def keys(self) -> Keys:
-        """The keys of all its rows."""
+        """Keys of all its rows."""
         return {"run_id": self.run_ids, "benchmark": self.benchmarks}
 
     @abstractmethod
     def planned(self) -> pl.DataFrame:
-        """Key and identity of every row that there should be."""
+        """Return key and identity of every row that there should be."""
 
     @abstractmethod
     def items(self, pending: pl.DataFrame) -> Iterator[ItemT]:
-        """The items of pending rows, one after the other, so that their texts need not all be in memory."""
+        """Yield the items of pending rows one by one, so that their texts need not all be in memory."""
 
     @abstractmethod
-    async def make(self, item: ItemT, ask: CallMaker) -> dict[str, Any]:
-        """The row of an item."""
+    async def make(self, item: ItemT, make_call: CallMaker) -> dict[str, Any]:
+        """Make the row of an item."""
 
     @abstractmethod
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
-        """What there is to say of a benchmark.
+        """Describe the rows of a benchmark.
 
         Args:
             benchmark: Which one.
@@ -272,46 +254,46 @@ class RowStage(Stage, Generic[ItemT]):
         """
 
     @abstractmethod
-    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
-        """Who makes the calls of a planned row; None when it takes none, whatever comes."""
+    def caller(self, columns: Mapping[str, Any]) -> Caller | None:
+        """Return the caller of a planned row; None when it takes no call, whatever comes."""
 
     def estimate_prompt(self, item: ItemT) -> tuple[str, int]:  # noqa: ARG002
-        """What a prompt that cannot be rendered yet is made of: text that is known, and how many answers beside it."""
+        """Return the known text of a prompt that cannot be rendered yet, and the number of answers in it."""
         return "", 0
 
     @property
-    def asks(self) -> bool:
-        """Whether it makes calls at all."""
+    def has_callers(self) -> bool:
+        """True if it makes calls at all."""
         return True
 
     def identity_aliases(self) -> Mapping[str, Mapping[str, str]]:
-        """Values that stored rows may have in the place of planned ones: by identity column, former to planned."""
+        """Return former values that stored rows may have: by identity column, former to planned."""
         return {}
 
     def with_current_identity(self, stored: pl.DataFrame) -> pl.DataFrame:
-        """Stored rows with the planned identities in the place of former ones that mean the same."""
+        """Return stored rows with the planned identities in the place of former ones that mean the same."""
         return stored.with_columns(
             pl.col(column).replace(planned_by_former) for column, planned_by_former in self.identity_aliases().items()
         )
 
-    def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:  # noqa: ARG002
-        """Who may be asked by items of these rows, beside those that their first requests name."""
+    def possible_endpoints(self, pending: pl.DataFrame) -> AbstractSet[ModelEndpoint]:  # noqa: ARG002
+        """Return the endpoints that these rows may call, beside those of their first requests."""
         return frozenset()
 
     def known_calls(self) -> Mapping[str, Call] | None:
-        """Those in the lake by request hash, if requests are not known beforehand; None looks them up."""
+        """Return paid calls in the lake by request hash, if requests are not known beforehand; None looks them up."""
         return None
 
     def is_usable(self, call: Call) -> bool:  # noqa: ARG002
-        """Whether a paid call may answer a request of this stage."""
+        """Return whether a paid call may answer a request of this stage."""
         return True
 
     def unusable_calls(self, stored: pl.DataFrame) -> AbstractSet[str]:  # noqa: ARG002
-        """Request hashes of calls that brought no result: they are made again."""
+        """Return request hashes of calls that brought no result: they are made again."""
         return frozenset()
 
     def paid_calls(self, stored: pl.DataFrame) -> PaidCalls:
-        """The calls that it need not make.
+        """Return the calls that it need not make.
 
         Args:
             stored: Its stored rows, superseded ones included.
@@ -327,7 +309,7 @@ class RowStage(Stage, Generic[ItemT]):
         )
 
     def superseded_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """What stays of rows that are replaced."""
+        """Return the rows that are kept, as superseded, of those that are replaced."""
         return rows.clear()
 
     def survey(self) -> Survey:
@@ -364,7 +346,7 @@ class RowStage(Stage, Generic[ItemT]):
         if survey.is_done and not self._has_journal():
             return self.results()
         with ExitStack() as stack:
-            calls = stack.enter_context(JournaledCalls(self)) if self.asks else None
+            calls = stack.enter_context(JournaledCalls(self)) if self.has_callers else None
             if calls and lake.versions() != versions:
                 survey = self.survey()  # another process was at work until now
             writer = stack.enter_context(RowWriter(lake, self.name))
@@ -381,20 +363,20 @@ class RowStage(Stage, Generic[ItemT]):
         return self.results()
 
     def results(self) -> list[StageResult]:
-        """What there is to say of each benchmark as it is stored now."""
+        """Describe each benchmark as it is stored now."""
         rows = self.workspace.lake.read(self.name, self.keys, list(self.result_columns))
         return [self.result(name, rows.filter(benchmark=name)) for name in self.benchmarks]
 
     def preview(self, benchmark: str, *columns: str) -> pl.DataFrame:
-        """A few of its rows."""
+        """Return a few of its rows."""
         keys = {"run_id": self.run_ids, "benchmark": benchmark}
         return self.workspace.lake.scan(self.name, keys, columns).head(5).collect()
 
     def facts_of_calls(self, benchmark: str) -> dict[str, Any]:
-        """Calls, and what they cost so far in US dollars; None where a price is unknown."""
+        """Count calls, and their cost so far in US dollars; None where a price is unknown."""
         own = [line for (name, _), line in self.lines.items() if name == benchmark]
         facts = {"calls_made": sum(line.calls for line in own), "already_there": sum(line.reused for line in own)}
-        if not self.asks:
+        if not self.has_callers:
             return facts | {"cost_usd": None}
         keys = {"run_id": self.run_ids, "stage": self.name, "benchmark": benchmark, "status": "ok"}
         costs = self.workspace.lake.read("calls", keys, ["cost_usd"])["cost_usd"]
@@ -402,7 +384,7 @@ class RowStage(Stage, Generic[ItemT]):
         return facts | {"cost_usd": None if unknown else float(costs.sum())}
 
     def line_of(self, item: Item) -> StageProgress:
-        """The progress line of an item."""
+        """Return the progress line of an item."""
         return self.lines[self._line_key(item.columns)]
 
     def _line_key(self, columns: Mapping[str, Any]) -> tuple[str, str]:
@@ -421,7 +403,7 @@ class RowStage(Stage, Generic[ItemT]):
             self.workspace.reporter.changed(line)
 
     def _has_journal(self) -> bool:
-        return self.asks and self.name in self.workspace.journals.stages(self.run_ids[0])
+        return self.has_callers and self.name in self.workspace.journals.stages(self.run_ids[0])
 
     async def _make_alone(self, survey: Survey, writer: RowWriter) -> None:
         """Make rows that take no call."""
@@ -443,8 +425,8 @@ class JournaledCalls(Generic[ItemT]):
         self._stage, self._workspace = stage, stage.workspace
         (self._run_id,) = stage.run_ids
         self._limiters: dict[Endpoint, Limiter] = {}
-        self._checked = set[Asked]()
-        self._not_there: dict[Asked, EndpointError] = {}
+        self._checked = set[ModelEndpoint]()
+        self._not_there: dict[ModelEndpoint, EndpointError] = {}
 
     def __enter__(self) -> "JournaledCalls[ItemT]":
         self._journal = self._open()
@@ -484,18 +466,18 @@ class JournaledCalls(Generic[ItemT]):
                 self._engine, self._journal, stage.name, paid.find, budget, claims=claims, news=paid.news
             )
             self._stopping = session.stopping
-            await self._check(stage.asked(survey.pending))
+            await self._check(stage.possible_endpoints(survey.pending))
 
             def row_of(work: tuple[ItemT, list[Outcome]]) -> Coroutine[Any, Any, dict[str, Any]]:
                 item, outcomes = work
                 labels = {name: item.columns[name] for name in ("benchmark", "question_id")}
 
-                def ask(
+                def make_call(
                     request: ChatRequest, purpose: str, *, lookup: bool = False
                 ) -> Coroutine[Any, Any, tuple[Call, bool]]:
                     return session.call(request, labels | {"purpose": purpose}, lookup=lookup, outcomes=outcomes)
 
-                return stage.make(item, ask)
+                return stage.make(item, make_call)
 
             limits = workspace.options.limiter_settings
             workers = max(_FEWEST_WORKERS, _WORKERS_PER_SLOT * (limits.fixed or limits.maximum))
@@ -536,9 +518,9 @@ class JournaledCalls(Generic[ItemT]):
                     return
                 yield item, []
 
-    async def _check(self, asked: AbstractSet[Asked]) -> None:
+    async def _check(self, endpoints: AbstractSet[ModelEndpoint]) -> None:
         budget = self._workspace.budget
-        for endpoint, model in sorted(asked - self._checked, key=lambda one: (one[0].base_url, one[1])):
+        for endpoint, model in sorted(endpoints - self._checked, key=lambda one: (one[0].base_url, one[1])):
             budget.check(model, endpoint.base_url)
             if budget.objection() is None:
                 try:
@@ -585,7 +567,7 @@ class JournaledCalls(Generic[ItemT]):
 
 
 async def _nobody(request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:  # noqa: ARG001
-    raise AssertionError(f"a stage that asks nobody asks {request.model}")
+    raise AssertionError(f"a stage that makes no calls calls {request.model}")
 
 
 _OF_STORED = ("status", "error_class", "superseded", "request_hash", "fallback_request_hash", "created_at")

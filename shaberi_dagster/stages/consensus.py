@@ -1,4 +1,4 @@
-"""What each strategy makes of a run's samples: one row for each question and strategy."""
+"""The consensus answers of a run: one row for each question and strategy."""
 
 import time
 import unicodedata
@@ -21,13 +21,14 @@ from shaberi_dagster.judges.rule import graded_question
 from shaberi_dagster.judges.rules.base import Grader
 from shaberi_dagster.judges.rules.plurality import plurality
 from shaberi_dagster.judges.rules.registry import GRADERS
+from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
-from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling
+from shaberi_dagster.llm.types import CallRange, Message, Sampling
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, strategy_prompts
 from shaberi_dagster.runs.spec import SINGLE, ModelSpec, RunSpec
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asked, Asker, CallMaker, Item, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, RowStage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.identity import sha256_json, sha256_text
 
@@ -39,7 +40,7 @@ Sample = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ConsensusItem(Item):
-    """One question for one strategy; `strategy` is None for the single answer."""
+    """A question for a strategy; `strategy` is None for the single answer."""
 
     question: Question
     samples: Sequence[Sample]
@@ -78,15 +79,15 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         return any(spec.benchmarks[name].has_consensus for name in benchmarks if name in spec.benchmarks)
 
     @classmethod
-    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:  # noqa: ARG003
+    def model_endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelEndpoint]:  # noqa: ARG003
         """Return the model that makes the strategies' calls, if one of them makes any."""
         model = spec.consensus or (spec.itself if spec.endpoint else None)
         strategies = (STRATEGIES.use(name) for name in spec.strategies if name != SINGLE)
-        return [model] if model and any(strategy.templates for strategy in strategies) else []
+        return [(model.endpoint, model.model)] if model and any(strategy.templates for strategy in strategies) else []
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
-        """Those of the strategies."""
+        """Yield the prompts of the strategies."""
         names = dict.fromkeys(name for entry in plan.names for name in plan.spec.benchmarks[entry].strategies)
         return strategy_prompts(plan.workspace.prompts, [name for name in names if name != SINGLE])
 
@@ -96,7 +97,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         return spec.n_questions(benchmark) * len(spec.benchmarks[benchmark].strategies)
 
     def planned(self) -> pl.DataFrame:
-        """One row for each strategy and question, the single answer first."""
+        """Return a row for each strategy and question, the single answer first."""
         hashes = self.rows.read(Answers.name, self.keys, _SAMPLE).sort("question_id", "sample_index")
         own = hashes.group_by("benchmark", "question_id").agg("sample_index", "answer_hash")
         found = {
@@ -104,10 +105,10 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             for name, question_id, indices, answers in own.iter_rows()
         }
         rows = [
-            self._identity(one, question, strategy, found.get((one.name, question.question_id), {}))
-            for one in self.plan.benchmarks.values()
-            for strategy in self._strategies(one)
-            for question in one.asked
+            self._identity(plan, question, strategy, found.get((plan.name, question.question_id), {}))
+            for plan in self.plan.benchmarks.values()
+            for strategy in self._strategies(plan)
+            for question in plan.asked
         ]
         texts = dict.fromkeys((*self.key, *self.identity), pl.String())
         return pl.DataFrame(rows, schema=texts | {"strategy_version": pl.Int64()})
@@ -125,24 +126,24 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             one = self.plan.benchmarks[benchmark]
             yield from (self._item(one, one.questions[question_id], (), row) for row in rows)
 
-    async def make(self, item: ConsensusItem, ask: CallMaker) -> dict[str, Any]:
-        """What the strategy makes of the samples."""
+    async def make(self, item: ConsensusItem, make_call: CallMaker) -> dict[str, Any]:
+        """Make the strategy's answer of the samples."""
         row = {**item.columns, "n_candidates": item.n_candidates, "created_at": datetime.now(UTC)}
         if item.strategy is None:
             return row | _single(item.samples)
         calls: list[Call] = []
         fresh, started = False, time.monotonic()
 
-        async def asked(purpose: str, messages: tuple[Message, ...]) -> Reply:
+        async def call_model(purpose: str, messages: tuple[Message, ...]) -> Reply:
             nonlocal fresh
             request = ChatRequest(
-                self._consensus.endpoint.to_endpoint(),
+                self._consensus.endpoint,
                 self._consensus.model,
                 messages,
                 Sampling(None, item.max_tokens),
                 replicate=purpose,  # critics are asked with equal messages, and each has a reply of its own
             )
-            call, reused = await ask(request, purpose, lookup=True)
+            call, reused = await make_call(request, purpose, lookup=True)
             fresh |= not reused
             calls.append(call)
             if call.status == "error":
@@ -150,9 +151,10 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             return Reply(_said(call))
 
         candidates = candidates_of(
-            (one["sample_index"], one["answer_model"] or item.columns["model"], one["answer"]) for one in item.samples
+            (sample["sample_index"], sample["answer_model"] or item.columns["model"], sample["answer"])
+            for sample in item.samples
         )
-        (outcome,) = (await decide_all(item.question.question, candidates, [item.strategy], asked)).values()
+        (outcome,) = (await decide_all(item.question.question, candidates, [item.strategy], call_model)).values()
         return row | {
             "status": outcome.status,
             "error_class": outcome.error_class,
@@ -187,28 +189,28 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             checks=(complete_check(rows.height, planned), failures_check(failed, planned)),
         )
 
-    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
+    def caller(self, columns: Mapping[str, Any]) -> Caller | None:
         """The strategy, if it makes calls."""
         if (columns["benchmark"], columns["strategy"]) not in self._calling:
             return None
         most = _max_tokens(self.plan.benchmarks[columns["benchmark"]])
-        return Asker(columns["strategy"], self._consensus.model, self._consensus.endpoint.to_endpoint(), most)
+        return Caller(columns["strategy"], self._consensus.model, self._consensus.endpoint, most)
 
     def estimate_prompt(self, item: ConsensusItem) -> tuple[str, int]:
         """The question and the candidates."""
         return item.question.question, len(self.plan.spec.benchmarks[item.columns["benchmark"]].shared)
 
-    def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:
+    def possible_endpoints(self, pending: pl.DataFrame) -> AbstractSet[ModelEndpoint]:
         """The model that makes the strategies' calls, if one of them may make any."""
         texts = self.rows.read(Answers.name, self.keys, (*_SAMPLE, "answer_state")).filter(answer_state="text")
-        for one in self.plan.benchmarks.values():
-            shared = texts.filter(pl.col("sample_index").is_in(list(one.settings.shared)), benchmark=one.name)
+        for plan in self.plan.benchmarks.values():
+            shared = texts.filter(pl.col("sample_index").is_in(list(plan.settings.shared)), benchmark=plan.name)
             candidates = shared.group_by("question_id").agg(candidates=pl.len())
-            kinds = pending.filter(benchmark=one.name).join(candidates, on="question_id")
-            strategies = {each.name: each for each in self._strategies(one) if each}
+            kinds = pending.filter(benchmark=plan.name).join(candidates, on="question_id")
+            strategies = {strategy.name: strategy for strategy in self._strategies(plan) if strategy}
             for name, count in kinds.select("strategy", "candidates").unique().iter_rows():
                 if name in strategies and strategies[name].n_calls(count).high:
-                    return {(self._consensus.endpoint.to_endpoint(), self._consensus.model)}
+                    return {(self._consensus.endpoint, self._consensus.model)}
         return frozenset()
 
     def known_calls(self) -> Mapping[str, Call]:
@@ -231,14 +233,14 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         return {call.request_hash: call for call in calls if self.is_usable(call)}
 
     def is_usable(self, call: Call) -> bool:
-        """Whether it brought a text."""
+        """Return whether the call brought a text."""
         return bool(_said(call).strip())
 
-    def _strategies(self, one: BenchmarkPlan, vote: Vote = lambda _: (0, {})) -> list[Strategy | None]:
+    def _strategies(self, plan: BenchmarkPlan, vote: Vote = lambda _: (0, {})) -> list[Strategy | None]:
         """The strategies of a benchmark; None is the single answer."""
-        names = [name for name in one.settings.strategies if name != SINGLE]
-        made = {each.name: each for each in make_strategies(names, self.workspace.prompts, vote)}
-        return [made.get(name) for name in one.settings.strategies]
+        names = [name for name in plan.settings.strategies if name != SINGLE]
+        made = {strategy.name: strategy for strategy in make_strategies(names, self.workspace.prompts, vote)}
+        return [made.get(name) for name in plan.settings.strategies]
 
     @property
     def _consensus(self) -> ModelSpec:
@@ -249,10 +251,10 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
     def _calling(self) -> set[tuple[str, str]]:
         """The benchmarks and strategies that may take a call."""
         return {
-            (one.name, each.name)
-            for one in self.plan.benchmarks.values()
-            for each in self._strategies(one)
-            if each and each.n_calls(len(one.settings.shared)).high
+            (plan.name, strategy.name)
+            for plan in self.plan.benchmarks.values()
+            for strategy in self._strategies(plan)
+            if strategy and strategy.n_calls(len(plan.settings.shared)).high
         }
 
     def _identity(
@@ -277,8 +279,8 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         }
 
     def with_current_identity(self, stored: pl.DataFrame) -> pl.DataFrame:
-        """What plurality elected with an earlier version of the rule stands."""
-        versions = {one.name: _version_of_vote(one) for one in self.plan.benchmarks.values()}
+        """Return former hashes of plurality: what an earlier version of the rule elected stands."""
+        versions = {plan.name: _version_of_vote(plan) for plan in self.plan.benchmarks.values()}
         present = pl.col("benchmark").replace_strict(versions, default=None, return_dtype=pl.Int64())
         older = (pl.col("strategy") == Plurality.name) & (pl.col("strategy_version") < present)
         return stored.with_columns(strategy_version=pl.when(older).then(present).otherwise("strategy_version"))
@@ -299,7 +301,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         self, one: BenchmarkPlan, question: Question, samples: Sequence[Sample], row: dict[str, Any]
     ) -> ConsensusItem:
         spec = self.plan.spec
-        strategies = {each.name: each for each in self._strategies(one, _vote(one, question)) if each}
+        strategies = {strategy.name: strategy for strategy in self._strategies(one, _vote(one, question)) if strategy}
         strategy = strategies.get(row["strategy"])
         own = [sample for sample in samples if sample["sample_index"] in _candidates(one, strategy)]
         n_candidates = sum(sample["status"] == UNMADE or sample["answer_state"] == "text" for sample in own)
@@ -316,42 +318,42 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         )
 
 
-def _candidates(one: BenchmarkPlan, strategy: Strategy | None) -> range:
+def _candidates(plan: BenchmarkPlan, strategy: Strategy | None) -> range:
     """Sample indices that a strategy is given; the single answer is sample 0."""
-    return one.settings.shared if strategy else range(1)
+    return plan.settings.shared if strategy else range(1)
 
 
-def _max_tokens(one: BenchmarkPlan) -> int:
-    """Of a strategy's reply: as of an answer."""
-    most = one.settings.max_tokens
-    return one.benchmark.generation.sampling.max_tokens if most is None else most
+def _max_tokens(plan: BenchmarkPlan) -> int:
+    """Return the most tokens of a strategy's reply: those of an answer."""
+    most = plan.settings.max_tokens
+    return plan.benchmark.generation.sampling.max_tokens if most is None else most
 
 
-def _version(one: BenchmarkPlan, strategy: Strategy | None) -> int:
+def _version(plan: BenchmarkPlan, strategy: Strategy | None) -> int:
     if strategy is None:
         return 1
-    return _version_of_vote(one) if isinstance(strategy, Plurality) else strategy.version
+    return _version_of_vote(plan) if isinstance(strategy, Plurality) else strategy.version
 
 
-def _file_hash(one: BenchmarkPlan, strategy: Strategy | None) -> str | None:
-    """Of a plugin's strategy, or of a plugin's rule that reads for plurality."""
-    used = (_grader(one) if isinstance(strategy, Plurality) else None) or strategy
+def _file_hash(plan: BenchmarkPlan, strategy: Strategy | None) -> str | None:
+    """Return the hash of a plugin's strategy, or of a plugin's rule that reads for plurality."""
+    used = (_grader(plan) if isinstance(strategy, Plurality) else None) or strategy
     return used.file_sha256 if used else None
 
 
-def _grader(one: BenchmarkPlan) -> Grader | None:
-    return GRADERS.use(one.benchmark.grader) if one.benchmark.has_rule else None
+def _grader(plan: BenchmarkPlan) -> Grader | None:
+    return GRADERS.use(plan.benchmark.grader) if plan.benchmark.has_rule else None
 
 
-def _version_of_vote(one: BenchmarkPlan) -> int:
+def _version_of_vote(plan: BenchmarkPlan) -> int:
     """Plurality counts what the benchmark's rule reads, so another version of the rule may elect another answer."""
-    grader = _grader(one)
+    grader = _grader(plan)
     return max(Plurality.version, grader.version) if grader else Plurality.version
 
 
-def _vote(one: BenchmarkPlan, question: Question) -> Vote:
+def _vote(plan: BenchmarkPlan, question: Question) -> Vote:
     """Plurality among what the benchmark's rule reads in the candidates' answers; without a rule, among the texts."""
-    grader, graded = _grader(one), graded_question(question)
+    grader, graded = _grader(plan), graded_question(question)
 
     def read(text: str) -> str | None:
         if grader is None:
@@ -370,7 +372,7 @@ def _vote(one: BenchmarkPlan, question: Question) -> Vote:
 
 
 def _said(call: Call) -> str:
-    """What the model says when it has thought."""
+    """Return the reply without its thinking."""
     return split_thinking(call.content or "").answer
 
 

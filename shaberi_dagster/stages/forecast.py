@@ -1,4 +1,4 @@
-"""What an evaluation would still take: calls, tokens and money, before any call is made.
+"""Forecasts of the calls, tokens and cost of an evaluation, before any call is made.
 
 A forecast is the plan of the stages themselves. Items whose calls are all paid for are made, though not stored, so that
 the stage after them is planned over the very rows that it will find; where a call would be needed, it is counted, and
@@ -19,13 +19,14 @@ import polars as pl
 from shaberi_dagster.journal.records import Call
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Keys
-from shaberi_dagster.llm.types import ChatRequest, Message
+from shaberi_dagster.llm.request import ChatRequest
+from shaberi_dagster.llm.types import Message
 from shaberi_dagster.runs.forecast import NO_CALL, Forecast, _sum_of
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import UNMADE, Asker, Item, Rows, RowStage
+from shaberi_dagster.stages.base import UNMADE, Caller, Item, Rows, RowStage
 from shaberi_dagster.stages.ordered import CALLING_STAGES
 
 TEMPLATE = "template (upper bound)"
@@ -52,7 +53,7 @@ def forecast(
     now: datetime,
     judges: Sequence[str] = (),
 ) -> list[Forecast]:
-    """What the stages of some runs would still take; nothing is changed and nobody is asked.
+    """Forecast the calls of some stages of runs; nothing is changed and no call is made.
 
     Calls are exact for what follows from what is there: what rows stand, calls in the lake and calls in the journal
     of an interrupted attempt are found as the stages find them. Answers that nobody has paid for yet are taken to
@@ -85,7 +86,7 @@ def forecast(
         plan = RunPlan(spec, benchmarks, workspace, judges)
         for kind in (kind for kind in CALLING_STAGES if kind.name in stages and kind.is_needed(spec, benchmarks)):
             stage = kind(plan, rows)
-            if stage.asks:
+            if stage.has_callers:
                 groups = asyncio.run(_foresee(stage, rows, counted))
                 pricing = _Pricing(plan, history, now)
                 estimates += [pricing.estimate(kind.name, *key, group) for key, group in groups.items()]
@@ -94,7 +95,7 @@ def forecast(
 
 @dataclass
 class _Group:
-    """What one asker has yet to do for one benchmark.
+    """Missing rows and calls of one caller for one benchmark.
 
     Attributes:
         planned: Rows that there will be.
@@ -112,7 +113,7 @@ class _Group:
     prompts: list[tuple[str, Sequence[Message], int]] = field(default_factory=list)
 
 
-_Groups = dict[tuple[str, Asker], _Group]
+_Groups = dict[tuple[str, Caller], _Group]
 
 
 class _Foreseen(Rows):
@@ -143,7 +144,7 @@ class _Foreseen(Rows):
 
 
 class _Replay:
-    """`Ask` that has only the calls which are paid for; who needs another one waits for ever.
+    """`CallMaker` that has only the calls which are paid for; who needs another one waits for ever.
 
     Args:
         stage: Whose calls.
@@ -165,7 +166,9 @@ class _Replay:
     def prefetch(self, requests: Iterable[ChatRequest]) -> None:
         """Look many requests up at once."""
         known = self._journal.keys() | self._found.keys()
-        self._found |= self._paid.find([name for one in requests for name in one.request_hashes if name not in known])
+        self._found |= self._paid.find(
+            [name for request in requests for name in request.request_hashes if name not in known]
+        )
 
     async def __call__(self, request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:  # noqa: ARG002
         if lookup:
@@ -179,7 +182,7 @@ class _Replay:
         return call, True
 
     def lacks(self, request: ChatRequest) -> bool:
-        """Whether a request that was looked up is not paid for; then it is needed."""
+        """Return whether a request that was looked up is not paid for; then it is needed."""
         if self._paid_call(request):
             return False
         self.needed.append(request)
@@ -195,11 +198,11 @@ async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str
     survey = stage.survey()
     groups: _Groups = {}
     for row in survey.planned.iter_rows(named=True):
-        if asker := stage.asker(row):
-            groups.setdefault((row["benchmark"], asker), _Group()).planned += 1
+        if caller := stage.caller(row):
+            groups.setdefault((row["benchmark"], caller), _Group()).planned += 1
     for row in survey.standing.iter_rows(named=True):
-        if asker := stage.asker(row):
-            groups[row["benchmark"], asker].there += 1
+        if caller := stage.caller(row):
+            groups[row["benchmark"], caller].there += 1
     items = list(stage.items(survey.pending))
     replay = _Replay(stage, survey.stored)
     replay.prefetch(item.request for item in items if item.request)
@@ -208,10 +211,10 @@ async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str
     for item in items:
         finished = None if item.inputs_missing else await _made(stage, item, replay)
         made.append(finished or {**item.columns, "status": UNMADE})
-        asker = stage.asker(item.columns)
-        if finished is not None or asker is None:
+        caller = stage.caller(item.columns)
+        if finished is not None or caller is None:
             continue
-        group, (low, high) = groups[item.columns["benchmark"], asker], item.calls
+        group, (low, high) = groups[item.columns["benchmark"], caller], item.calls
         if not item.inputs_missing:
             fresh = {(payer, request.request_hash) for request in replay.needed} - counted
             counted |= fresh
@@ -247,7 +250,7 @@ async def _made(stage: RowStage[Any], item: Item, replay: _Replay) -> dict[str, 
 
 
 class _Pricing:
-    """What calls are expected to be like.
+    """Expected tokens and cost of calls.
 
     Args:
         plan: The run.
@@ -258,11 +261,11 @@ class _Pricing:
     def __init__(self, plan: RunPlan, history: "_History", now: datetime) -> None:
         self._plan, self._history, self._now = plan, history, now
 
-    def estimate(self, stage: str, benchmark: str, asker: Asker, group: _Group) -> Forecast:
-        """What there is to say of a group."""
+    def estimate(self, stage: str, benchmark: str, caller: Caller, group: _Group) -> Forecast:
+        """Return the forecast of a group."""
         question_ids = {question_id for question_id, *_ in group.prompts}
-        past = self._history.find(stage, benchmark, asker.model, question_ids) if group.high else None
-        falls_back = asker.falls_back and group.low > 0
+        past = self._history.find(stage, benchmark, caller.model, question_ids) if group.high else None
+        falls_back = caller.falls_back and group.low > 0
         n_calls, n_fallback = (group.low if falls_back else group.high), None if falls_back else 0.0
         fallback = _Average()
         if past:
@@ -272,7 +275,7 @@ class _Pricing:
         elif group.high:
             answer = self._answer_tokens(benchmark, question_ids)
             prompt = fmean(rough_tokens(messages) + n * answer for _, messages, n in group.prompts)
-            average, basis = _Average(prompt, asker.max_tokens), TEMPLATE
+            average, basis = _Average(prompt, caller.max_tokens), TEMPLATE
         else:
             average, basis = _Average(), NO_CALL
         parts = [(n_calls, average), (n_fallback or 0.0, fallback)]
@@ -283,15 +286,15 @@ class _Pricing:
             question_set=settings.question_set,
             source=settings.source,
             stage=stage,
-            model=asker.name,
+            model=caller.name,
             rows_planned=group.planned,
             rows_there=group.there,
             calls=group.low,
             calls_most=group.high,
             fallback_calls=n_fallback,
-            prompt_tokens=round(sum(n * each.prompt for n, each in parts)),
-            completion_tokens=round(sum(n * min(each.completion, asker.max_tokens) for n, each in parts)),
-            cost_usd=_sum_of([self._cost(asker, n, each) for n, each in parts]),
+            prompt_tokens=round(sum(n * average.prompt for n, average in parts)),
+            completion_tokens=round(sum(n * min(average.completion, caller.max_tokens) for n, average in parts)),
+            cost_usd=_sum_of([self._cost(caller, n, average) for n, average in parts]),
             basis=basis,
             upper_bound=bool(group.high) and past is None,
         )
@@ -305,16 +308,16 @@ class _Pricing:
         past = self._history.find(Answers.name, benchmark, spec.model, question_ids)
         return min(past.average.completion - past.average.reasoning, most) if past else most
 
-    def _cost(self, asker: Asker, n_calls: float, average: "_Average") -> float | None:
+    def _cost(self, caller: Caller, n_calls: float, average: "_Average") -> float | None:
         """The list price of that many average calls."""
         if not n_calls:
             return 0.0
         each = self._plan.workspace.prices.cost(
             {
-                "model": asker.model,
-                "base_url": asker.endpoint.base_url,
+                "model": caller.model,
+                "base_url": caller.endpoint.base_url,
                 "prompt_tokens": round(average.prompt),
-                "completion_tokens": round(min(average.completion, asker.max_tokens)),
+                "completion_tokens": round(min(average.completion, caller.max_tokens)),
                 "cached_tokens": round(average.cached),
                 "created_at": self._now,
             }

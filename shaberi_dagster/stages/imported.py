@@ -1,4 +1,4 @@
-"""What takes no call of imported runs: pass outputs, scores and metrics of many runs at once."""
+"""Pass outputs, scores and metrics of imported runs, many runs at once and without a call."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,12 +40,12 @@ OF_TREE = IS_IMPORTED & ~_OF_CACHES
 
 
 def imported_among(run_ids: Sequence[str], lake: Lake) -> list[str]:
-    """Those of the runs that were imported."""
+    """Select the runs that were imported."""
     return sorted(set(run_ids) & set(all_imported(lake)["run_id"]))
 
 
 def made_together(stage: str, run_ids: Sequence[str], lake: Lake) -> list[str]:
-    """Those of the runs that `reprocess_imported` makes a stage of, all at once, since it takes no call.
+    """Select the runs whose stage `reprocess_imported` makes, all at once, since it takes no call.
 
     Args:
         stage: One of `stages.ordered.STAGE_NAMES`.
@@ -78,15 +78,15 @@ def add_to_imported(
         ConfigurationError: There is no such pass or setting, or a pass asks a model.
     """
     pipeline, name = make_pipeline(passes, options), ",".join(passes)
-    if asking := [one.name for one in pipeline if one.asks]:
+    if asking := [examiner.name for examiner in pipeline if examiner.asks]:
         raise ConfigurationError(
             f"pass {asking[0]} asks a model, which is paid for one imported run at a time: "
             f"run-evals --model M --tag T --passes {','.join(passes)}"
         )
     before = _specs(run_ids, workspace.lake)
     known = [run_id for run_id, names in _remembered(before, workspace.lake).items() if name in names]
-    if [one.config for found in _as_found([name], known, workspace.lake) for one in found] == [
-        one.config for one in pipeline
+    if [examiner.config for found in _as_found([name], known, workspace.lake) for examiner in found] == [
+        examiner.config for examiner in pipeline
     ]:
         before = {run_id: spec for run_id, spec in before.items() if run_id not in known}
     specs = {run_id: with_pipeline(spec, passes, options) for run_id, spec in before.items()}
@@ -176,14 +176,14 @@ def fill_scores(workspace: Workspace) -> None:
 
 
 def _specs(run_ids: Sequence[str], lake: Lake) -> dict[str, RunSpec]:
-    """Those of the imported ones of these runs."""
+    """Return the specs of the imported ones of these runs."""
     runs = all_imported(lake).filter(pl.col("run_id").is_in(list(run_ids))).sort("run_id")
     return {run_id: RunSpec.read(spec) for run_id, spec in runs.select("run_id", "spec").iter_rows()}
 
 
 def _asks(spec: RunSpec) -> bool:
-    """Whether a pass of the run asks a model."""
-    return any(one.endpoint for pipeline in spec.passes for one in pipeline)
+    """Return whether a pass of the run asks a model."""
+    return any(settings.endpoint for pipeline in spec.passes for settings in pipeline)
 
 
 def _planned(specs: Iterable[RunSpec], benchmarks: Sequence[str], lake: Lake) -> pl.DataFrame:
@@ -223,7 +223,9 @@ def _by_pipelines(specs: Mapping[str, RunSpec], lake: Lake) -> Iterator[tuple[li
     remembered = _remembered(specs, lake)
     alike: dict[tuple[bytes, tuple[str, ...]], list[str]] = defaultdict(list)
     for run_id, spec in specs.items():
-        in_spec = orjson.dumps([[one.model_dump(mode="json") for one in pipeline] for pipeline in spec.passes])
+        in_spec = orjson.dumps(
+            [[settings.model_dump(mode="json") for settings in pipeline] for pipeline in spec.passes]
+        )
         alike[in_spec, remembered.get(run_id, ())].append(run_id)
     for (_, names), run_ids in alike.items():
         yield run_ids, [*_as_found(names, run_ids, lake), *passes_of(specs[run_ids[0]])]
@@ -237,9 +239,13 @@ def _remembered(specs: Mapping[str, RunSpec], lake: Lake) -> dict[str, tuple[str
         scored[run_id].add(pipeline)
     found = {}
     for run_id, names in scored.items():
-        known = {",".join(one.name for one in pipeline) for pipeline in specs[run_id].passes}
+        known = {",".join(settings.name for settings in pipeline) for pipeline in specs[run_id].passes}
         every = names | known
-        longest = (one for one in every if one != BASELINE and not any(name.startswith(f"{one},") for name in every))
+        longest = (
+            pipeline
+            for pipeline in every
+            if pipeline != BASELINE and not any(name.startswith(f"{pipeline},") for name in every)
+        )
         found[run_id] = tuple(sorted(set(longest) - known))
     return found
 
@@ -257,4 +263,4 @@ def _as_found(names: Sequence[str], run_ids: Sequence[str], lake: Lake) -> list[
         config, version = settings.get(name, ("{}", None))
         return make_pass(name, orjson.loads(config), version)
 
-    return [[made(one) for one in name.split(",")] for name in names]
+    return [[made(part) for part in name.split(",")] for name in names]

@@ -16,14 +16,15 @@ from shaberi_dagster.judges.llm import OUT_OF_SCALE, LLMJudge
 from shaberi_dagster.judges.rule import RuleJudge
 from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.lake.writer import RowWriter
+from shaberi_dagster.llm.request import CallMaker, ModelEndpoint
 from shaberi_dagster.llm.types import CallRange
 from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, judge_prompts
-from shaberi_dagster.runs.spec import ModelSpec, RunSpec
-from shaberi_dagster.stages import texts
+from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.stages import judged_texts
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, JournaledCalls, Rows, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, JournaledCalls, Rows, RowStage
 from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.checks import Check
@@ -31,14 +32,14 @@ from shaberi_dagster.util.names import did_you_mean
 from shaberi_dagster.util.progress import StageProgress
 
 _NO_CALL = CallRange(0, 0)
-_SLIM = (*texts.KEY, "answer_hash", "status", "answer_state")
+_SLIM = (*judged_texts.KEY, "answer_hash", "status", "answer_state")
 _FOUND = ("status", "error_class", "score", "score_source")
 """What an output says, as far as the parser understands it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgementItem(Item):
-    """One answer for one judge; `case` is None when the answer has no text."""
+    """An answer for a judge; `case` is None when the answer has no text."""
 
     answer: Mapping[str, Any]
     judge: Judge
@@ -77,18 +78,17 @@ class Judgements(RowStage[JudgementItem]):
 
     def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
         super().__init__(plan, rows)
-        self._judges = {one.name: _judges(plan, one) for one in plan.benchmarks.values()}
+        self._judges = {part.name: _judges(plan, part) for part in plan.benchmarks.values()}
 
     @classmethod
-    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:
+    def model_endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelEndpoint]:
         """Return the models of the judges."""
         names = {name for benchmark in spec.benchmarks for name in spec.chosen_judges(benchmark, judges)}
-        asked = (judge for name in names if (judge := spec.judge(name)))
-        return [ModelSpec(model=judge.model, endpoint=judge.endpoint) for judge in asked]
+        return [(judge.endpoint, judge.model) for name in names if (judge := spec.judge(name))]
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
-        """Those of the judges."""
+        """Yield the prompts of the judges."""
         for benchmark in plan.names:
             for name in plan.spec.chosen_judges(benchmark, plan.judges):
                 if judge := plan.spec.judge(name):
@@ -100,7 +100,7 @@ class Judgements(RowStage[JudgementItem]):
         return spec.n_answers(benchmark) * len(spec.chosen_judges(benchmark, judges))
 
     def planned(self) -> pl.DataFrame:
-        """One row for each answer and judge."""
+        """Return a row for each answer and judge."""
         judges = pl.DataFrame(
             [
                 (self.run_ids[0], benchmark, judge.name, judge.config_hash, judge.round)
@@ -121,10 +121,10 @@ class Judgements(RowStage[JudgementItem]):
         """The judges' settings as they were identified together with an address, and with earlier versions of rules."""
         return {
             "judge_config_hash": {
-                name: one.config_hash
+                name: judge.config_hash
                 for judges in self._judges.values()
-                for one in judges
-                for name in (*one.former_config_hashes, *one.older_config_hashes)
+                for judge in judges
+                for name in (*judge.former_config_hashes, *judge.older_config_hashes)
             }
         }
 
@@ -137,34 +137,34 @@ class Judgements(RowStage[JudgementItem]):
                 if key in wanted:
                     yield self._item(row, judge)
 
-    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
+    def caller(self, columns: Mapping[str, Any]) -> Caller | None:
         """The judge, if it asks a model."""
-        judge = next(one for one in self._judges[columns["benchmark"]] if one.name == columns["judge"])
-        if judge.asks is None:
+        judge = next(judge for judge in self._judges[columns["benchmark"]] if judge.name == columns["judge"])
+        if judge.model_endpoint is None:
             return None
-        endpoint, model = judge.asks
-        return Asker(judge.name, model, endpoint, judge.max_tokens, falls_back=isinstance(judge, LLMJudge))
+        endpoint, model = judge.model_endpoint
+        return Caller(judge.name, model, endpoint, judge.max_tokens, falls_back=isinstance(judge, LLMJudge))
 
     def estimate_prompt(self, item: JudgementItem) -> tuple[str, int]:
-        """The prompt without the answer."""
+        """Return the prompt without the answer."""
         question = self.plan.benchmarks[item.columns["benchmark"]].questions[item.columns["question_id"]]
         request = item.judge.request_for(question, "")
         return "".join(message.content for message in request.messages) if request else "", 1
 
-    async def make(self, item: JudgementItem, ask: CallMaker) -> dict[str, Any]:
-        """What the judge says."""
-        found = not_judged(item.answer) if item.case is None else await item.judge.judge(item.case, ask)
+    async def make(self, item: JudgementItem, make_call: CallMaker) -> dict[str, Any]:
+        """Make the judge's judgement."""
+        found = not_judged(item.answer) if item.case is None else await item.judge.judge(item.case, make_call)
         return {**item.columns, **found, "created_at": datetime.now(UTC), "superseded": False}
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
-        """Rows, scores, failures, tokens and cost."""
+        """Describe rows, scores, failures, tokens and cost."""
         judges = list(self.plan.spec.benchmarks[benchmark].judges)
         standing = rows.filter(~pl.col("superseded"), pl.col("judge").is_in(judges))
         scored = standing.filter(pl.col("score").is_not_null())
         failed = standing.filter(pl.col("status").is_in(["error", "skipped"])).height
         outside = int(standing["out_of_scale"].sum())
         answers = self._slim([benchmark])
-        unlike = standing.join(answers, on=[*texts.KEY, "answer_hash"], how="anti", nulls_equal=True).height
+        unlike = standing.join(answers, on=[*judged_texts.KEY, "answer_hash"], how="anti", nulls_equal=True).height
         planned = self.n_rows(self.plan.spec, benchmark)
         return StageResult(
             run_id=self.run_ids[0],
@@ -200,28 +200,28 @@ class Judgements(RowStage[JudgementItem]):
         )
 
     def unusable_calls(self, stored: pl.DataFrame) -> AbstractSet[str]:
-        """The calls that brought no score.
+        """Return request hashes of calls that brought no score.
 
         Of several judgements by the same call the last one tells: a call that brought no score long ago and was made
         again since then is of use.
         """
-        of_no_use = pl.col("error_class").is_in(["no_score", "empty_output", OUT_OF_SCALE]).fill_null(value=False)
-        told = of_no_use | pl.col("status").is_in(["ok", "excluded"])
+        unusable = pl.col("error_class").is_in(["no_score", "empty_output", OUT_OF_SCALE]).fill_null(value=False)
+        told = unusable | pl.col("status").is_in(["ok", "excluded"])
         # Another failure is of the last call: where that is the fallback, the first one was of use.
         told_first = told | pl.col("fallback_request_hash").is_not_null()
         when = ("created_at", "superseded")
-        first = stored.filter(told_first).select(*when, "request_hash", of_no_use=of_no_use)
-        second = stored.filter(told).select(*when, request_hash="fallback_request_hash", of_no_use=of_no_use)
+        first = stored.filter(told_first).select(*when, "request_hash", unusable=unusable)
+        second = stored.filter(told).select(*when, request_hash="fallback_request_hash", unusable=unusable)
         last = (
             pl.concat([first, second])
             .drop_nulls("request_hash")
             .sort(when, descending=[False, True])
             .unique("request_hash", keep="last", maintain_order=True)
         )
-        return set(last.filter("of_no_use")["request_hash"])
+        return set(last.filter("unusable")["request_hash"])
 
     def superseded_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """They stay as superseded, failures too; but not where nobody was asked: no answer, no budget, or stopped."""
+        """Keep rows as superseded, failures too; but not where no call was made: no answer, no budget, or stopped."""
         unmade = pl.col("error_class").is_in(["budget", "stopped"]).fill_null(value=False)
         unasked = (pl.col("status") == "skipped") | (unmade & pl.col("judge_output").is_null())
         return rows.filter(~unasked).with_columns(
@@ -258,8 +258,8 @@ class Judgements(RowStage[JudgementItem]):
             return found if found and any(found[name] != row[name] for name in _FOUND) else None
 
         changed = self._replace(stored, found_again)
-        for (name, judge), own in stored.group_by("benchmark", "judge", maintain_order=True):
-            line = StageProgress(self.name, name, judge, total=own.height, done=own.height, reused=own.height)
+        for (name, judge), rows in stored.group_by("benchmark", "judge", maintain_order=True):
+            line = StageProgress(self.name, name, judge, total=rows.height, done=rows.height, reused=rows.height)
             self.lines[name, judge] = line
             self.workspace.reporter.changed(line)
         self.workspace.reporter.note(f"{changed} of {stored.height} stored outputs give another score than before")
@@ -304,11 +304,11 @@ class Judgements(RowStage[JudgementItem]):
         Returns:
             How many were replaced.
         """
-        answers = {tuple(row[name] for name in texts.KEY): row for row in self._answers()}
+        answers = {tuple(row[name] for name in judged_texts.KEY): row for row in self._answers()}
         again = []
         with JournaledCalls(self) as journal, RowWriter(self.workspace.lake, self.name) as writer:
             for row in stored.iter_rows(named=True):
-                answer = answers.get(tuple(row[name] for name in texts.KEY))
+                answer = answers.get(tuple(row[name] for name in judged_texts.KEY))
                 if answer is None or answer["answer_hash"] != row["answer_hash"]:
                     continue
                 if changed := found(row, answer):
@@ -327,8 +327,8 @@ class Judgements(RowStage[JudgementItem]):
         answer: Mapping[str, Any],
         calls: Mapping[tuple[str, str], Call],
     ) -> dict[str, Any] | None:
-        """What today's parser finds in the outputs of a stored judgement; None where there is nothing to parse."""
-        judge = next((one for one in self._judges[row["benchmark"]] if one.name == row["judge"]), None)
+        """Parse the outputs of a stored judgement with today's parser; None where there is nothing to parse."""
+        judge = next((judge for judge in self._judges[row["benchmark"]] if judge.name == row["judge"]), None)
         first = calls.get((row["request_hash"], row["judge_output"]))
         second = calls.get((row["fallback_request_hash"], row["fallback_output"]))
         if not isinstance(judge, LLMJudge) or first is None:
@@ -356,10 +356,10 @@ class Judgements(RowStage[JudgementItem]):
         return {(row["request_hash"], row["content"]): Call.from_record(row) for row in rows.iter_rows(named=True)}
 
     def _slim(self, benchmarks: Sequence[str]) -> pl.DataFrame:
-        """All answers of some benchmarks without their texts; only those to questions of the run's sets."""
-        known = [question for one in self.plan.benchmarks.values() for question in one.questions]
+        """Read the answers of some benchmarks without their texts; only those to questions of the run's sets."""
+        known = [question for part in self.plan.benchmarks.values() for question in part.questions]
         keys = {**self.keys, "benchmark": benchmarks}
-        return texts.read(self.rows, keys, _SLIM).filter(pl.col("question_id").is_in(known))
+        return judged_texts.read(self.rows, keys, _SLIM).filter(pl.col("question_id").is_in(known))
 
     def _imported(self) -> pl.DataFrame:
         """Key, answer and round of the scores that were imported: they stand for the first round of their judge."""
@@ -371,7 +371,7 @@ class Judgements(RowStage[JudgementItem]):
         return stored.filter(counts).select(*columns[:-1], judge_round=pl.lit(0, dtype=pl.Int64))
 
     def _answers(self) -> Iterator[dict[str, Any]]:
-        for block in texts.blocks(self.rows, self.keys, (*_SLIM, "question_set", "answer")):
+        for block in judged_texts.blocks(self.rows, self.keys, (*_SLIM, "question_set", "answer")):
             for row in block.iter_rows(named=True):
                 if row["question_id"] in self.plan.benchmarks[row["benchmark"]].questions:
                     yield row
@@ -384,7 +384,7 @@ class Judgements(RowStage[JudgementItem]):
         return JudgementItem(
             columns={
                 **{name: getattr(spec, name) for name in RUN_COLUMNS},
-                **{name: answer[name] for name in (*texts.KEY, "question_set", "answer_hash")},
+                **{name: answer[name] for name in (*judged_texts.KEY, "question_set", "answer_hash")},
                 "judge": judge.name,
                 "judge_model": judge.model,
                 "judge_config_hash": judge.config_hash,
@@ -400,20 +400,20 @@ class Judgements(RowStage[JudgementItem]):
         )
 
 
-def _judges(plan: RunPlan, one: BenchmarkPlan) -> list[Judge]:
+def _judges(plan: RunPlan, part: BenchmarkPlan) -> list[Judge]:
     """The judges of a benchmark that are asked."""
     spec, names = plan.spec, plan.judges
     judges = (judge.name for judge in spec.judges)
-    known = dict.fromkeys((*judges, *(name for each in spec.benchmarks.values() for name in each.judges)))
+    known = dict.fromkeys((*judges, *(name for settings in spec.benchmarks.values() for name in settings.judges)))
     if unknown := [name for name in names if name not in known]:
         raise ConfigurationError(f"run {spec.run_id} has no judge {unknown[0]!r}; {did_you_mean(unknown[0], known)}")
-    return [_judge(spec, name, one, plan.workspace.prompts) for name in spec.chosen_judges(one.name, names)]
+    return [_judge(spec, name, part, plan.workspace.prompts) for name in spec.chosen_judges(part.name, names)]
 
 
-def _judge(spec: RunSpec, name: str, one: BenchmarkPlan, prompts: PromptLibrary) -> Judge:
+def _judge(spec: RunSpec, name: str, part: BenchmarkPlan, prompts: PromptLibrary) -> Judge:
     model = spec.judge(name)
     if name.startswith(RULE):
-        return RuleJudge(one.benchmark, prompts, model)
+        return RuleJudge(part.benchmark, prompts, model)
     if model is None:
         raise ConfigurationError(f"run {spec.run_id} does not say who judge {name} is")
-    return LLMJudge(model, one.benchmark, prompts)
+    return LLMJudge(model, part.benchmark, prompts)

@@ -106,7 +106,7 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
 
 
 def with_scales(plan: pl.DataFrame) -> pl.DataFrame:
-    """What `metrics` needs to know of each run's benchmarks: the plan's rows with the scales of their benchmarks.
+    """Add the scales of benchmarks to the plan's rows.
 
     Args:
         plan: Columns run_id, base_tag, run_number, benchmark, n_planned, n_questions.

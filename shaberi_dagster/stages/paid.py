@@ -54,7 +54,7 @@ class PaidCalls:
         return stored | journaled
 
     def news(self, request_hashes: Sequence[str]) -> dict[str, Call]:
-        """Those of these that others have paid for since; they are not looked for again, but made if they are missing.
+        """Return the calls that others have paid for since; what is missing is not looked for again.
 
         Costs next to nothing unless something new stands in a journal or in the lake.
         """

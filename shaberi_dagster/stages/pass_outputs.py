@@ -1,4 +1,4 @@
-"""What each pass finds in each answer."""
+"""The pass outputs of a run: one row for each answer and pass."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -12,8 +12,9 @@ import orjson
 import polars as pl
 
 from shaberi_dagster.journal.records import Call
+from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
-from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling
+from shaberi_dagster.llm.types import CallRange, Message, Sampling
 from shaberi_dagster.passes.base import Answer, Finding, Pass
 from shaberi_dagster.passes.pipeline import Passes, distinct_passes
 from shaberi_dagster.passes.registry import make_pass
@@ -21,23 +22,23 @@ from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.prompts.library import boundary_of
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, pass_prompt
-from shaberi_dagster.runs.spec import ModelSpec, PassSpec, RunSpec
-from shaberi_dagster.stages import texts
+from shaberi_dagster.runs.spec import PassSpec, RunSpec
+from shaberi_dagster.stages import judged_texts
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, Rows, RowStage
 from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 
 _SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
 _NO_CALL, _ONE_CALL, _PERHAPS = CallRange(0, 0), CallRange(1, 1), CallRange(0, 1)
-_ANSWER = ("run_id", *texts.KEY)
+_ANSWER = ("run_id", *judged_texts.KEY)
 _QUESTION = ("question_id", "question", "category", "reference", "criteria")
 _RUNS_AT_ONCE = 25
 
 
 @dataclass(frozen=True, kw_only=True)
 class PassItem(Item):
-    """One answer for one pass."""
+    """An answer for a pass."""
 
     one: Pass[Any]
     answer: Answer
@@ -85,11 +86,11 @@ class PassOutputs(RowStage[PassItem]):
         self.run_ids, self._again = list(run_ids) or self.run_ids, again
         pipelines = passes_of(plan.spec)
         used = distinct_passes(pipelines) if passes is None else passes
-        self._passes = {one.config_hash: one for one in used}
+        self._passes = {examiner.config_hash: examiner for examiner in used}
         self._endpoints = {
-            made.config_hash: one.endpoint.to_endpoint()
-            for made, one in zip(chain(*pipelines), chain(*plan.spec.passes), strict=True)
-            if one.endpoint
+            made.config_hash: settings.endpoint
+            for made, settings in zip(chain(*pipelines), chain(*plan.spec.passes), strict=True)
+            if settings.endpoint
         }
 
     @classmethod
@@ -98,16 +99,16 @@ class PassOutputs(RowStage[PassItem]):
         return bool(spec.passes)
 
     @classmethod
-    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:  # noqa: ARG003
+    def model_endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelEndpoint]:  # noqa: ARG003
         """Return the models of passes that ask one."""
         made = ((stored.endpoint, _made(stored).asks) for stored in chain(*spec.passes) if stored.endpoint)
-        return [ModelSpec(model=model, endpoint=endpoint) for endpoint, model in made if model]
+        return [(endpoint, model) for endpoint, model in made if model]
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
-        """Those of the passes that ask a model."""
-        passes = (make_pass(one.name, one.config) for one in chain(*plan.spec.passes))
-        return (pass_prompt(plan.workspace.prompts, one) for one in passes if one.asks)
+        """Yield the prompts of passes that ask a model."""
+        passes = (make_pass(settings.name, settings.config) for settings in chain(*plan.spec.passes))
+        return (pass_prompt(plan.workspace.prompts, examiner) for examiner in passes if examiner.asks)
 
     def remake(self) -> list[StageResult]:
         """Let today's versions of passes look at what earlier ones have seen."""
@@ -117,25 +118,28 @@ class PassOutputs(RowStage[PassItem]):
     def _older(self) -> Mapping[str, str]:
         """Earlier versions whose findings stand: their identities to today's."""
         return {
-            older: one.config_hash
-            for one in self._passes.values()
-            if one.asks or not self._again
-            for older in reversed(one.older_config_hashes)
+            older: examiner.config_hash
+            for examiner in self._passes.values()
+            if examiner.asks or not self._again
+            for older in reversed(examiner.older_config_hashes)
         }
 
     @property
-    def asks(self) -> bool:
-        """Whether one of the passes asks a model."""
-        return any(one.asks for one in self._passes.values())
+    def has_callers(self) -> bool:
+        """True if one of the passes asks a model."""
+        return any(examiner.asks for examiner in self._passes.values())
 
     def planned(self) -> pl.DataFrame:
-        """One row for each answer and pass."""
+        """Return a row for each answer and pass."""
         prompts = self.workspace.prompts
-        hashes = [(h, prompts.prompt_hash(*one.templates) if one.asks else None) for h, one in self._passes.items()]
+        hashes = [
+            (h, prompts.prompt_hash(*examiner.templates) if examiner.asks else None)
+            for h, examiner in self._passes.items()
+        ]
         passes = pl.DataFrame(
             hashes, schema=dict.fromkeys(("pass_config_hash", "pass_prompt_hash"), pl.String()), orient="row"
         )
-        answers = texts.read(self.rows, self.keys, (*_ANSWER, "answer_hash", "status"))
+        answers = judged_texts.read(self.rows, self.keys, (*_ANSWER, "answer_hash", "status"))
         # Imported error messages and empty answers have been judged too, so they need a finding.
         examined = answers.filter(pl.col("answer_hash").is_not_null() | (pl.col("status") == UNMADE))
         every = examined.join(passes, how="cross").select(*self.key, *self.identity)
@@ -167,29 +171,29 @@ class PassOutputs(RowStage[PassItem]):
         wanted: dict[tuple[Any, ...], list[str]] = {}
         for *answer, config_hash in pending.select(*_ANSWER, "pass_config_hash").iter_rows():
             wanted.setdefault(tuple(answer), []).append(config_hash)
-        columns = (*RUN_COLUMNS, *texts.KEY, "question_set", "answer", "answer_hash", "truncated", "status")
-        for block in texts.blocks(self.rows, self.keys, columns):
+        columns = (*RUN_COLUMNS, *judged_texts.KEY, "question_set", "answer", "answer_hash", "truncated", "status")
+        for block in judged_texts.blocks(self.rows, self.keys, columns):
             for row in block.iter_rows(named=True):
                 for config_hash in wanted.get(tuple(row[name] for name in _ANSWER), ()):
                     yield self._item(row, self._passes[config_hash])
 
-    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
+    def caller(self, columns: Mapping[str, Any]) -> Caller | None:
         """The pass, if it asks a model."""
         one = self._passes[self._older.get(columns["pass_config_hash"], columns["pass_config_hash"])]
         if one.asks is None:
             return None
-        return Asker(one.name, one.asks, self._endpoints[one.config_hash], _SAMPLING.max_tokens)
+        return Caller(one.name, one.asks, self._endpoints[one.config_hash], _SAMPLING.max_tokens)
 
     def estimate_prompt(self, item: PassItem) -> tuple[str, int]:
         """The question and the answer."""
         return item.answer.question, 1
 
-    async def make(self, item: PassItem, ask: CallMaker) -> dict[str, Any]:
-        """What the pass finds, by itself or with a model's help."""
+    async def make(self, item: PassItem, make_call: CallMaker) -> dict[str, Any]:
+        """Make the pass's finding, by itself or with a model's help."""
         row = {**item.columns, "created_at": datetime.now(UTC)}
         if item.request is None:
             return row | _found(item.finding)
-        call, _ = await ask(item.request, item.one.name)
+        call, _ = await make_call(item.request, item.one.name)
         return row | _decided(item, call)
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
@@ -226,41 +230,41 @@ class PassOutputs(RowStage[PassItem]):
         rows = self.workspace.lake.read("questions", {"benchmark": self.benchmarks}, ["benchmark", *_QUESTION])
         return {(row.pop("benchmark"), row["question_id"]): row for row in rows.iter_rows(named=True)}
 
-    def _item(self, row: Mapping[str, Any], one: Pass[Any]) -> PassItem:
+    def _item(self, row: Mapping[str, Any], examiner: Pass[Any]) -> PassItem:
         # The texts of an imported run's questions may be unknown.
         unknown = dict.fromkeys(_QUESTION) | {"question_id": row["question_id"], "question": ""}
         question = self._questions.get((row["benchmark"], row["question_id"]), unknown)
         answer = Answer(benchmark=row["benchmark"], text=row["answer"] or "", truncated=row["truncated"], **question)
         blank = answer_state(answer.text) != "text"  # there is nothing to be found or asked
-        with running(one):
-            finding = Finding() if blank else one.examine(answer)
-            request = None if blank else self._request(one, answer, finding)
+        with running(examiner):
+            finding = Finding() if blank else examiner.examine(answer)
+            request = None if blank else self._request(examiner, answer, finding)
             # Of an answer that is not there yet: one that asks without a finding asks about each.
             inputs_missing = row["status"] == UNMADE
-            always = inputs_missing and one.asks is not None and one.ask(answer, finding) is not None
+            always = inputs_missing and examiner.asks is not None and examiner.ask(answer, finding) is not None
         return PassItem(
             columns={
-                **{name: row[name] for name in (*RUN_COLUMNS, *texts.KEY, "question_set", "answer_hash")},
-                "pass": one.name,
-                "pass_version": one.version,
-                "pass_config": one.config.model_dump_json(),
-                "pass_config_hash": one.config_hash,
-                "pass_prompt_hash": self.workspace.prompts.prompt_hash(*one.templates) if one.asks else None,
+                **{name: row[name] for name in (*RUN_COLUMNS, *judged_texts.KEY, "question_set", "answer_hash")},
+                "pass": examiner.name,
+                "pass_version": examiner.version,
+                "pass_config": examiner.config.model_dump_json(),
+                "pass_config_hash": examiner.config_hash,
+                "pass_prompt_hash": self.workspace.prompts.prompt_hash(*examiner.templates) if examiner.asks else None,
             },
             request=request,
-            calls=_ONE_CALL if request or always else _PERHAPS if inputs_missing and one.asks else _NO_CALL,
+            calls=_ONE_CALL if request or always else _PERHAPS if inputs_missing and examiner.asks else _NO_CALL,
             inputs_missing=inputs_missing,
-            one=one,
+            one=examiner,
             answer=answer,
             finding=finding,
         )
 
-    def _request(self, one: Pass[Any], answer: Answer, finding: Finding) -> ChatRequest | None:
-        question = one.ask(answer, finding) if one.asks else None
-        if question is None or one.asks is None:
+    def _request(self, examiner: Pass[Any], answer: Answer, finding: Finding) -> ChatRequest | None:
+        question = examiner.ask(answer, finding) if examiner.asks else None
+        if question is None or examiner.asks is None:
             return None
         text = self.workspace.prompts.render(question.template, **question.variables, boundary=boundary_of(answer.text))
-        return ChatRequest(self._endpoints[one.config_hash], one.asks, (Message("user", text),), _SAMPLING)
+        return ChatRequest(self._endpoints[examiner.config_hash], examiner.asks, (Message("user", text),), _SAMPLING)
 
 
 def passes_of(spec: RunSpec) -> list[list[Pass[Any]]]:
@@ -283,7 +287,7 @@ def examine_imported(
         pipelines: Passes in order.
         again: Let today's versions of the passes look at what earlier ones have seen.
     """
-    passes = [one for one in distinct_passes(pipelines) if one.asks is None]
+    passes = [examiner for examiner in distinct_passes(pipelines) if examiner.asks is None]
     ordered = sorted(run_ids)
     for start in range(0, len(ordered), _RUNS_AT_ONCE):
         some = ordered[start : start + _RUNS_AT_ONCE]
@@ -300,7 +304,7 @@ def _found(finding: Finding) -> dict[str, Any]:
 
 
 def _decided(item: PassItem, call: Call) -> dict[str, Any]:
-    """What a model's reply made of the finding."""
+    """Return the finding after a model's reply."""
     row = {
         "pass_output": call.content,
         "request_hash": call.request_hash,

@@ -1,4 +1,4 @@
-"""What a stage has to say about one benchmark when it is done."""
+"""Results of a stage: facts, checks and a preview for one benchmark."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +10,7 @@ from shaberi_dagster.util.checks import Check
 
 @dataclass(frozen=True)
 class StageResult:
-    """What one stage made of one benchmark of one run.
+    """Result of a stage for one benchmark of one run.
 
     Attributes:
         run_id: The run.
@@ -46,7 +46,7 @@ def complete_check(rows: int, planned: int) -> Check:
 
 
 def by_class(frame: pl.DataFrame) -> dict[str, int]:
-    """How many rows there are of each failure or exclusion class."""
+    """Count the rows of each failure or exclusion class."""
     counts = frame.filter(pl.col("status") != "ok").group_by("error_class").len().sort("len", descending=True)
     return {str(name): count for name, count in counts.iter_rows()}
 

@@ -93,8 +93,8 @@ def scales() -> pl.DataFrame:
     """benchmark, scale_minimum, scale_maximum, reported_multiplier."""
     return pl.DataFrame(
         [
-            (name, float(one.scale_minimum), float(one.scale_maximum), one.reported_multiplier)
-            for name, one in ALL_BENCHMARKS.items()
+            (name, float(benchmark.scale_minimum), float(benchmark.scale_maximum), benchmark.reported_multiplier)
+            for name, benchmark in ALL_BENCHMARKS.items()
         ],
         ["benchmark", "scale_minimum", "scale_maximum", "reported_multiplier"],
         orient="row",

@@ -73,7 +73,7 @@ class Comparison:
 
     @property
     def rows(self) -> tuple[Difference, ...]:
-        """All of them, overall last."""
+        """The differences of the benchmarks, then the overall one."""
         return self.benchmarks if self.overall is None else (*self.benchmarks, self.overall)
 
 

@@ -90,7 +90,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class GateTest:
-    """One test of a gate.
+    """A test of a gate.
 
     Attributes:
         tally: What it tests.

@@ -1,1 +1,1 @@
-"""What knows nothing of evaluation: identities, names, progress, ports, permissions, the guard of web servers."""
+"""Helpers that know nothing of evaluation: identities, names, progress, ports, permissions, the web servers' guard."""

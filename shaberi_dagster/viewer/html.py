@@ -23,7 +23,7 @@ from shaberi_dagster.reports.reading import fetch_frame
 from shaberi_dagster.show.ensemble import EnsembleDocument
 from shaberi_dagster.util.permissions import user_umask
 from shaberi_dagster.viewer.requests import N_QUESTIONS, FileRequest
-from shaberi_dagster.viewer.web.ask import Ask, address
+from shaberi_dagster.viewer.web.address import PageAddress, page_url
 from shaberi_dagster.viewer.web.pages import PAGES, Source, best_models, comparison_page, ensemble_page
 from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
 
@@ -43,7 +43,7 @@ class Contents:
         run_ids: Scores of these runs are in it; none means all.
     """
 
-    pages: Mapping[Ask, Shown]
+    pages: Mapping[PageAddress, Shown]
     n_questions: int
     tags: Sequence[str] = ()
     sources: Sequence[str] = ()
@@ -64,14 +64,14 @@ def about_lake(source: Source, request: FileRequest) -> Contents:
         raise ConfigurationError(f"name two to {MOST_SIDES} models to compare, or none for the best two")
     common = [("judge", one) for one in request.judges] + [("passes", request.pipeline)]
     of_runs = (*(("tag", tag) for tag in request.tags), *(("source", source) for source in request.sources))
-    leaderboard = Ask("/", (*common, *of_runs))
+    leaderboard = PageAddress("/", (*common, *of_runs))
     models = list(request.models) or best_models(source, leaderboard)
     chosen = (*common, *(("m", one) for one in models))
     first = PAGES[leaderboard.path](source, leaderboard)
     others = range(2, first.values["board"].n_pages + 1)
-    asks = [Ask("/", (*leaderboard.items, ("page", str(page)))) for page in others]
-    asks += [Ask("/questions", chosen), Ask("/compare", chosen)] if models else []
-    pages = {leaderboard: first} | {ask: PAGES[ask.path](source, ask) for ask in asks}
+    addresses = [PageAddress("/", (*leaderboard.items, ("page", str(page)))) for page in others]
+    addresses += [PageAddress("/questions", chosen), PageAddress("/compare", chosen)] if models else []
+    pages = {leaderboard: first} | {address: PAGES[address.path](source, address) for address in addresses}
     return Contents(pages, request.n_questions, tags=request.tags, sources=request.sources)
 
 
@@ -87,8 +87,8 @@ def about_comparison(source: Source, report: ComparisonReport) -> Contents:
     benchmarks = [] if asked.benchmarks == "all" else asked.benchmarks.split(",")
     how = [("judge", one) for one in asked.judges] + [("benchmark", one.strip()) for one in benchmarks]
     chosen = (("m", a), ("m", b), *how, ("passes", asked.pipeline))
-    grid = Ask("/questions", chosen)
-    pages = {Ask("/compare", chosen): comparison_page({(a, b): report}), grid: PAGES[grid.path](source, grid)}
+    grid = PageAddress("/questions", chosen)
+    pages = {PageAddress("/compare", chosen): comparison_page({(a, b): report}), grid: PAGES[grid.path](source, grid)}
     return Contents(pages, N_QUESTIONS, run_ids=[run_id for side in sides for run_id in side.run_ids])
 
 
@@ -102,9 +102,9 @@ def about_ensemble(source: Source, document: EnsembleDocument) -> Contents:
     gate, run_id = document.gate, document.report.spec.run_id
     scored = {row["run_id"] for row in read_runs(source.catalog)}
     run_ids = [one for one in dict.fromkeys([*([gate.baseline_run_id] if gate else []), run_id]) if one in scored]
-    pages = {Ask("/ensemble", (("run", run_id),)): ensemble_page(document)}
+    pages = {PageAddress("/ensemble", (("run", run_id),)): ensemble_page(document)}
     if run_ids:
-        grid = Ask("/questions", tuple(("m", one) for one in run_ids))
+        grid = PageAddress("/questions", tuple(("m", one) for one in run_ids))
         pages[grid] = PAGES[grid.path](source, grid)
     return Contents(pages, N_QUESTIONS, run_ids=[*run_ids, run_id])
 
@@ -118,13 +118,13 @@ def write_html(source: Source, contents: Contents, now: datetime) -> str:
         now: When it is made.
     """
     pages = dict(contents.pages)
-    for grid in [page.values for ask, page in contents.pages.items() if ask.path == "/questions"]:
-        answers = [_asked(grid["open"](row)) for row in grid["shown"][: contents.n_questions]]
-        pages |= {ask: PAGES[ask.path](source, ask) for ask in answers}
-    places = {_key(address(ask.path, ask.items)): f"page-{number}" for number, ask in enumerate(pages)}
+    for grid in [page.values for address, page in contents.pages.items() if address.path == "/questions"]:
+        answers = [_page_address(grid["open"](row)) for row in grid["shown"][: contents.n_questions]]
+        pages |= {address: PAGES[address.path](source, address) for address in answers}
+    places = {_key(page_url(address.path, address.items)): f"page-{number}" for number, address in enumerate(pages)}
     sections = [
-        _linked(render(page, ask, "section.html", place=place), places)
-        for (ask, page), place in zip(pages.items(), places.values(), strict=True)
+        _linked(render(page, address, "section.html", place=place), places)
+        for (address, page), place in zip(pages.items(), places.values(), strict=True)
     ]
     chosen = {
         "tags": list(contents.tags) or None,
@@ -162,15 +162,15 @@ def _linked(section: str, places: Mapping[tuple[str, tuple[tuple[str, str], ...]
 
 def _key(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """What an address asks for, in whatever order; of a comparison only whose: a file has one of the same models."""
-    ask = _asked(text)
-    return ask.path, tuple(
-        sorted(one for one in ask.items if one != ("page", "1") and (ask.path != "/compare" or one[0] == "m"))
+    address = _page_address(text)
+    return address.path, tuple(
+        sorted(one for one in address.items if one != ("page", "1") and (address.path != "/compare" or one[0] == "m"))
     )
 
 
-def _asked(text: str) -> Ask:
+def _page_address(text: str) -> PageAddress:
     parts = urlsplit(text)
-    return Ask(parts.path, tuple(parse_qsl(parts.query)))
+    return PageAddress(parts.path, tuple(parse_qsl(parts.query)))
 
 
 def _named(side: Side, given: str, tag: str | None) -> str:

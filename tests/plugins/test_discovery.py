@@ -23,7 +23,8 @@ from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.views import VIEWS
 from shaberi_dagster.llm.endpoints import ENDPOINTS, default_max_tokens, request_body, resolve_endpoint
-from shaberi_dagster.llm.types import ChatRequest, Message, Sampling
+from shaberi_dagster.llm.request import ChatRequest
+from shaberi_dagster.llm.types import Message, Sampling
 from shaberi_dagster.passes.registry import PASSES, make_pass
 from shaberi_dagster.plugins.discovery import PluginError
 from shaberi_dagster.prompts.library import (

@@ -15,7 +15,7 @@ from shaberi_dagster.journal.files import FileJournals
 from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.llm.types import Message
 from shaberi_dagster.runs.forecast import Forecast, totals
-from shaberi_dagster.runs.planning import judged_anew, plan_run
+from shaberi_dagster.runs.planning import judged_again, plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.forecast import forecast, rough_tokens
@@ -235,7 +235,7 @@ def test_judging_anew_takes_a_call_for_each_answer_of_that_judge_alone(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:
     spec = _evaluated(workspace, mock, judge_models=["judge-a", "judge-b"])
-    anew = judged_anew(spec, ["judge-a"], ["tengu"])
+    anew = judged_again(spec, ["judge-a"], ["tengu"])
 
     found = _estimate(anew, workspace, "judgements", judges=("judge-a",))
     assert [(one.model, one.rows_there, one.calls) for one in found] == [("judge-a", 0, 5)]

@@ -20,7 +20,7 @@ from shaberi_dagster.reports.question_grid import GridRequest, read_question_gri
 from shaberi_dagster.reports.requests import ComparisonRequest
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.viewer.web import pages
-from shaberi_dagster.viewer.web.ask import Ask
+from shaberi_dagster.viewer.web.address import PageAddress
 from shaberi_dagster.viewer.web.pages import PAGES, Source
 from shaberi_dagster.viewer.web.templates import render
 from tests.exchange.trees.trees import LegacyTree, questions_of, rows_of
@@ -380,8 +380,10 @@ def test_of_very_many_judgements_how_scores_go_with_length_is_a_click_away(site,
     at_once = site.get("/judges").text
     monkeypatch.setattr(pages, "_MOST_LENGTHS", 10)
     with closing(open_catalog(warehouse)) as catalog:
-        asks = Ask("/judges"), Ask("/judges", (("lengths", "yes"),))
-        without, asked = (render(PAGES["/judges"](Source(catalog, warehouse), ask), ask) for ask in asks)
+        addresses = PageAddress("/judges"), PageAddress("/judges", (("lengths", "yes"),))
+        without, asked = (
+            render(PAGES["/judges"](Source(catalog, warehouse), address), address) for address in addresses
+        )
 
     assert "<th>with length</th>" not in without
     assert 'href="/judges?lengths=yes"' in without

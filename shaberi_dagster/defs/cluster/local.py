@@ -9,7 +9,7 @@ from pathlib import Path
 
 from shaberi_dagster.defs.cluster.folder import alone_in, environment_of
 from shaberi_dagster.defs.cluster.parts import command_of
-from shaberi_dagster.defs.cluster.processes import ClusterProcess, Keeper
+from shaberi_dagster.defs.cluster.processes import ClusterProcess, Reaper
 from shaberi_dagster.defs.cluster.servers import servers_of
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.errors import ConfigurationError
@@ -69,12 +69,12 @@ def running(folder: Path, workers: int, host: str = "127.0.0.1", port: int = 0) 
         lock = stack.enter_context(alone_in(folder))
         if port:
             check_free(host, port)
-        keeper = stack.enter_context(Keeper(lock))
+        reaper = stack.enter_context(Reaper(lock))
         parts: dict[str, ClusterProcess] = {}
 
         def start(part: ClusterProcess) -> None:
             parts[part.name] = part
-            part.keeper = keeper
+            part.reaper = reaper
             stack.callback(part.end)
             part.start()
 

@@ -27,7 +27,7 @@ def run_part(part: str, host: str, port: int) -> NoReturn:
 
 
 def command_of(part: str, host: str = "127.0.0.1", port: int = 3000, name: str = "worker") -> list[str]:
-    """What runs a part."""
+    """Return the command that runs a part."""
     if part == "worker":
         return [
             *(sys.executable, "-m", "celery", "--app", "shaberi_dagster.defs.worker", "worker"),

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from shaberi_dagster.defs.cluster import keeper as keeper_program
-from shaberi_dagster.defs.cluster.keeper import end_group
+from shaberi_dagster.defs.cluster import reaper as reaper_program
+from shaberi_dagster.defs.cluster.reaper import end_group
 from shaberi_dagster.errors import ShaberiError
 
 _SHORT_LIFE_SECONDS = 10.0
 _MOST_SHORT_LIVES = 6
 
 
-class Keeper:
+class Reaper:
     """A process that ends the parts of this cluster should this process be killed; a context manager.
 
     Args:
@@ -26,7 +26,7 @@ class Keeper:
 
     def __init__(self, lock: int) -> None:
         self._process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-IS", keeper_program.__file__],
+            [sys.executable, "-IS", reaper_program.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -58,7 +58,7 @@ class ClusterProcess:
         log: Where it writes.
         user: As whom it runs; None for who we are.
         stop: The signal that ends it quickly.
-        keeper: Who ends it should we be killed; nobody, where we are not.
+        reaper: Who ends it should we be killed; nobody, where we are not.
         answers: Of a server, whether others can work with it by now.
         process: Itself, when it is at work.
     """
@@ -69,7 +69,7 @@ class ClusterProcess:
     log: Path
     user: str | None = None
     stop: signal.Signals = signal.SIGTERM
-    keeper: Keeper | None = None
+    reaper: Reaper | None = None
     answers: Callable[[], bool] | None = None
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _is_ready: bool = field(default=False, init=False)
@@ -93,10 +93,10 @@ class ClusterProcess:
                 cwd=self.log.parent,
                 start_new_session=True,
             )
-        self._tell_keeper(self.stop)
+        self._tell_reaper(self.stop)
 
     def has_ended(self) -> bool:
-        """Whether it is not at work any more."""
+        """True if the process has ended."""
         return self.process is None or self.process.poll() is not None
 
     def end(self) -> None:
@@ -105,11 +105,11 @@ class ClusterProcess:
             return
         end_group(self.process.pid, self.stop, self.has_ended)
         self.process.wait()
-        self._tell_keeper(0)
+        self._tell_reaper(0)
         self.process = None
 
     def is_ready(self) -> bool:
-        """Whether it is at work and, if it is a server, has answered since it was started."""
+        """True if the process is at work and, as a server, has answered since it was started."""
         self._is_ready = not self.has_ended() and (self._is_ready or self.answers is None or self.answers())
         return self._is_ready
 
@@ -132,10 +132,10 @@ class ClusterProcess:
             self.start()
 
     def last_line(self) -> str:
-        """What it wrote last, and where all of it is."""
+        """Return its last output, and the file of all of it."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return f"{lines[-1] if lines else 'it says nothing'} ({self.log})"
 
-    def _tell_keeper(self, stop: int) -> None:
-        if self.keeper and self.process:
-            self.keeper.tell(self.process.pid, stop)
+    def _tell_reaper(self, stop: int) -> None:
+        if self.reaper and self.process:
+            self.reaper.tell(self.process.pid, stop)

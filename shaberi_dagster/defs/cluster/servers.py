@@ -1,4 +1,4 @@
-"""What a cluster needs of other programs: PostgreSQL, Redis and, for a lake of its own, an S3 server."""
+"""Servers of other projects that a cluster needs: PostgreSQL, Redis and, for a lake of its own, an S3 server."""
 
 import os
 import shutil
@@ -43,7 +43,12 @@ def _postgres(home: Path, settings: Mapping[str, str]) -> ClusterProcess:
         "unix_socket_directories=",  # their paths may be 107 bytes long, and nobody needs them
         "max_connections=300",
     ]
-    command = [str(programs / "postgres"), "-D", str(home / "data"), *(word for one in options for word in ("-c", one))]
+    command = [
+        str(programs / "postgres"),
+        "-D",
+        str(home / "data"),
+        *(word for option in options for word in ("-c", option)),
+    ]
     return ClusterProcess(
         name="postgres",
         command=command,

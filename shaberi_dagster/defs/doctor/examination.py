@@ -158,8 +158,8 @@ def _lake(settings: Settings) -> Iterator[CheckResult]:
         return
     yield _format(settings)
     found = list(find_damage(settings.warehouse))
-    for table in sorted(versions.keys() | {one.table for one in found}):
-        damages = [one for one in found if one.table == table]
+    for table in sorted(versions.keys() | {damage.table for damage in found}):
+        damages = [damage for damage in found if damage.table == table]
         detail = str(DamagedLakeError(damages)) if damages else f"version {versions[table]}"
         yield CheckResult(f"table {table}", not damages, detail)
     try:

@@ -16,7 +16,7 @@ from shaberi_dagster.lake.repair import Repair, repair
 from shaberi_dagster.lake.schemas import LEGACY_FILES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.findings import CheckResult
-from shaberi_dagster.runs.former import record_former_configs
+from shaberi_dagster.runs.former_hashes import record_former_configs
 from shaberi_dagster.runs.prompts_used import record_known_prompts
 from shaberi_dagster.runs.questions import load_questions, store_question_set
 from shaberi_dagster.runs.spec import RunSpec
@@ -48,18 +48,18 @@ def repaired(settings: Settings) -> Iterator[CheckResult]:
         return
     repairs = list(repair(settings.warehouse))
     workspace = Installation(settings)
-    if all(one.is_repaired for one in repairs):
+    if all(repaired.is_repaired for repaired in repairs):
         with published_at_the_end(workspace):
             _make_again(repairs, workspace)
-    for one in repairs:
-        more = "" if one.rows_lost == 0 or not one.is_repaired else f"; {_made_by(one.damage.table)}"
-        yield CheckResult("repair", one.is_repaired, f"{one.damage}: {one.done}{more}")
+    for repaired in repairs:
+        more = "" if repaired.rows_lost == 0 or not repaired.is_repaired else f"; {_made_by(repaired.damage.table)}"
+        yield CheckResult("repair", repaired.is_repaired, f"{repaired.damage}: {repaired.done}{more}")
 
 
 def _make_again(repairs: Sequence[Repair], workspace: Workspace) -> None:
     """Make again what takes no call and no run of one's own: the rest is pending, or not known as imported any more."""
     lake = workspace.lake
-    lost = [one.damage for one in repairs if one.rows_lost != 0]
+    lost = [repair.damage for repair in repairs if repair.rows_lost != 0]
     tables = {damage.table for damage in lost}
     if "questions" in tables:
         _store_questions(workspace)
@@ -83,7 +83,7 @@ def _make_again(repairs: Sequence[Repair], workspace: Workspace) -> None:
             if damage.table == "runs":
                 _forget_rows(sorted(imported.keys() - set(lake.read("runs", columns=["run_id"])["run_id"])), workspace)
             for tag in {tag for tag, _ in imported.values()}:
-                models = [model for own, model in imported.values() if own == tag]
+                models = [model for import_tag, model in imported.values() if import_tag == tag]
                 lake.replace("legacy_files", LEGACY_FILES.empty.collect(), {"import_tag": tag, "model": models})
 
 
@@ -110,7 +110,7 @@ def _store_questions(workspace: Workspace) -> None:
     for (text,) in workspace.lake.read("runs", columns=["spec"]).iter_rows():
         with suppress(ValidationError):  # imported by an early version, without questions
             spec = RunSpec.read(text)
-            for name in (name for name, one in spec.benchmarks.items() if one.question_texts == "known"):
+            for name in (name for name, settings in spec.benchmarks.items() if settings.question_texts == "known"):
                 with suppress(ShaberiError):  # it is gone from where it was found, which the next run says
                     store_question_set(workspace.lake, load_questions(spec, name, workspace))
 

@@ -1,4 +1,4 @@
-"""What several machines share: the database, the store with its mirror, the workers."""
+"""Checks of what several machines share: the database, the store with its mirror, the workers."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,7 +19,7 @@ else:
 
 
 def examine_database() -> Iterator[CheckResult]:
-    """Whether the database answers, if one is named."""
+    """Check that the database answers, if one is named."""
     if url := database_url():
         try:
             with closing(connect(url)) as connection:
@@ -30,7 +30,7 @@ def examine_database() -> Iterator[CheckResult]:
 
 
 def examine_store(warehouse: Path) -> Iterator[CheckResult]:
-    """Whether the store keeps writers apart, and how large its mirror is, if the lake is on object storage."""
+    """Check that the store keeps writers apart, and measure its mirror, if the lake is on object storage."""
     mirror = Mirror.of(warehouse)
     if mirror is None:
         return
@@ -44,7 +44,7 @@ def examine_store(warehouse: Path) -> Iterator[CheckResult]:
 
 
 def examine_workers() -> Iterator[CheckResult]:
-    """Which workers answer, if a broker is named."""
+    """List the workers that answer, if a broker is named."""
     url = broker_url()
     if url is None:
         return

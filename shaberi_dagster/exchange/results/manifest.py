@@ -231,7 +231,7 @@ def metric_rows(metrics: pl.DataFrame) -> list[Document]:
 def _as_sent(judge: JudgeSpec) -> Sampling | None:
     """Return how a model that decides for a rule is asked; None where its endpoint is a plugin's that is gone."""
     try:
-        return rule_sampling(judge.endpoint.to_endpoint())
+        return rule_sampling(judge.endpoint)
     except ConfigurationError:
         return None
 

@@ -1,4 +1,4 @@
-"""Where an answer announces what it says finally: in a tag, as JSON, after `Answer:`, under a heading."""
+"""Announcements of a final answer: in a tag, as JSON, after `Answer:`, under a heading."""
 
 import json
 import re
@@ -74,13 +74,13 @@ def plain(text: str) -> str:
 
 
 def wrapped(text: str) -> list[str]:
-    """What an answer puts into `<answer>` tags or into a JSON object as its answer, the last one first."""
+    """List what an answer puts into `<answer>` tags or into a JSON object as its answer, the last one first."""
     value = _in_json(text)
     return [value] if value is not None else [match[2] for match in reversed(list(_TAG.finditer(text)))]
 
 
 def announcements(text: str) -> Iterator[str]:
-    """What an answer announces as final, the last announcement first.
+    """List what an answer announces as final, the last announcement first.
 
     Args:
         text: The answer, from `readable`.
@@ -97,20 +97,20 @@ def announcements(text: str) -> Iterator[str]:
     places += [(match.end(), match["said"]) for pattern in (_REVERSED, _ROW) for match in pattern.finditer(text)]
     if (last := _CONCLUDING.search(text, max(len(text) - 600, 0))) and not CHECKS.search(text[-600:]):
         places.append((last.end(), last["said"]))
-    for at, said in sorted(places, key=lambda place: place[0], reverse=True)[:_MOST_PLACES]:
-        passage = _following(text, at) if said is None else said
+    for at, stated in sorted(places, key=lambda place: place[0], reverse=True)[:_MOST_PLACES]:
+        passage = _following(text, at) if stated is None else stated
         if passage and not _NOT_THIS.match(passage) and not taken_back(text[at:]):
             yield passage
 
 
 def taken_back(text: str) -> bool:
-    """Whether this, which follows an answer, takes it back: `Wait, no`, and no confirmation after it."""
+    """Return whether a text after an answer takes it back: `Wait, no`, and no confirmation after it."""
     found = _TAKEN_BACK.search(text)
     return bool(found and not _CONFIRMED.search(text, found.end()))
 
 
 def in_force(text: str) -> str:
-    """What an answer says after it took something back for the last time, if it says something then; else all of it."""
+    """Return the part of an answer after it last took something back, if that says something; else all of it."""
     *_, last = (None, *_TAKEN_BACK.finditer(text))
     if last is None or _CONFIRMED.search(text, last.end()) or not re.search(r"\w", text[last.end() :]):
         return text
@@ -123,9 +123,9 @@ def _following(text: str, at: int) -> str:
         if not _OPENS.match(line):
             return line.strip(" *_:\t")
         rest = f"{line}\n{rest}"
-    lines = [one.strip() for one in _UNDERLINE.sub("", rest.lstrip("\n ")).split("\n")[:40]]
+    lines = [entry.strip() for entry in _UNDERLINE.sub("", rest.lstrip("\n ")).split("\n")[:40]]
     if lines and _OPENS.match(lines[0]):
-        end = next((index for index, one in enumerate(lines[1:], 1) if _CLOSES.search(one)), 0)
+        end = next((index for index, entry in enumerate(lines[1:], 1) if _CLOSES.search(entry)), 0)
         return " ".join(lines[: end + 1])
     paragraph = lines[: lines.index("")] if "" in lines else lines
     return " ".join(paragraph[:4]).strip(" *_")

@@ -1,4 +1,4 @@
-"""What a grader is given, what it returns, and what each grader has to say."""
+"""The base of rules: the question that a grader is given, the verdict that it returns, and its methods."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class GradedQuestion:
-    """What a grader knows about a question.
+    """A question as graders know it.
 
     Attributes:
         text: The question as the model saw it.
@@ -60,18 +60,18 @@ class Grader(ABC):
 
     @abstractmethod
     def extract(self, answer: str, item: GradedQuestion) -> str | None:
-        """What the answer says finally, as it says it; None if that is not clear."""
+        """Extract the final answer from a text, in its own words; None if that is not clear."""
 
     def canonical(self, extracted: str) -> str:
-        """One spelling for all that mean the same; what plurality counts."""
+        """Give all that mean the same one spelling, which plurality counts."""
         return extracted
 
     def same(self, first: str, second: str) -> bool:
-        """Whether two extractions mean the same."""
+        """Return whether two extractions mean the same."""
         return self.canonical(first) == self.canonical(second)
 
     def grade(self, answer: str, item: GradedQuestion) -> Verdict:
-        """Whether the answer is right.
+        """Grade an answer: right, wrong, or the rule abstains.
 
         Args:
             answer: The whole text of the model, thinking included or not.

@@ -1,4 +1,4 @@
-r"""One spelling for all LaTeX that means the same: numbers, expressions, tuples, sets, intervals, matrices, equations.
+r"""Canonical spelling of LaTeX: numbers, expressions, tuples, sets, intervals, matrices, equations.
 
 Structure is read here; a single expression is parsed by latex2sympy2-extended and told from others by its value at
 fixed points to `DIGITS` digits (identity testing after Schwartz and Zippel), never by `simplify`, whose time has no
@@ -12,6 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 from shaberi_dagster.judges.rules.numeric import RELATIVE_TOLERANCE, parse_exact
+from shaberi_dagster.util.lazy import lazy
+
+# A second of start-up that only mathematical answers need.
+parser, sympy = lazy("latex2sympy2_extended"), lazy("sympy")
 
 DIGITS = 12
 """Significant digits in which two values have to agree."""
@@ -78,7 +82,7 @@ _OPENING_EXPONENT = tuple(_OPENING)
 
 
 def canonical(latex: str) -> str:
-    r"""One spelling for everything that means the same as this LaTeX or plain text.
+    r"""Return the spelling that everything has which means the same as this LaTeX or plain text.
 
     Args:
         latex: An answer like `\frac{1}{2}`, `x = 5`, `(2, \infty)`, `\{1, 2\}`, `52_8`, `15\text{ cm}^2` or
@@ -246,12 +250,9 @@ def _values(text: str) -> list[Any] | None:
     """The values of an expression where its symbols have fixed values; None if it cannot be read."""
     if _HEAVY.search(text) or _power(text) > _MAX_POWER or _is_tower(text) or _depth(text) > _MAX_DEPTH:
         return None
-    import sympy  # noqa: PLC0415  (a second of start-up that only mathematical answers need)
-    from latex2sympy2_extended import NormalizationConfig, latex2sympy  # noqa: PLC0415
-
     try:
-        expression = latex2sympy(
-            text, is_real=False, normalization_config=NormalizationConfig(malformed_operators=True)
+        expression = parser.latex2sympy(
+            text, is_real=False, normalization_config=parser.NormalizationConfig(malformed_operators=True)
         )
         values = []
         signed = expression.has(sympy.Abs, sympy.floor, sympy.ceiling)
@@ -271,8 +272,6 @@ def _values(text: str) -> list[Any] | None:
 
 def _at(name: str, point: int) -> Any:
     """The value of a symbol at one of the fixed points; `i` and `e` are the constants."""
-    import sympy  # noqa: PLC0415
-
     if name in ("i", "e"):
         return sympy.I if name == "i" else sympy.E
     digest = hashlib.sha256(f"{name}/{point}".encode()).digest()
@@ -290,7 +289,7 @@ def _digits(value: Any) -> str:
 
 
 def _depth(text: str) -> int:
-    """How deep the brackets are nested, or more than allowed if one stays open."""
+    """Measure how deep the brackets are nested; more than allowed if one stays open."""
     depth = deepest = 0
     for character in text:
         depth += (character in _OPENING) - (character in _CLOSING)
@@ -306,7 +305,7 @@ def _power(text: str) -> int:
 
 
 def _is_tower(text: str) -> bool:
-    """Whether an exponent has an exponent that may make a number of millions of digits."""
+    """Return whether an exponent has an exponent that may make a number of millions of digits."""
     for start in re.finditer(r"\^\s*", text):
         rest = text[start.end() :]
         exponent = _group(rest) if rest.startswith(_OPENING_EXPONENT) else _BARE_EXPONENT.findall(rest)[0]
@@ -342,7 +341,7 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def _is_one_group(text: str) -> bool:
-    """Whether the first bracket closes at the end; which kind of bracket does not matter, for half-open intervals."""
+    """Return whether the first bracket closes at the end; its kind does not matter, for half-open intervals."""
     depth = 0
     for at, character in enumerate(text):
         depth += (character in _OPENING) - (character in _CLOSING)
@@ -362,7 +361,7 @@ def equation(latex: str) -> str | None:
 
 
 def balanced(text: str) -> bool:
-    """Whether every brace is closed; brackets need not be, for half-open intervals are written with them."""
+    """Return whether every brace is closed; brackets need not be, for half-open intervals are written with them."""
     depth = 0
     for brace in re.findall(r"(?<!\\)(?:\\\\)*([{}])", text):
         depth += 1 if brace == "{" else -1
@@ -372,7 +371,7 @@ def balanced(text: str) -> bool:
 
 
 def conflicting(first: str, second: str) -> bool:
-    """Whether both name a unit, a half of the day or a variable, and not the same one."""
+    """Return whether both name a unit, a half of the day or a variable, and not the same one."""
     ours, theirs = _unit(first), _unit(second)
     if ours and theirs and ours != theirs:
         return True
@@ -400,7 +399,7 @@ def _named_values(text: str) -> dict[str, str]:
 
 
 def same_share(first: str, second: str) -> bool:
-    """Whether one is a percentage and the other the same share as a number; `50%` is 0.5 as well as 50."""
+    """Return whether one is a percentage and the other the same share as a number; `50%` is 0.5 as well as 50."""
     ours, theirs = (_PERCENT.search(text) is not None for text in (first, second))
     if ours == theirs:
         return False
@@ -410,7 +409,7 @@ def same_share(first: str, second: str) -> bool:
 
 
 def same_angle(first: str, second: str) -> bool:
-    r"""Whether one is in degrees and the other the same angle as a multiple of `\pi`."""
+    r"""Return whether one is in degrees and the other the same angle as a multiple of `\pi`."""
     ours, theirs = ("degree" in _unit(text) for text in (first, second))
     if ours == theirs:
         return False
@@ -419,7 +418,7 @@ def same_angle(first: str, second: str) -> bool:
 
 
 def same_decimal(first: str, second: str) -> bool:
-    """Whether two values agree to six digits where one is written as a decimal."""
+    """Return whether two values agree to six digits where one is written as a decimal."""
     if not any(re.search(r"\d\.\d", text) for text in (first, second)):
         return False
     a, b = (_first_value(text) for text in (first, second))

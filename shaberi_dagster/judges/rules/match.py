@@ -68,7 +68,7 @@ class MatchGrader(Grader):
         return emphasised[0] if len(emphasised) == 1 else "\n".join(lines) or None
 
     def canonical(self, extracted: str) -> str:
-        """One spelling for all that mean the same."""
+        """Give all that mean the same one spelling."""
         return normalised(extracted)
 
     def grade(self, answer: str, item: GradedQuestion) -> Verdict:
@@ -94,7 +94,7 @@ class MatchGrader(Grader):
 
 
 def _says_only(said: str, wanted: str, known: AbstractSet[str]) -> bool:
-    """Whether a text says the wanted words together, and besides them only known ones."""
+    """Return whether a text says the wanted words together, and besides them only known ones."""
     before, found, after = f" {said} ".partition(f" {wanted} ")
     return bool(wanted and found) and all(word in known for word in (before + " " + after).split())
 
@@ -117,7 +117,7 @@ class YesNoGrader(Grader):
         return ends.pop() if len(ends) == 1 else None
 
     def canonical(self, extracted: str) -> str:
-        """One spelling for all that mean the same."""
+        """Give all that mean the same one spelling."""
         return _YES_NO.get(extracted.strip(" .").lower(), extracted)
 
 

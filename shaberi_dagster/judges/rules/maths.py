@@ -153,7 +153,7 @@ class MathGrader(Grader):
         return said if said is None or above is None or self.same(above, said) else None
 
     def canonical(self, extracted: str) -> str:
-        """One spelling for all that mean the same."""
+        """Give all that mean the same one spelling."""
         return canonical(extracted)
 
     def grade(self, answer: str, item: GradedQuestion) -> Verdict:
@@ -166,7 +166,7 @@ class MathGrader(Grader):
         return verdict
 
     def same(self, first: str, second: str) -> bool:
-        """Whether two extractions mean the same."""
+        """Return whether two extractions mean the same."""
         if conflicting(first, second):
             return False
         a, b = canonical(first), canonical(second)
@@ -282,7 +282,7 @@ def _directly(passage: str) -> str | None:
 
 
 def is_expression(text: str) -> bool:
-    """Whether a text is one mathematical expression with at most a unit, or the name of something."""
+    """Return whether a text is one mathematical expression with at most a unit, or the name of something."""
     if not text or len(text) > MAX_CHARACTERS or not balanced(text):
         return False
     words = _PLAIN_WORD.findall(_COMMAND.sub(" ", text))
@@ -292,7 +292,7 @@ def is_expression(text: str) -> bool:
 
 
 def _differ_in_base_only(first: str, second: str) -> bool:
-    """Whether one names the base and the other leaves it out, as an answer may if the question asks for that base."""
+    """Return whether one leaves out the base that the other names, as an answer may if the question says the base."""
     based, plain = sorted((first, second), key=lambda spelling: not spelling.startswith("base:"))
     return based.startswith("base:") and based.removeprefix("base:").partition("_")[0] == plain
 
@@ -311,7 +311,7 @@ def _last_boxes(text: str) -> str | None:
 
 
 def _between(text: str) -> str:
-    """What stands between the first and the last box."""
+    """Return the text between the first and the last box."""
     for content in boxed(text):
         text = text.replace("\\boxed{" + content + "}", "\0", 1)
     return text.partition("\0")[2].rpartition("\0")[0].replace("\0", "")
@@ -347,7 +347,7 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a question says about its answer: its texts, its symbols and the forms that the answer has to have."""
+    """The demands of a question on its answer: its texts, its symbols and the forms that the answer has to have."""
 
     squeezed: str
     numbers: frozenset[str]
@@ -394,7 +394,7 @@ def _candidates(statement: str, asked: _Asked) -> list[_Candidate]:
 
 
 def _is_fragment(before: str, after: str) -> bool:
-    """Whether a number between these is a part of a longer expression that no dollar signs mark."""
+    """Return whether a number between these is a part of a longer expression that no dollar signs mark."""
     return bool(_CUT_BEFORE.search(before[-60:]) or _CUT_AFTER.match(after[:60]))
 
 
@@ -404,7 +404,7 @@ def _is_no_answer(expression: str) -> bool:
 
 
 def _fit(content: str, expression: str, before: str, after: str, asked: _Asked) -> float:
-    """How much an expression looks like the answer that its sentence gives."""
+    """Rate how much an expression looks like the answer that its sentence gives."""
     before = before[-60:]
     number = _NUMBER_ONLY.fullmatch(expression.strip())
     sides = [squeezed(side) for side in _EQUALS.split(content)[:-1]]
@@ -443,7 +443,7 @@ def _symbols(latex: str) -> set[str]:
 
 
 def _content(match: re.Match[str]) -> tuple[str, float]:
-    """What a span says, and how much its emphasis says that it is the answer."""
+    """Return the content of a span, and how much its emphasis says that it is the answer."""
     if match["bold"]:
         inner = match["bold"][2:-2].strip()
         spans = [span for span in _SPAN.finditer(inner) if not span["bold"]]

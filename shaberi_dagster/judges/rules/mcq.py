@@ -112,7 +112,7 @@ class ChoiceGrader(Grader):
         return _single(fitting or _quoted(text, options))
 
     def canonical(self, extracted: str) -> str:
-        """One spelling for all that mean the same."""
+        """Give all that mean the same one spelling."""
         return extracted.strip(" ().").upper()
 
 
@@ -178,7 +178,7 @@ def _lines(text: str, options: dict[str, str]) -> list[_Mention]:
 
 
 def _gives(said: str, option: str, text: str) -> bool:
-    """Whether what follows a letter is its option, not the beginning of a discussion that was cut."""
+    """Return whether the text after a letter is its option, not the beginning of a discussion that was cut."""
     whole = _words(said).startswith(_words(option)) if option else True
     return _words(said) == _words(option) or taken_back(said) or (whole and text.rstrip()[-1:] in ".!?)。*\"'")
 

@@ -89,7 +89,7 @@ _UNIT = re.compile(
 
 
 class NumericGrader(Grader):
-    """One number: `#### 5`, boxed, or the number of the concluding sentence.
+    """A rule for answers that are one number: `#### 5`, boxed, or the number of the concluding sentence.
 
     In the concluding sentence the number in bold, the one in the unit asked for, or the last result of a chain of
     equations counts; a number that stands in the question beside the same word (a product called "Machine 9000",
@@ -124,12 +124,12 @@ class NumericGrader(Grader):
         return said if said is None or above is None or self.same(above, said) else None
 
     def canonical(self, extracted: str) -> str:
-        """One spelling for all that mean the same."""
+        """Give all that mean the same one spelling."""
         value = parse_number(extracted)
         return extracted if value is None else str(value)
 
     def same(self, first: str, second: str) -> bool:
-        """Whether two extractions mean the same."""
+        """Return whether two extractions mean the same."""
         a, b = parse_number(first), parse_number(second)
         return a is not None and b is not None and abs(a - b) <= RELATIVE_TOLERANCE * max(abs(a), abs(b))
 
@@ -235,7 +235,7 @@ def pick_number(statement: str, question: str, *, surely: bool = False) -> str |
 
 
 def _undecided(text: str, first: "_Number", second: "_Number") -> bool:
-    """Whether two numbers are alternatives, or the ends of a range."""
+    """Return whether two numbers are alternatives, or the ends of a range."""
     between = text[first.end : second.start]
     if _RANGE.search(text[: first.start]):
         return _AND.fullmatch(between) is not None

@@ -91,7 +91,7 @@ class Statement:
 
 
 def states_nothing(sentence: str) -> bool:
-    """Whether it asks, declines, denies, or says what is to be done, so that no value in it is an answer."""
+    """Return whether a sentence asks, declines, denies or orders something, so that no value in it is an answer."""
     return bool(_STATES_NOTHING.search(sentence))
 
 

@@ -41,7 +41,7 @@ def own_part(text: str) -> str:
 
 
 def breaks_off(text: str) -> bool:
-    """Whether a text ends in the middle of a sentence: what it says finally is not there."""
+    """Return whether a text ends in the middle of a sentence, so that its final answer is not there."""
     return bool(_BROKEN_OFF.search(text))
 
 

@@ -33,7 +33,7 @@ from shaberi_dagster.show.comparison import ComparisonDocument
 from shaberi_dagster.show.decision import decision_result
 from shaberi_dagster.show.ensemble import EnsembleDocument
 from shaberi_dagster.show.score_tables import strategy_blocks
-from shaberi_dagster.viewer.web.ask import Ask
+from shaberi_dagster.viewer.web.address import PageAddress
 from shaberi_dagster.viewer.web.templates import Shown
 
 T = TypeVar("T")
@@ -53,35 +53,35 @@ class Source(NamedTuple):
     cost_of: CostOf = lambda _: None
 
 
-Page = Callable[[Source, Ask], Shown]
+Page = Callable[[Source, PageAddress], Shown]
 _ROWS = 100
 _MOST_LENGTHS = 50_000
 _TEXTS = ("answers", "questions", "judgements")
 
 
-def best_models(source: Source, ask: Ask) -> list[str]:
+def best_models(source: Source, address: PageAddress) -> list[str]:
     """The best two of a leaderboard, as other pages are asked for them; none where there are not two."""
-    report = read_rankings(source.catalog, _selection(ask))
+    report = read_rankings(source.catalog, _selection(address))
     standings = report.rankings[0].standings[:2] if report.rankings else ()
     return [f"{one.model}@@{one.tag}" for one in standings] if len(standings) == 2 else []  # noqa: PLR2004
 
 
-def _selection(ask: Ask) -> ScoreSelection:
+def _selection(address: PageAddress) -> ScoreSelection:
     return ScoreSelection(
-        models=ask.many("model"),
-        tags=ask.many("tag"),
-        sources=ask.many("source"),
-        judges=ask.many("judge"),
-        question_sets=ask.many("set"),
-        pipeline=ask.one("passes", BASELINE),
-        null_policy=ask.one("policy", "legacy"),
+        models=address.many("model"),
+        tags=address.many("tag"),
+        sources=address.many("source"),
+        judges=address.many("judge"),
+        question_sets=address.many("set"),
+        pipeline=address.one("passes", BASELINE),
+        null_policy=address.one("policy", "legacy"),
     )
 
 
-def leaderboard(source: Source, ask: Ask) -> Shown:
+def leaderboard(source: Source, address: PageAddress) -> Shown:
     """Who is best among models that were asked and judged alike."""
-    page = ask.number("page", 1, least=1)
-    board = read_leaderboard(source.catalog, _selection(ask), name=ask.one("text"), page=page)
+    page = address.number("page", 1, least=1)
+    board = read_leaderboard(source.catalog, _selection(address), name=address.one("text"), page=page)
     return Shown(
         "leaderboard.html",
         "Leaderboard" if page == 1 else f"Leaderboard, page {page}",
@@ -98,13 +98,13 @@ def leaderboard(source: Source, ask: Ask) -> Shown:
     )
 
 
-def questions(source: Source, ask: Ask) -> Shown:
+def questions(source: Source, address: PageAddress) -> Shown:
     """Where some models differ."""
-    grid = read_question_grid(source.catalog, _grid_request(ask))
-    page, n_pages, shown = _paged(grid.rows, ask)
+    grid = read_question_grid(source.catalog, _grid_request(address))
+    page, n_pages, shown = _paged(grid.rows, address)
 
     def open_question(row: GridRow) -> str:
-        return ask.link("/question", set=row.question_set, position=row.position, m=ask.many("m"))
+        return address.link("/question", set=row.question_set, position=row.position, m=address.many("m"))
 
     return Shown(
         "questions.html",
@@ -120,9 +120,11 @@ def questions(source: Source, ask: Ask) -> Shown:
     )
 
 
-def question(source: Source, ask: Ask) -> Shown:
+def question(source: Source, address: PageAddress) -> Shown:
     """One question with the answers of some models side by side."""
-    report = read_side_by_side(source.catalog, ask.one("set"), ask.number("position", 1, least=1), _grid_request(ask))
+    report = read_side_by_side(
+        source.catalog, address.one("set"), address.number("position", 1, least=1), _grid_request(address)
+    )
     return Shown(
         "question.html",
         f"{report.question_set} question {report.position}",
@@ -130,12 +132,12 @@ def question(source: Source, ask: Ask) -> Shown:
     )
 
 
-def compare(source: Source, ask: Ask) -> Shown:
+def compare(source: Source, address: PageAddress) -> Shown:
     """Whether differences between models are real: each pair over the questions that both were asked."""
-    models = ask.many("m")
+    models = address.many("m")
     if len(models) < 2:  # noqa: PLR2004
         raise ConfigurationError("choose two models or more to compare")
-    pairs = {(a, b): read_comparison(source.catalog, _comparison(a, b, ask)) for a, b in combinations(models, 2)}
+    pairs = {(a, b): read_comparison(source.catalog, _comparison(a, b, address)) for a, b in combinations(models, 2)}
     return comparison_page(pairs)
 
 
@@ -146,9 +148,9 @@ def comparison_page(pairs: Mapping[tuple[str, str], ComparisonReport]) -> Shown:
     return Shown("compare.html", "Comparison", {"pairs": shown, "withheld": withheld})
 
 
-def model(source: Source, ask: Ask) -> Shown:
+def model(source: Source, address: PageAddress) -> Shown:
     """All runs of a model, and how its scores moved."""
-    name = ask.one("model")
+    name = address.one("model")
     runs = fetch(source.catalog, "model_runs", model=name)
     if not runs:
         raise ConfigurationError(f"the lake has no scores of model {name!r}")
@@ -157,30 +159,30 @@ def model(source: Source, ask: Ask) -> Shown:
     return Shown("model.html", name, {"groups": groups, "drift": drift})
 
 
-def runs(source: Source, ask: Ask) -> Shown:
+def runs(source: Source, address: PageAddress) -> Shown:
     """All runs, the one that changed last first."""
-    found = fetch(source.catalog, "run_list", text=ask.one("text") or None, run_id=None)
-    page, n_pages, shown = _paged(found, ask)
+    found = fetch(source.catalog, "run_list", text=address.one("text") or None, run_id=None)
+    page, n_pages, shown = _paged(found, address)
     return Shown("runs.html", "Runs", {"runs": shown, "n": len(found), "page": page, "n_pages": n_pages})
 
 
-def run(source: Source, ask: Ask) -> Shown:
+def run(source: Source, address: PageAddress) -> Shown:
     """A run, live while it works."""
-    progress = read_run(source.catalog, source.warehouse, ask.one("run"), datetime.now(UTC), source.cost_of)
+    progress = read_run(source.catalog, source.warehouse, address.one("run"), datetime.now(UTC), source.cost_of)
     run_row = progress.run
     strategies = strategy_blocks(read_strategy_scores(source.catalog, [run_row["run_id"]]))
     values = {"progress": progress, "live": progress.live, "blocks": list(strategies)}
     return Shown("run.html", f"{run_row['model']} {run_row['run_tag']}", values)
 
 
-def judges(source: Source, ask: Ask) -> Shown:
+def judges(source: Source, address: PageAddress) -> Shown:
     """How judges agree, how lenient they are, which scores they give, and whether they like length.
 
     Of very many judgements length is read when it is asked for, as that takes longer than all the rest.
     """
     (overview,) = fetch(source.catalog, "judge_overview")
     facts = overview["facts"]
-    with_lengths = ask.one("lengths") == "yes" or sum(row["n_judgements"] for row in facts) <= _MOST_LENGTHS
+    with_lengths = address.one("lengths") == "yes" or sum(row["n_judgements"] for row in facts) <= _MOST_LENGTHS
     names = [row["judge"] for row in facts]
     pairs = {(row["judge_a"], row["judge_b"]): row for row in overview["pairs"]}
     scores = grouped(fetch(source.catalog, "judge_scores"), lambda row: row["judge"])
@@ -201,10 +203,10 @@ def judges(source: Source, ask: Ask) -> Shown:
     )
 
 
-def ensemble(source: Source, ask: Ask) -> Shown:
+def ensemble(source: Source, address: PageAddress) -> Shown:
     """Whether a consensus of several samples beats them."""
     found = fetch(source.catalog, "ensemble_runs")
-    run_id = ask.one("run", found[0]["run_id"] if found else "")
+    run_id = address.one("run", found[0]["run_id"] if found else "")
     try:
         blocks = list(EnsembleDocument(read_stored_report(source.catalog, run_id)).blocks(None)) if run_id else []
     except ConfigurationError as error:
@@ -218,16 +220,16 @@ def ensemble_page(document: EnsembleDocument) -> Shown:
     return Shown("ensemble.html", "Ensemble", values)
 
 
-def decisions(source: Source, ask: Ask) -> Shown:
+def decisions(source: Source, address: PageAddress) -> Shown:
     """All decisions between models, the one that changed last first."""
     found = [DecisionReport(row, (), ()) for row in fetch(source.catalog, "decision_list")]
-    page, n_pages, shown = _paged(found, ask)
+    page, n_pages, shown = _paged(found, address)
     return Shown("decisions.html", "Decisions", {"decisions": shown, "page": page, "n_pages": n_pages})
 
 
-def decision(source: Source, ask: Ask) -> Shown:
+def decision(source: Source, address: PageAddress) -> Shown:
     """A decision with the curve of each pair, live while it is made."""
-    report = read_decision(source.catalog, ask.one("decision"))
+    report = read_decision(source.catalog, address.one("decision"))
     live = report.decision["state"] == "running"
     return Shown(
         "decision.html",
@@ -241,9 +243,9 @@ def decision(source: Source, ask: Ask) -> Shown:
     )
 
 
-def cost(source: Source, ask: Ask) -> Shown:
+def cost(source: Source, address: PageAddress) -> Shown:
     """What runs cost, stage by stage."""
-    rows = list(read_report(source.catalog, COST, _selected(COST, ask)).records())
+    rows = list(read_report(source.catalog, COST, _selected(COST, address)).records())
     runs = grouped(rows, lambda row: (row["model"], row["run_tag"]))
     by_run = [(run, TOKENS.summed(of_run), of_run) for run, of_run in runs]
     return Shown("cost.html", "Cost", {"by_run": by_run, "total": TOKENS.summed(rows)})
@@ -252,15 +254,15 @@ def cost(source: Source, ask: Ask) -> Shown:
 def _declared(name: str) -> Page:
     """Make the page of a declared report: its verdict, tables and sentences."""
 
-    def page(source: Source, ask: Ask) -> Shown:
+    def page(source: Source, address: PageAddress) -> Shown:
         report = REPORTS.use(name)
-        blocks = read_report(source.catalog, report, _selected(report, ask)).blocks(None)
+        blocks = read_report(source.catalog, report, _selected(report, address)).blocks(None)
         return Shown("report.html", report.heading, {"blocks": list(blocks)})
 
     return page
 
 
-def _selected(report: Report, ask: Ask) -> Any:
+def _selected(report: Report, address: PageAddress) -> Any:
     """Make the selection of a report of an address, whose parameters are called like the options of its command.
 
     Raises:
@@ -270,7 +272,7 @@ def _selected(report: Report, ask: Ask) -> Any:
     for name, hint in get_type_hints(report.selection, include_extras=True).items():
         for option in (mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Option)):
             parameter = option.names[0].removeprefix("--") if option.names else name
-            if values := ask.many(parameter):
+            if values := address.many(parameter):
                 given[name] = values if option.repeated else values[-1]
     try:
         selection = TypeAdapter(report.selection).validate_python(given)
@@ -280,9 +282,9 @@ def _selected(report: Report, ask: Ask) -> Any:
     return selection
 
 
-def search(source: Source, ask: Ask) -> Shown:
+def search(source: Source, address: PageAddress) -> Shown:
     """Where a text stands, in answers first."""
-    text, what = ask.one("q"), ask.one("what", "answers")
+    text, what = address.one("q"), address.one("what", "answers")
     check_choice("what", what, _TEXTS)
     if len(text) < 2:  # noqa: PLR2004
         raise ConfigurationError("search for two characters or more")
@@ -291,8 +293,8 @@ def search(source: Source, ask: Ask) -> Shown:
         "text_search",
         what=what,
         text=text,
-        benchmark=ask.one("benchmark") or None,
-        model=ask.one("model") or None,
+        benchmark=address.one("benchmark") or None,
+        model=address.one("model") or None,
         most=_ROWS,
     )
     benchmarks = [row["benchmark"] for row in fetch(source.catalog, "question_sets")]
@@ -303,17 +305,17 @@ def search(source: Source, ask: Ask) -> Shown:
     )
 
 
-def call(source: Source, ask: Ask) -> Shown:
+def call(source: Source, address: PageAddress) -> Shown:
     """A call, as it was answered."""
-    found = fetch(source.catalog, "call", request_hash=ask.one("hash"), most=MOST_CHARACTERS)
+    found = fetch(source.catalog, "call", request_hash=address.one("hash"), most=MOST_CHARACTERS)
     if not found:
         raise ConfigurationError("the lake has no such call: it was made elsewhere, or is not committed yet")
-    return Shown("call.html", f"Call {ask.one('hash')[:12]}", {"calls": found, "most": MOST_CHARACTERS})
+    return Shown("call.html", f"Call {address.one('hash')[:12]}", {"calls": found, "most": MOST_CHARACTERS})
 
 
-def prompt(source: Source, ask: Ask) -> Shown:
+def prompt(source: Source, address: PageAddress) -> Shown:
     """The templates of a prompt."""
-    found = fetch(source.catalog, "prompt", prompt_hash=ask.one("hash"))
+    found = fetch(source.catalog, "prompt", prompt_hash=address.one("hash"))
     if not found:
         raise ConfigurationError("the lake does not have the text of this prompt: it was made before texts were kept")
     return Shown("prompt.html", f"Prompt {found[0]['label']}", {"templates": found})
@@ -347,7 +349,7 @@ LIVE = frozenset({"/run"})
 """Pages that change while the lake does not."""
 
 
-def whole_text(source: Source, ask: Ask) -> str:
+def whole_text(source: Source, address: PageAddress) -> str:
     """A text of which a page has shown the beginning only.
 
     Raises:
@@ -356,41 +358,41 @@ def whole_text(source: Source, ask: Ask) -> str:
     found = fetch(
         source.catalog,
         "whole_text",
-        what=ask.one("what"),
-        run_id=ask.one("run"),
-        benchmark=ask.one("benchmark"),
-        question_id=ask.one("question"),
-        sample_index=ask.number("sample", 0),
-        judge=ask.one("judge_name"),
+        what=address.one("what"),
+        run_id=address.one("run"),
+        benchmark=address.one("benchmark"),
+        question_id=address.one("question"),
+        sample_index=address.number("sample", 0),
+        judge=address.one("judge_name"),
     )
     if not found:
         raise ConfigurationError("the lake has no such text")
     return str(found[0]["text"])
 
 
-def _grid_request(ask: Ask) -> GridRequest:
+def _grid_request(address: PageAddress) -> GridRequest:
     return GridRequest(
-        models=ask.many("m"),
-        judges=ask.many("judge"),
-        benchmarks=ask.many("benchmark"),
-        question_sets=ask.many("set"),
-        categories=ask.many("category"),
-        pipeline=ask.one("passes", BASELINE),
-        sort=ask.one("sort", "difference" if len(ask.many("m")) > 1 else "A"),
-        flags=ask.many("flag"),
-        text=ask.one("text"),
+        models=address.many("m"),
+        judges=address.many("judge"),
+        benchmarks=address.many("benchmark"),
+        question_sets=address.many("set"),
+        categories=address.many("category"),
+        pipeline=address.one("passes", BASELINE),
+        sort=address.one("sort", "difference" if len(address.many("m")) > 1 else "A"),
+        flags=address.many("flag"),
+        text=address.one("text"),
     )
 
 
-def _paged(rows: Sequence[T], ask: Ask) -> tuple[int, int, Sequence[T]]:
+def _paged(rows: Sequence[T], address: PageAddress) -> tuple[int, int, Sequence[T]]:
     """Which page is asked for, of how many, and its rows."""
-    page = ask.number("page", 1, least=1)
+    page = address.number("page", 1, least=1)
     return page, max(ceil(len(rows) / _ROWS), 1), rows[(page - 1) * _ROWS : page * _ROWS]
 
 
-def _comparison(a: str, b: str, ask: Ask) -> ComparisonRequest:
+def _comparison(a: str, b: str, address: PageAddress) -> ComparisonRequest:
     return ComparisonRequest(
-        a, b, judges=ask.many("judge"), pipeline=ask.one("passes", BASELINE), anyway=bool(ask.one("anyway"))
+        a, b, judges=address.many("judge"), pipeline=address.one("passes", BASELINE), anyway=bool(address.one("anyway"))
     )
 
 

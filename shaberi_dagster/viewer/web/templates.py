@@ -13,7 +13,7 @@ from shaberi_dagster.reports import figures
 from shaberi_dagster.reports.report import NOTHING, Heading, Sentences, Table
 from shaberi_dagster.show.text import printable
 from shaberi_dagster.viewer.web import texts
-from shaberi_dagster.viewer.web.ask import Ask
+from shaberi_dagster.viewer.web.address import PageAddress
 
 STATIC = Path(__file__).resolve().parent / "static"
 _SHADES = 9
@@ -34,16 +34,16 @@ class Shown(NamedTuple):
     values: Mapping[str, Any]
 
 
-def render(shown: Shown, ask: Ask, layout: str = "base.html", **more: Any) -> str:
+def render(shown: Shown, address: PageAddress, layout: str = "base.html", **more: Any) -> str:
     """A page as HTML.
 
     Args:
         shown: What it shows.
-        ask: Its address.
+        address: Its address.
         layout: What is around it: a whole page, or a section of a file.
         more: What the layout needs.
     """
-    values = {"title": shown.title, "ask": ask, "layout": layout, **shown.values, **more}
+    values = {"title": shown.title, "address": address, "layout": layout, **shown.values, **more}
     return _environment().get_template(shown.template).render(values)
 
 

@@ -145,14 +145,14 @@ import os, signal, sys
 from pathlib import Path
 from shaberi_dagster.defs.cluster import processes
 from shaberi_dagster.defs.cluster.folder import alone_in
-from shaberi_dagster.defs.cluster.processes import ClusterProcess, Keeper
+from shaberi_dagster.defs.cluster.processes import ClusterProcess, Reaper
 folder = Path(sys.argv[1])
 child = "import os, subprocess, time; print(os.getpid(), subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
-with alone_in(folder) as lock, Keeper(lock) as keeper:
+with alone_in(folder) as lock, Reaper(lock) as reaper:
     for name, code in (("meek", child), ("hard", child)):
         stop = signal.SIGTERM if name == "meek" else signal.SIGKILL
         log = folder / f"{name}.log"
-        ClusterProcess(name, [sys.executable, "-c", code], dict(os.environ), log, stop=stop, keeper=keeper).start()
+        ClusterProcess(name, [sys.executable, "-c", code], dict(os.environ), log, stop=stop, reaper=reaper).start()
     for name in ("meek", "hard"):
         while not (folder / f"{name}.log").read_text().endswith("\\n"):
             pass

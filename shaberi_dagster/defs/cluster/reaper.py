@@ -1,4 +1,4 @@
-"""What ends the parts of a cluster when `shaberi cluster` was killed: a process of its own, which needs only Python.
+"""Reaper process: ends the parts of a cluster when `shaberi cluster` was killed. Needs only Python.
 
 It reads lines `GROUP SIGNAL` from stdin: a part is at work as that process group, and this signal ends it quickly; the
 signal 0 says that the part has ended. When stdin ends, so has `shaberi cluster`, however that was: the parts that are
@@ -33,7 +33,7 @@ def end_group(group: int, stop: int, has_ended: Callable[[], bool]) -> None:
 
 
 def is_gone(group: int) -> bool:
-    """Whether a process group has no process."""
+    """Return whether a process group has no process."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

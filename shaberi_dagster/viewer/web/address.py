@@ -9,7 +9,7 @@ from shaberi_dagster.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
-class Ask:
+class PageAddress:
     """An address.
 
     Attributes:
@@ -44,12 +44,12 @@ class Ask:
     def to(self, **changes: str | int | Sequence[str] | None) -> str:
         """This page with other parameters; None takes one away."""
         kept = [(name, value) for name, value in self.items if name not in changes]
-        return address(self.path, [*kept, *_pairs(changes.items())])
+        return page_url(self.path, [*kept, *_pairs(changes.items())])
 
     def link(self, path: str, **parameters: str | int | Sequence[str] | None) -> str:
         """Another page, with these parameters and those that choose what counts (judges, passes)."""
         kept = [(name, value) for name, value in self.items if name in _KEPT and name not in parameters]
-        return address(path, [*kept, *_pairs(parameters.items())])
+        return page_url(path, [*kept, *_pairs(parameters.items())])
 
     def toggled(self, name: str, value: str) -> str:
         """This page with a value of a parameter added, or taken away."""
@@ -62,7 +62,7 @@ DEFAULT_PORT = 8321
 _KEPT = ("judge", "passes")
 
 
-def address(path: str, items: Iterable[tuple[str, str]]) -> str:
+def page_url(path: str, items: Iterable[tuple[str, str]]) -> str:
     """A path with its parameters; parameters without a value are left out."""
     query = urlencode([one for one in items if one[1]], quote_via=quote, safe="@")
     return quote(path) + (f"?{query}" if query else "")
@@ -76,7 +76,7 @@ def where_to_look(path: str, name: str, about: str) -> str:
         name: Its parameter that says what it is about.
         about: Its value.
     """
-    return f"In a browser: {command_for(address(path, [(name, about)]))}"
+    return f"In a browser: {command_for(page_url(path, [(name, about)]))}"
 
 
 def command_for(page: str) -> str:

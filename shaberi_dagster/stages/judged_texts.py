@@ -1,4 +1,4 @@
-"""What is judged and examined: the samples of a run, and what strategies make of them, as if they were one table."""
+"""Samples and consensus answers of a run, read as one table: the texts that are judged and examined."""
 
 from collections.abc import Iterator, Sequence
 

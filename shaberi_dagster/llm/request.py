@@ -1,0 +1,107 @@
+"""A chat call to make: the request, and the endpoint that it goes to."""
+
+from collections.abc import Coroutine
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Annotated, Any, Protocol
+
+from pydantic import Field
+
+from shaberi_dagster.journal.records import Call
+from shaberi_dagster.llm.types import Message, Sampling
+from shaberi_dagster.util.identity import sha256_json
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An OpenAI-compatible server at which models are served; the key itself is never part of it.
+
+    Attributes:
+        name: `embedded`, `openai`, `gemini`, `custom` or a plugin's: the entry of the endpoint table.
+        base_url: Its address up to and including `/v1` (or what stands for it); the embedded
+            endpoint's is the constant `embedded:`, since its port differs in every process.
+        api_key_variable: Environment variable with the key, None when no key is sent.
+        earlier: Other addresses that it had; what was paid for there counts. It is the same endpoint without them.
+    """
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (as pydantic wants it)
+
+    name: str
+    base_url: str
+    api_key_variable: str | None = None
+    # Left out of JSON when there are none: hashes from before there were any stay the same.
+    earlier: Annotated[tuple[str, ...], Field(exclude_if=lambda earlier: not earlier)] = field(
+        default=(), compare=False
+    )
+
+    def moved_from(self, before: "Endpoint") -> "Endpoint":
+        """Return this endpoint in the place of another, whose addresses it remembers."""
+        addresses = dict.fromkeys((*before.earlier, before.base_url))
+        return replace(self, earlier=tuple(address for address in addresses if address != self.base_url))
+
+
+ModelEndpoint = tuple[Endpoint, str]
+"""A model and where it is served."""
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """A call to make. Equal requests have equal hashes and are paid for once.
+
+    Attributes:
+        endpoint: Where it goes.
+        model: The model's name at the endpoint.
+        messages: Rendered messages.
+        sampling: Sampling parameters.
+        sample_index: Distinguishes samples of the same prompt, 0-based.
+        replicate: Distinguishes runs that must not share answers (the run number, a rejudge round).
+    """
+
+    endpoint: Endpoint
+    model: str
+    messages: tuple[Message, ...]
+    sampling: Sampling
+    sample_index: int = 0
+    replicate: str = ""
+
+    @cached_property
+    def request_hash(self) -> str:
+        """sha256 over model, base URL, messages, sampling parameters, sample index and replicate."""
+        return self._hash_at(self.endpoint.base_url)
+
+    @cached_property
+    def request_hashes(self) -> tuple[str, ...]:
+        """`request_hash`, and then what it was at each earlier address: a call by any of them is this one."""
+        return (self.request_hash, *map(self._hash_at, self.endpoint.earlier))
+
+    def _hash_at(self, base_url: str) -> str:
+        last_line = self.sampling.last_line
+        sampling = vars(self.sampling) | {"last_line": last_line and vars(last_line)}
+        if self.sampling.json_schema is None:
+            del sampling["json_schema"]  # requests from before there were any have no other hash
+        return sha256_json(
+            {
+                "base_url": base_url,
+                "model": self.model,
+                "messages": [vars(message) for message in self.messages],
+                "sampling": sampling,
+                "sample_index": self.sample_index,
+                "replicate": self.replicate,
+            }
+        )
+
+
+class CallMaker(Protocol):
+    """A function that makes the calls of one item, or finds them paid for."""
+
+    def __call__(
+        self, request: ChatRequest, purpose: str, *, lookup: bool = False
+    ) -> Coroutine[Any, Any, tuple[Call, bool]]:
+        """Return the outcome of a call, and whether it was paid for before.
+
+        Args:
+            request: The call to make.
+            purpose: Role of the call within its stage.
+            lookup: Also look among the paid calls of the lake; needed for all but an item's first request.
+        """
+        ...
