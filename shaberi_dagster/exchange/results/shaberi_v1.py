@@ -277,27 +277,24 @@ class _Source:
                 pl.col("text").is_not_null() | pl.col("text_hash").is_null()
             )
             lines = {tuple(key): part for key, part in known_lines.group_by(CONTENT, maintain_order=True)}
-            contents = {row[:4]: row for row in read.contents.select(*CONTENT, *_OF_CONTENT).iter_rows()}
-            places = {(source, *content): facts for source, *content, facts in _standing(rows, own, tag).iter_rows()}
-            for file in of_import.iter_rows(named=True):
-                content = tuple(file[name] for name in CONTENT)
-                facts = places.get((file["source"], *content))
-                if self._selects(file["source"], {tag, *facts["tags"]} if facts else set()):
-                    whole = (
-                        file | dict(zip(_OF_CONTENT, contents[content][4:], strict=True))
-                        if content in contents
-                        else file
-                    )
-                    part = lines.get(content) if facts else None
-                    yield from self._imported_file(whole, part, facts, done)
+            # Where several have a content, only one says what it is made of.
+            contents = read.contents.select(*CONTENT, *_OF_CONTENT)
+            known = (
+                of_import.drop(_OF_CONTENT)
+                .join(contents, on=[*CONTENT], how="left", nulls_equal=True, maintain_order="left")
+                .join(_standing(rows, own, tag), on=_FILE, how="left", nulls_equal=True, maintain_order="left")
+            )
+            for file in known.iter_rows(named=True):
+                if self._selects(file["source"], {tag, *file["tags"]} if file["tags"] else set()):
+                    yield from self._imported_file(file, lines.get(tuple(file[name] for name in CONTENT)), done)
 
     def _selects(self, source: str, tags: set[str]) -> bool:
         chosen = self._selection
         return (not chosen.sources or source in chosen.sources) and (not chosen.tags or bool(tags & set(chosen.tags)))
 
-    def _imported_file(self, file: Row, lines: pl.DataFrame | None, facts: Row | None, done: Export) -> Iterator[_File]:
+    def _imported_file(self, file: Row, lines: pl.DataFrame | None, done: Export) -> Iterator[_File]:
         where = f"{file['source']}:{file['path']}"
-        if lines is None or facts is None:
+        if lines is None or not file["tags"]:
             done.not_written.append(Note(where, "has no rows"))
             return
         place = _place(file["judge"], file["dataset"], file["model"])
@@ -321,7 +318,7 @@ class _Source:
         yield _File(
             place,
             PurePosixPath("sources") / safe_name(file["source"]),
-            (0, facts["place"], facts["round"], file["source"]),
+            (0, file["place"], file["round"], file["source"]),
             file["kind"],
             written,
             [_note(what, numbers) for what, numbers in notes.items()],
@@ -414,13 +411,12 @@ def _without_answers(rows: ImportedRows) -> Iterator[tuple[str, pl.DataFrame]]:
 
 
 def _standing(rows: ImportedRows, runs: pl.DataFrame, tag: str) -> pl.DataFrame:
-    """source, content, and for each file's rows: the tags of their runs, the best place among runs and rounds."""
+    """Find for each file (`_FILE`) the tags of the runs that its rows are in, its best place among them, and round."""
     columns = ("run_id", "source_sha256", "judge", "judge_round")
     nobody = {"judge": pl.lit(None, pl.String), "judge_round": pl.lit(0, pl.Int64)}
     every = [rows.answers.filter(answer_origin="stored").with_columns(**nobody), rows.judgements, rows.repeats]
-    first = ~pl.col("run_tag").str.contains(
-        rf"^{re.escape(tag)}(-gen\d+)?$"
-    )  # the first tree's runs have no name in it
+    # The first tree's runs have no name in it.
+    first = ~pl.col("run_tag").str.contains(rf"^{re.escape(tag)}(-gen\d+)?$")
     return (
         pl.concat([frame.select(columns) for frame in every])
         .join(runs, on="run_id")
@@ -430,14 +426,7 @@ def _standing(rows: ImportedRows, runs: pl.DataFrame, tag: str) -> pl.DataFrame:
             place=(first.cast(pl.Int64) * 1_000_000 + pl.col("generation")).min(),
             round=pl.col("judge_round").min().fill_null(0),
         )
-        .select(
-            "source",
-            "model",
-            pl.when(pl.col("judge").is_null()).then(pl.lit("answers")).otherwise(pl.lit("judgements")).alias("kind"),
-            "judge",
-            "source_sha256",
-            pl.struct("tags", "place", "round").alias("facts"),
-        )
+        .rename({"source_sha256": "sha256"})
     )
 
 
@@ -537,4 +526,5 @@ def _note(what: str, lines: Sequence[int]) -> Note:
 
 _IMPORTED = ("answers", "judgements", "repeats", "runs", "files")
 """What is read of imported trees, from the statements `v1_imported_NAME`."""
-_OF_CONTENT = ("question_set", "row_columns", "column_lines", "lines", "blank", "quarantined")
+_FILE = ["source", "model", "judge", "sha256"]
+_OF_CONTENT = ("row_columns", "column_lines", "lines", "blank", "quarantined")
