@@ -100,7 +100,7 @@ class _Part(BaseModel):
 
 
 class _Response(_Part):
-    """One response of a model.
+    """A response of a model.
 
     Attributes:
         provider: Who served it.
@@ -120,7 +120,7 @@ class _Response(_Part):
 
 
 class _Verdict(_Part):
-    """What was said of one response.
+    """A verdict on a response.
 
     Attributes:
         correct: Whether it was right.
@@ -160,7 +160,7 @@ class _Header(_Part):
 
 
 class _Place(NamedTuple):
-    """Where something stands; see `Rejected`."""
+    """A place in a document; see `Rejected`."""
 
     what: str
     line: int | None

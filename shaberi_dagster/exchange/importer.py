@@ -68,7 +68,7 @@ class ImportedVerdict:
 
 @dataclass(frozen=True)
 class ImportedSample:
-    """One answer to a question.
+    """An answer to a question.
 
     Attributes:
         index: Which of the answers, from 0.
@@ -121,7 +121,7 @@ class Entry:
 
     @property
     def key(self) -> Key:
-        """What tells it apart from all others."""
+        """The run, the benchmark and the question that it is about."""
         return self.part.run_id, self.part.benchmark, self.name
 
 

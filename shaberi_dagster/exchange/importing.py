@@ -76,7 +76,7 @@ class ImportedRows:
 
 
 class Import(ABC, Generic[BlockT, StepT, ReportT]):
-    """One import at work: it lists sources, reads them in blocks, places their rows in runs, and commits these.
+    """An import at work: it lists sources, reads them in blocks, places their rows in runs, and commits these.
 
     Args:
         tag: `import_tag` of its files in `legacy_files`.

@@ -67,7 +67,7 @@ def import_logs(
 
 @dataclass
 class _Question:
-    """One question of a run's benchmark with all its rows.
+    """A question of a run's benchmark with all its rows.
 
     Attributes:
         name: The source's id.

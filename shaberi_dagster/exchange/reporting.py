@@ -1,4 +1,4 @@
-"""What an import of other tools' logs did: counts of every file, and whether they agree with the rows of the lake."""
+"""Reports of imports of other tools' logs: counts of every file, and sums that must agree with the rows of the lake."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import polars as pl
 
 
 class FileCounts(NamedTuple):
-    """What became of a file: entries, responses and verdicts, each imported, repeated or quarantined.
+    """Counts of a file: entries, responses and verdicts, each imported, repeated or quarantined.
 
     Attributes:
         path: The file.
@@ -47,7 +47,7 @@ class FileCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import did.
+    """Outcome of an import.
 
     Attributes:
         files: What became of each file, in the order of their paths.
@@ -67,7 +67,7 @@ class ImportReport:
 
     @property
     def n_unreadable(self) -> int:
-        """How many files could not be read at all."""
+        """The number of files that could not be read at all."""
         return sum(file.status == "unreadable" for file in self.files)
 
     def document(self) -> dict[str, Any]:
@@ -93,8 +93,8 @@ class ImportReport:
                 "verdicts": (file.verdicts, file.judgements + file.verdicts_quarantined),
             }
             found += [
-                f"{file.path}: {there:,} {what}, {became:,} accounted for"
-                for what, (there, became) in sums.items()
+                f"{file.path}: {there:,} {unit}, {became:,} accounted for"
+                for unit, (there, became) in sums.items()
                 if there != became
             ]
         return found

@@ -1,4 +1,4 @@
-"""What `manifest.json` says about a run: how it was made, how far it is, what it used and what came out.
+"""Content of `manifest.json`: how a run was made, how far it is, what it used and what came out.
 
 Everything is read from the lake, so the same lake gives the same manifest; what was not recorded is null.
 """
@@ -74,7 +74,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class Records:
-    """What the lake has of one run, but for texts and what else a manifest does not need; rows are in any order.
+    """The rows that the lake has of a run, without texts and what else a manifest does not need, in any order.
 
     Attributes:
         run: Its row of `runs`.
@@ -104,7 +104,7 @@ class Records:
 
     @property
     def is_imported(self) -> bool:
-        """Whether another system made it."""
+        """True if another system made it."""
         return self.spec.origin == "imported"
 
     @cached_property
@@ -154,7 +154,7 @@ def read_records(lake: Lake, run_id: str) -> Records:
     spec = RunSpec.read(row["spec"])
     judge_configs = dict(lake.read("judge_configs", columns=["former_hash", "judge_config_hash"]).iter_rows())
     rows_of = dict.fromkeys(_COLUMNS, keys) | {QUESTIONS.name: question_sets(spec)}
-    scans = {table: lake.scan(table, own, _COLUMNS[table]) for table, own in rows_of.items()}
+    scans = {table: lake.scan(table, which, _COLUMNS[table]) for table, which in rows_of.items()}
     scans[JUDGEMENTS.name] = scans[JUDGEMENTS.name].filter(~SUPERSEDED)
     scans[METRICS.name] = scans[METRICS.name].sort(_METRIC_ORDER)
     # All at once, in half the time.
@@ -171,7 +171,7 @@ def as_today(rows: pl.DataFrame, judge_configs: Mapping[str, str]) -> pl.DataFra
 
 
 def question_sets(spec: RunSpec) -> Keys:
-    """What the questions of a run have in the lake."""
+    """Return the keys of the questions of a run in the lake."""
     return {"question_set_sha256": [settings.question_set_sha256 for settings in spec.benchmarks.values()]}
 
 
@@ -237,7 +237,7 @@ def _as_sent(judge: JudgeSpec) -> Sampling | None:
 
 
 def _sent_settings(records: Records, benchmark: str) -> Document:
-    """How the answers to a benchmark were asked for; null is what calls left out, or what is not known."""
+    """Return the settings of the calls for answers; null is one that calls left out, or that is not known."""
     asked, not_sent = records.spec.benchmarks[benchmark], records.run["not_sent"] or ()
     return {name: None if name in not_sent else getattr(asked, name) for name in _SETTINGS}
 
@@ -248,12 +248,12 @@ def _model(records: Records, settings: Mapping[str, Document], environment: Mapp
     # A spec that somebody made up must not have any variable hashed.
     key = environment.get(variable, "").strip()
     key = key if key and may_be_sent(variable, base_url, environment) else ""
-    values = {name: {own[name] for own in settings.values()} for name in _SETTINGS}
+    values = {name: {sent[name] for sent in settings.values()} for name in _SETTINGS}
     return {
         "name": records.run["model"],
         "display_name": imported.display_name if imported else None,
         # Null where benchmarks differ as well: then `generation` tells.
-        "parameters": {name: next(iter(own)) if len(own) == 1 else None for name, own in values.items()},
+        "parameters": {name: next(iter(sent)) if len(sent) == 1 else None for name, sent in values.items()},
         "base_url": endpoint.base_url if endpoint else None,
         "api_key_sha256": hashlib.sha256(key.encode()).hexdigest()[:_KEY_DIGITS] if key else None,
     }
@@ -307,9 +307,9 @@ def _benchmarks(records: Records) -> dict[str, Document]:
             "artifacts": records.artifacts[name],
             "error": error or None,
             "incomplete_parts": [
-                f"{stage} {one}".rstrip()
-                for stage, own in parts.items()
-                for one, counts in own.items()
+                f"{stage} {part}".rstrip()
+                for stage, stage_parts in parts.items()
+                for part, counts in stage_parts.items()
                 if counts["status"] != "complete"
             ],
             **parts,
@@ -348,7 +348,7 @@ def _stale(records: Records) -> Counter[tuple[str, str]]:
 
 
 def _judge_names(records: Records) -> list[str]:
-    return list(dict.fromkeys(judge for own in records.spec.benchmarks.values() for judge in own.all_judges))
+    return list(dict.fromkeys(judge for settings in records.spec.benchmarks.values() for judge in settings.all_judges))
 
 
 def _judges(records: Records) -> list[Document]:
@@ -430,14 +430,14 @@ def _known_passes(records: Records) -> list[Document]:
 
 
 def _is_among(known: list[Document], planned: PassSpec) -> bool:
-    """Whether a planned pass has looked at answers, with today's version or an earlier one of the same settings."""
+    """Return whether a planned pass has looked at answers, in today's version or an earlier one of its settings."""
     if planned.config_hash:
-        return any(one["config_hash"] == planned.config_hash for one in known)
-    if any((one["name"], one["config"]) == (planned.name, planned.config) for one in known):
+        return any(examined["config_hash"] == planned.config_hash for examined in known)
+    if any((examined["name"], examined["config"]) == (planned.name, planned.config) for examined in known):
         return True
     made = _made(planned)
     hashes = [made.config_hash, *made.older_config_hashes] if made else []
-    return not {one["config_hash"] for one in known}.isdisjoint(hashes)
+    return not {examined["config_hash"] for examined in known}.isdisjoint(hashes)
 
 
 def _made(planned: PassSpec) -> Pass[Any] | None:
@@ -454,20 +454,25 @@ def _passes(records: Records) -> list[Document]:
     for names in sorted(orders, key=len, reverse=True):
         for place, name in enumerate(names, start=1):
             places.setdefault(name, place)
-    passes = [one | {"order": places.get(one["name"])} for one in _known_passes(records)]
-    return sorted(passes, key=lambda one: (one["order"] or 0, one["name"], one["config_hash"] or ""))
+    passes = [examined | {"order": places.get(examined["name"])} for examined in _known_passes(records)]
+    return sorted(
+        passes, key=lambda examined: (examined["order"] or 0, examined["name"], examined["config_hash"] or "")
+    )
 
 
 def _pass_tallies(records: Records) -> dict[str, defaultdict[tuple[str, ...], _Tally]]:
-    """What each pass has seen, whichever of its versions; with a part of its hash where it has several settings."""
+    """Count what each pass has seen, in all its versions; several settings are told apart by a part of the hash."""
     made = filter(None, map(_made, records.passes))
     today = {older: planned.config_hash for planned in made for older in planned.older_config_hashes}
-    known = {(one["name"], today.get(one["config_hash"], one["config_hash"])): one for one in _known_passes(records)}
+    known = {
+        (settings["name"], today.get(settings["config_hash"], settings["config_hash"])): settings
+        for settings in _known_passes(records)
+    }
     often = Counter(name for name, _ in known)
     found = records.pass_outputs.with_columns(pl.col("pass_config_hash").replace(today))
     tallies = {}
-    for (name, config_hash), one in known.items():
-        label = name if often[name] == 1 else f"{name} {(one['config_hash'] or 'planned')[:_KEY_DIGITS]}"
+    for (name, config_hash), settings in known.items():
+        label = name if often[name] == 1 else f"{name} {(settings['config_hash'] or 'planned')[:_KEY_DIGITS]}"
         tallies[label] = _tallies(found.filter(pl.col("pass_config_hash").eq_missing(config_hash)))
     return tallies
 

@@ -106,7 +106,7 @@ _PLACE = ("benchmark", "question_id", "sample_index", "strategy")
 
 @dataclass(frozen=True)
 class RunExport:
-    """What became of a run's folder.
+    """Outcome of the export of a run.
 
     Attributes:
         run_id: The run.
@@ -129,7 +129,7 @@ class RunExport:
 
 @dataclass
 class ResultsExport:
-    """What became of several runs' folders.
+    """Outcome of the export of several runs.
 
     Attributes:
         folder: The root.
@@ -217,7 +217,7 @@ def export_runs(
 
 
 def reason_of(error: Exception) -> str:
-    """What is to be told of an error in one line."""
+    """Describe an error in one line."""
     known = error.strerror if isinstance(error, OSError) else None
     return known or str(error) or type(error).__name__
 
@@ -269,7 +269,7 @@ def write_manifest(lake: Lake, run_id: str, folder: Path, *, environment: Mappin
 
 
 def is_exported(lake: Lake, run_id: str, folder: Path) -> bool:
-    """Whether the results of a run are those of its state in the lake, as far as the manifest tells.
+    """Return whether the results of a run are those of its state in the lake, as far as the manifest tells.
 
     Args:
         lake: What to read.
@@ -282,7 +282,7 @@ def is_exported(lake: Lake, run_id: str, folder: Path) -> bool:
         manifest = orjson.loads((own / MANIFEST).read_bytes())
         told = orjson.loads(_json({name: row[name] for name in _TOLD}))
         current = manifest["status"] != RUNNING and told == {name: manifest[name] for name in _TOLD}
-        folders = {one["artifacts"] for one in manifest["benchmarks"].values()}
+        folders = {benchmark["artifacts"] for benchmark in manifest["benchmarks"].values()}
         files = [own / folder / METRICS for folder in folders]
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
         return False
@@ -366,7 +366,7 @@ def _claim(own: Folder, run_id: str, manifest: Document) -> None:
 
 
 class _Files:
-    """All files of a run but its manifest.
+    """The files of a run without its manifest.
 
     The lake has the rows in any order. Each becomes a line of a scratch file as it is read, so that only the places of
     the lines have to be sorted in memory.
@@ -535,18 +535,18 @@ class _Files:
         """
         parts = lines.partition_by(by, maintain_order=True, as_dict=True).items()
         files = {place.format(*map(safe_name, values)): part["line"] for values, part in parts}
-        for file, own in files.items():
-            self._own.write(file, map(self._scratch.line, own))
+        for file, places in files.items():
+            self._own.write(file, map(self._scratch.line, places))
         return files
 
 
 def _pipelines_around(records: Records) -> pl.DataFrame:
     """pass, pass_config_hash, before, pipeline: the longest pipeline with each pass, up to it without and with it."""
     pipelines, around = pipelines_of(records), []
-    for one, sha256 in records.pass_outputs.select("pass", "pass_config_hash").unique().iter_rows():
-        passes = list(next((names for names in pipelines if names.get(one) == sha256), {one: sha256}))
-        before, after = (",".join(passes[: passes.index(one) + own]) for own in (0, 1))
-        around.append((one, sha256, before or BASELINE, after))
+    for name, sha256 in records.pass_outputs.select("pass", "pass_config_hash").unique().iter_rows():
+        passes = list(next((names for names in pipelines if names.get(name) == sha256), {name: sha256}))
+        before, after = (",".join(passes[: passes.index(name) + more]) for more in (0, 1))
+        around.append((name, sha256, before or BASELINE, after))
     schema = dict.fromkeys(("pass", "pass_config_hash", "before", "pipeline"), pl.String)
     return pl.DataFrame(around, schema, orient="row")
 

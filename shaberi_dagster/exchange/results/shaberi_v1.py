@@ -67,7 +67,7 @@ class Note(NamedTuple):
 
 @dataclass
 class Export:
-    """What was exported.
+    """Outcome of an export.
 
     Attributes:
         output: The folder.
@@ -99,7 +99,7 @@ class Export:
 
 @dataclass(frozen=True)
 class _File:
-    """One file that may be written.
+    """A file that may be written.
 
     Attributes:
         place: Path below `data/`.
@@ -270,9 +270,9 @@ class _Source:
             )
             read = stored_lines(rows, of_import)
             # An import is under way, or was killed.
-            for what, alone in _without_answers(rows):
+            for sentence, alone in _without_answers(rows):
                 for run_id, number in alone.group_by("run_id").len().sort("run_id").iter_rows():
-                    done.not_written.append(Note(run_id, what, number))
+                    done.not_written.append(Note(run_id, sentence, number))
             known_lines = read.lines.join(read.texts, on="text_hash", how="left", nulls_equal=False).filter(
                 pl.col("text").is_not_null() | pl.col("text_hash").is_null()
             )
@@ -321,7 +321,7 @@ class _Source:
             (0, file["place"], file["round"], file["source"]),
             file["kind"],
             written,
-            [_note(what, numbers) for what, numbers in notes.items()],
+            [_note(sentence, numbers) for sentence, numbers in notes.items()],
         )
 
     def _own(self, answers: Sequence[Row], judgements: Sequence[Row], done: Export) -> Iterator[_File]:
@@ -359,8 +359,8 @@ class _Source:
         placed = sorted(zip(rows, asked, strict=True), key=lambda pair: (pair[1]["position"], pair[0]["sample_index"]))
         columns = [
             name
-            for name, said in _SPELLINGS[benchmark].items()
-            if said != "upstream_id" or all(question["upstream_id"] is not None for question in asked)
+            for name, field in _SPELLINGS[benchmark].items()
+            if field != "upstream_id" or all(question["upstream_id"] is not None for question in asked)
         ]
         scores = [row["score"] for row in rows] if judged else []
         # Like the suite, which had floats in every file with a missing score.
@@ -378,11 +378,13 @@ class _Source:
 
 
 class _Questions:
-    """All questions of the suite's benchmarks, by set."""
+    """The questions of the suite's benchmarks, by set."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         found = fetch(connection, "question_texts", benchmarks=list(_SPELLINGS))
-        self._known = {(one["benchmark"], one["question_set"], one["question_id"]): one for one in found}
+        self._known = {
+            (question["benchmark"], question["question_set"], question["question_id"]): question for question in found
+        }
 
     def get(self, row: Row, *question_sets: str) -> Row:
         """The question of a row in the first of some sets that is known, else in the row's own."""
@@ -464,7 +466,7 @@ def _as_imported(
 
 
 def _fits(names: Sequence[str], fields: Mapping[str, Any], benchmark: str, values: Mapping[str, Any]) -> bool:
-    """Whether a row has these columns: all its other fields, and nothing that nobody knows a value of."""
+    """Return whether a row can have had these columns: all its fields are there, and each column has a known value."""
     has_output = "judge_output" in names or values.get("judge_output") is None
     return has_output and fields.keys() <= set(names) <= {*fields, *_OWN_COLUMNS, *_fields_by_column(benchmark)}
 
@@ -473,11 +475,11 @@ def _fields_by_column(benchmark: str) -> dict[str, Field]:
     """The field of a question that a column of the suite says, by the column."""
     columns = BENCHMARKS[benchmark].columns
     fields: tuple[Field, ...] = ("reference", "criteria", "category", "upstream_id")
-    return {name: each for each in fields for name in (each, *columns.get(each, ()))}
+    return {name: field for field in fields for name in (field, *columns.get(field, ()))}
 
 
 def _spelled(question: Row, benchmark: str, column: str) -> str | int | None:
-    """What a question says in a column of the suite, where ids of MT-Bench are numbers."""
+    """Return the value of a question in a column of the suite, where ids of MT-Bench are numbers."""
     if column == "Question":
         return str(question["question"])
     value: str | None = question[_fields_by_column(benchmark)[column]]
@@ -489,7 +491,7 @@ def _sample(row: Row) -> tuple[Any, ...]:
 
 
 def _is_current(judgement: Row, texts: Mapping[tuple[Any, ...], Row]) -> bool:
-    """Whether it is in force and of the answer that stands."""
+    """Return whether a judgement is in force and of the answer that stands."""
     answer = texts.get(_sample(judgement))
     return not judgement["superseded"] and answer is not None and answer["answer_hash"] == judgement["answer_hash"]
 
@@ -514,7 +516,7 @@ def _place(judge: str | None, dataset: str, model: str) -> PurePosixPath | None:
 
 
 def _reason_of(missing: int, blank: int, quarantined: int) -> str:
-    """Why lines of a file are not there."""
+    """Say why lines of a file are not there."""
     if missing > blank + quarantined:
         return "line not written: its row is not in the lake"
     return "blank or quarantined line not written" if quarantined else "blank line not written"

@@ -61,7 +61,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """What to import.
+    """Trees to import, and the tag of their runs.
 
     Attributes:
         trees: Folders by the names they are known by.
@@ -77,7 +77,7 @@ class ImportRequest:
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What an import did.
+    """Outcome of an import.
 
     Attributes:
         tag: Tag of the runs.
@@ -118,7 +118,7 @@ def named_trees(arguments: Sequence[str]) -> dict[str, Path]:
 
 
 def tree_folders(names: Sequence[str], given: Mapping[str, Path], lake: Lake, tag: str) -> dict[str, Path]:
-    """Where trees are: as given, else where they were at their last import.
+    """Find the folders of trees: as given, else where they were at their last import.
 
     Raises:
         ConfigurationError: It is not known, or there is no such folder any more.
@@ -380,10 +380,10 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
 
     def _store_questions(self, sets: Iterable[QuestionSet]) -> None:
         for questions in sets:
-            for one in (questions, *parts_of(questions)):
-                if one.name not in self._sets:
-                    store_question_set(self.lake, one)
-                    self._sets[one.name] = one
+            for stored in (questions, *parts_of(questions)):
+                if stored.name not in self._sets:
+                    store_question_set(self.lake, stored)
+                    self._sets[stored.name] = stored
 
     def _set(self, benchmark: str, name: str) -> QuestionSet:
         if name not in self._sets:
@@ -397,7 +397,7 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
         """The ids of the questions of all sets that the lines name."""
         names = lines.lines.select("benchmark", "question_set").unique()
         return {
-            name: frozenset(one.question_id for one in self._set(benchmark, name).questions)
+            name: frozenset(question.question_id for question in self._set(benchmark, name).questions)
             for benchmark, name in names.iter_rows()
         }
 
@@ -412,8 +412,8 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
         rows = []
         for spec in _specs(step, plan, before):
             states = {
-                name: "complete" if own.imported_judges and (spec.run_id, name) not in failed else "partial"
-                for name, own in spec.benchmarks.items()
+                name: "complete" if settings.imported_judges and (spec.run_id, name) not in failed else "partial"
+                for name, settings in spec.benchmarks.items()
             }
             known = earlier.get(spec.run_id)
             by_others = superseded.get(spec.run_id) or (known or {}).get("superseded_by")
@@ -477,7 +477,7 @@ def imported_runs(lake: Lake, tag: str) -> pl.DataFrame:
 
 
 def _plan_of(rows: ImportedRows, sizes: Mapping[str, int]) -> pl.DataFrame:
-    """What each run has planned.
+    """Count what each run has planned.
 
     A question that a file repeats is one more sample, as in the published means.
 

@@ -75,7 +75,7 @@ class Lines:
     @classmethod
     def together(cls, several: Sequence["Lines"]) -> "Lines":
         """The lines of some, of which no two have a content in common."""
-        every = {name: [getattr(one, name) for one in several] for name in cls.__dataclass_fields__}
+        every = {name: [getattr(part, name) for part in several] for name in cls.__dataclass_fields__}
         if not several:
             return cls(LINES.to_frame(), TEXTS.to_frame(), CONTENTS.to_frame(), QUARANTINE.to_frame())
         frames = {name: pl.concat(parts) for name, parts in every.items()}
@@ -141,7 +141,7 @@ def read_models(
 
 
 def read_files(files: Sequence[LegacyFile], index: QuestionIndex) -> Lines:
-    """What the lines of some files say.
+    """Read the lines of some files.
 
     Nothing is lost: each line is a row of `lines`, a row of `quarantine`, or blank.
 
@@ -188,7 +188,8 @@ def _read(part: Mapping[str, Sequence[LegacyFile]], sets: Sequence[QuestionSet])
     files = [file for of_model in part.values() for file in of_model]
     read = read_files(files, index)
     names = set(read.lines["question_set"])
-    return ReadPart(list(part), _size(files), read, [one for name, one in index.sets.items() if name in names])
+    used = [questions for name, questions in index.sets.items() if name in names]
+    return ReadPart(list(part), _size(files), read, used)
 
 
 @dataclass
@@ -202,7 +203,7 @@ class _Reader:
     quarantine: list[dict[str, Any]] = field(default_factory=list)
 
     def lines(self) -> Lines:
-        """Everything that was read."""
+        """Return everything that was read."""
         return Lines(
             pl.DataFrame(self.columns, schema=LINES),
             pl.DataFrame({"text_hash": self.hashes.values(), "text": self.hashes.keys()}, schema=TEXTS),
@@ -291,7 +292,7 @@ def _column_facts(lines_by_columns: Mapping[tuple[str, ...], list[int]]) -> dict
     lines = {",".join(names): lines for names, lines in lines_by_columns.items()}
     usual = max(lines, key=lambda names: len(lines[names]), default=None)
     return {
-        "row_columns": orjson.dumps({names: len(each) for names, each in lines.items()}).decode(),
+        "row_columns": orjson.dumps({names: len(numbers) for names, numbers in lines.items()}).decode(),
         "column_lines": _json({names: lines[names] for names in lines if names != usual}),
     }
 
@@ -313,7 +314,7 @@ def _score(row: Row, benchmark: str) -> tuple[str, float | None, str | None, str
 
 
 def _beyond_scale(row: Row, benchmark: str) -> str | None:
-    """Why a score cannot be one: an average with it would say nothing. Those a little outside of the scale are kept."""
+    """Say why a score is refused: an average with it would mean nothing. One a little outside of the scale is kept."""
     score = _number(row.score.get("score") if isinstance(row.score, dict) else row.score)
     low, high = BENCHMARKS[benchmark].scale_minimum, BENCHMARKS[benchmark].scale_maximum
     if score is None or abs(score) <= _MOST_TIMES_THE_SCALE * high:
@@ -322,7 +323,7 @@ def _beyond_scale(row: Row, benchmark: str) -> str | None:
 
 
 def _score_source(score: float, output: str | None, answer: str | None, benchmark: str) -> str:
-    """Where the score came from: `recorded` when the judge's text is not kept or says another score."""
+    """Tell where the score came from: `recorded` when the judge's text is not kept or says another score."""
     if output is None:
         return "recorded"
     parsed = parse_score(

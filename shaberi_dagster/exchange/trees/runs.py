@@ -1,4 +1,4 @@
-"""Which answers of a model are one run, and the name of that run: those of one tree that were judged together.
+"""Runs of imported answers: those of a model in one tree that were judged together are a run, which gets a name.
 
 A judgement says which text it judged, and that text is not always the stored answer. A *group* is a set of answers
 that nothing in it contradicts: one answer for each sample. A judge's files in all benchmarks belong together, so that
@@ -37,7 +37,7 @@ _Content = tuple[str | None, ...]
 
 
 class Sample(NamedTuple):
-    """One answer of a group.
+    """An answer of a group.
 
     Attributes:
         stored: Hash of the text in an answer file.
@@ -49,16 +49,17 @@ class Sample(NamedTuple):
 
     def with_(self, other: "Sample", forms: "JudgedForms") -> "Sample | None":
         """Both as one answer; None if they contradict each other."""
-        if any(one is not MISSING and two is not MISSING and one != two for one, two in zip(self, other, strict=True)):
+        pairs = list(zip(self, other, strict=True))
+        if any(MISSING not in pair and pair[0] != pair[1] for pair in pairs):
             return None
-        merged = Sample(*(two if one is MISSING else one for one, two in zip(self, other, strict=True)))
+        merged = Sample(*(theirs if mine is MISSING else mine for mine, theirs in pairs))
         # Most were judged as they are, and need no look at the text.
         agree = MISSING in merged or merged.judged == merged.stored or merged.judged in forms.of(merged.stored)
         return merged if agree else None
 
 
 class JudgedForms:
-    """What can have been judged of stored texts, by their hashes.
+    """The hashes of the texts that can have been judged, by those of stored texts.
 
     Args:
         text_of: The text of a hash.
@@ -185,7 +186,7 @@ def _asked(group: Group, benchmark: str) -> set[str]:
 
 
 def judged_texts(raw: str) -> set[str]:
-    """What a judge can have got of a stored text: the text itself, or without thinking.
+    """Return what a judge can have got of a stored text: the text itself, or without thinking.
 
     >>> sorted(judged_texts("<think>hm</think>yes"))
     ['<think>hm</think>yes', 'yes']
@@ -335,7 +336,7 @@ def _matches(
 
 
 def _likeness(run: EarlierRun, group: Group, forms: JudgedForms) -> int:
-    """How many answers they share, those that were judged twice; 0 if some contradict each other."""
+    """Count the answers that they share, one that was judged twice; return 0 if some contradict each other."""
     total = 0
     for key in run.answers.keys() & group.samples.keys():
         earlier, now = run.answers[key], group.samples[key]

@@ -1,4 +1,4 @@
-"""What became of everything that was there, with sums that must agree."""
+"""Counts of everything that an import found, with sums that must agree."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -84,7 +84,7 @@ class Reconciliation:
 
     @property
     def left_out(self) -> pl.DataFrame:
-        """What was not read and why: source, path, status, reason; version control is left out on purpose."""
+        """Files that were not read, and why: source, path, status, reason; version control is left out on purpose."""
         unread = pl.col("status").is_in(["unknown", "unreadable"]) & (pl.col("reason") != VERSION_CONTROL)
         return self.said.filter(unread).select("source", "path", "status", "reason").sort("source", "path")
 
@@ -136,7 +136,7 @@ class Reconciliation:
             ("repeated rows", int(read["repeated"].sum()), int(self.repeated["rows"].sum())),
             ("quarantined lines", int(read["quarantined"].sum()), self.quarantine.height),
         ]
-        return [f"{what}: {left:,} by file, {right:,} by row" for what, left, right in expected if left != right]
+        return [f"{unit}: {left:,} by file, {right:,} by row" for unit, left, right in expected if left != right]
 
 
 def _rows_of(frame: pl.DataFrame, kind: str, link: str) -> pl.DataFrame:
