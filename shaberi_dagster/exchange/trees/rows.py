@@ -289,20 +289,17 @@ def _backfilled(judged: pl.DataFrame) -> pl.DataFrame:
 
 
 def _judges(names: pl.Series) -> pl.DataFrame:
-    """judge, and what is known of it."""
-    known = [legacy_judge(name) for name in names.unique()]
-    rows = [
-        {
-            "judge": judge.judge,
-            "judge_model": judge.model,
-            "judge_config_hash": judge.config_hash,
-            "judge_prompt_version": judge.prompt_version,
-            "judge_prompt_version_source": judge.prompt_version_source,
-        }
-        for judge in known
-    ]
-    names_of = ("judge", "judge_model", "judge_config_hash", "judge_prompt_version", "judge_prompt_version_source")
-    return pl.DataFrame(rows, schema=dict.fromkeys(names_of, pl.String))
+    """Make a row of what is known of each judge."""
+    fields = {
+        "judge": "judge",
+        "judge_model": "model",
+        "judge_config_hash": "config_hash",
+        "judge_prompt_version": "prompt_version",
+        "judge_prompt_version_source": "prompt_version_source",
+    }
+    judges = [legacy_judge(name) for name in names.unique()]
+    columns = {column: [getattr(judge, name) for judge in judges] for column, name in fields.items()}
+    return pl.DataFrame(columns, schema=dict.fromkeys(fields, pl.String))
 
 
 def _status() -> pl.Expr:
