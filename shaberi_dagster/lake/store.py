@@ -423,7 +423,7 @@ def conform(table: LakeTable, frame: pl.DataFrame) -> pl.DataFrame:
 
 def _content(frame: pl.DataFrame) -> pl.Series:
     """Hash the rows, in whatever order, without when they were made."""
-    return frame.drop("created_at").hash_rows().sort()
+    return frame.drop("created_at", strict=False).hash_rows().sort()
 
 
 @cache

@@ -8,7 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from shaberi_dagster.show.text import csv_text, json_safe
+
+_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
+
+
+def plain(value: Any) -> Any:
+    """Return models, dataclasses and all within them as mappings and lists."""
+    return _ANYTHING.dump_python(value, mode="json")
 
 
 def as_json(data: Any) -> str:

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pydantic_core import to_jsonable_python
-
 from shaberi_dagster.reports.ensemble import SAMPLES, Findings, QuickReport
 from shaberi_dagster.reports.figures import counted, p_value, percent_range, points, points_range
 from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.reports.report import NOTHING, Block, Heading, Result, Row, Sentences, Table, number, text
 from shaberi_dagster.runs.spec import SINGLE
+from shaberi_dagster.show.data import plain
 from shaberi_dagster.show.gate import gate_result
 from shaberi_dagster.show.score_tables import left_out, strategy_blocks
 
@@ -35,7 +34,7 @@ def ensemble_result(report: QuickReport, gate: GateReport | None = None) -> Resu
         *strategy_blocks(report.judged),
         *(of_gate.said if of_gate else ()),
     ]
-    return Result(said, document=to_jsonable_python(report) | {"gate": of_gate.document if of_gate else None})
+    return Result(said, document=plain(report) | {"gate": of_gate.document if of_gate else None})
 
 
 # --- sentences -------------------------------------------------------------------------------------------------------

@@ -3,11 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from shaberi_dagster.reports.figures import percent, points
 from shaberi_dagster.reports.gate import MOST_FAILED, GateReport
 from shaberi_dagster.reports.report import NOTHING, Block, Heading, Result, Row, Sentences, Table, number, text
+from shaberi_dagster.show.data import plain
 from shaberi_dagster.statistics.gates import GateTest
 
 _DERIVED = ("result", "passed", "verdict", "comparable", "reasons", "doubts", "lifts")
@@ -39,7 +38,7 @@ def gate_result(report: GateReport) -> Result:
     document = derived | vars(report) | {"most_failed": MOST_FAILED, "tests": tests}
     for name in ("totals", "unlike"):
         del document[name]
-    return Result(said, tests, to_jsonable_python(document))
+    return Result(said, tests, plain(document))
 
 
 def _row(test: GateTest) -> dict[str, Any]:

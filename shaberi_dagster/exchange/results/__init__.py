@@ -1,1 +1,1 @@
-"""What the lake gives to tools that read files."""
+"""Exports of the lake for tools that read files."""
