@@ -267,7 +267,7 @@ class Findings:
         )
 
 
-class Sample(BaseModel):
+class QuestionSample(BaseModel):
     """The part of a larger set that questions are: so many (`size`) of it in an order, with a seed beside the usual."""
 
     of: str
@@ -296,7 +296,7 @@ class _Questions:
     question_set: str
     question_set_sha256: str
     n_questions: Count
-    sample: Sample | None
+    sample: QuestionSample | None
     temperature: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | None
     max_tokens: Count | None
     prompt_hash: str | None
@@ -309,7 +309,7 @@ class BenchmarkReport(Findings, _Questions):
 
 
 @dataclass(frozen=True)
-class Overall:
+class OverallFindings:
     """The benchmarks that rules grade, taken together.
 
     Attributes:
@@ -415,7 +415,7 @@ class QuickReport:
     settings: EnsembleSettings
     calls_made: Mapping[str, Count]
     benchmarks: tuple[BenchmarkReport, ...]
-    overall: Overall
+    overall: OverallFindings
     judged: tuple[StrategyScore, ...] = ()
 
     @property
@@ -480,7 +480,7 @@ def read_report(
                 question_set=settings.question_set,
                 question_set_sha256=settings.question_set_sha256,
                 n_questions=spec.n_questions(name),
-                sample=Sample(**settings.sample.model_dump()) if settings.sample else None,
+                sample=QuestionSample(**settings.sample.model_dump()) if settings.sample else None,
                 temperature=None if "temperature" in not_sent else settings.temperature,
                 max_tokens=None if "max_tokens" in not_sent else settings.max_tokens,
                 prompt_hash=settings.prompt_hash,
@@ -503,7 +503,7 @@ def read_report(
         settings=_settings(spec, benchmarks, graded),
         calls_made=dict(calls_made),
         benchmarks=tuple(reports),
-        overall=Overall(tuple(graded), pooled, means),
+        overall=OverallFindings(tuple(graded), pooled, means),
         judged=judged,
     )
 
