@@ -436,7 +436,7 @@ def test_the_jobs_evaluate_stored_samples_report_once_and_stop_a_regression(
     first = comment.read_text(encoding="utf-8")
     assert first.startswith(f"{MARKER}\n")
     assert "| dataset | `single` | `plurality` | `standard` |" in first
-    assert f"| **all questions** | 100.0 % ({n_questions}/{n_questions}) |" in first
+    assert f"| **all questions** | 100.0% ({n_questions}/{n_questions}) |" in first
     assert "Not compared with a baseline." in first
     assert service.summary == first
 
