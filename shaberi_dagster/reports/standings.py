@@ -218,7 +218,8 @@ def with_ties(reader: SumsReader, chosen: Sequence[tuple[Ranking, Sequence[Stand
         [ranking.standings[0], *(line for line in lines if line is not ranking.standings[0])]
         for ranking, lines in chosen
     ]
-    found = iter(reader.read([line.rows for lines in compared for line in lines], with_questions=True))
+    are_compared = any(len(lines) > 1 for lines in compared)  # else single scores would be read for nothing
+    found = iter(reader.read([line.rows for lines in compared for line in lines], with_questions=are_compared))
     done = []
     for (_, lines), standings in zip(chosen, compared, strict=True):
         sums = list(islice(found, len(standings)))
